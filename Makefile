@@ -1,0 +1,41 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+# Each builds the environment it needs in .venv from a fresh clone.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test test-slow check bench format clean
+
+demo: .venv/.runs
+	$(BIN)/metricldp demo
+
+test: .venv/.tests check
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/.tests
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: .venv/.tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/.runs
+	$(BIN)/python benchmarks/core.py
+
+format: .venv/.tests
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/.runs: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+.venv/.tests: .venv/.runs
+	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@

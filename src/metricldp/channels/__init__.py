@@ -1,0 +1,57 @@
+"""The channels by name, and the open choice that `mechanism="auto"` stands for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from metricldp.channels.base import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
+from metricldp.channels.geometric import Geometric
+from metricldp.channels.response import Response
+from metricldp.channels.threshold import Threshold
+from metricldp.channels.threshold_paper import ThresholdPaper
+from metricldp.metrics import Line, Metric
+
+__all__ = [
+    "CHANNELS",
+    "BitChannel",
+    "Channel",
+    "Column",
+    "Floats",
+    "Geometric",
+    "IntegerChannel",
+    "Integers",
+    "Response",
+    "Threshold",
+    "ThresholdPaper",
+    "build",
+    "choose",
+]
+
+LARGEST_EPSILON = Fraction(64)
+"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
+
+CHANNELS: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
+    "threshold": Threshold,
+    "threshold-paper": ThresholdPaper,
+    "geometric": Geometric,
+    "response": Response,
+}
+
+
+def build(mechanism: str, size: int, metric: Metric) -> Channel:
+    """The channel of that name for `size` positions, with the metric's smallest distance.
+
+    Every channel keeps epsilon per step on a line; response keeps it for all pairs alike, so it
+    is the only one that serves a uniform metric.
+    """
+    return CHANNELS[mechanism].for_epsilon(size, min(metric.step, LARGEST_EPSILON))
+
+
+def choose(size: int, metric: Metric) -> str:
+    """What "auto" takes: on a line, the smaller mean variance over all ranges, uniform people."""
+    if not isinstance(metric, Line):
+        return "response"
+    epsilon = min(metric.step, LARGEST_EPSILON)
+    geometric = Geometric.for_epsilon(size, epsilon).mean_range_variance()
+    threshold = Threshold.for_epsilon(size, epsilon).mean_range_variance()
+    return "geometric" if geometric <= threshold else "threshold"

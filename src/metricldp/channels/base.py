@@ -1,0 +1,260 @@
+"""What a channel is, and the two shapes of report that channels share.
+
+A channel blurs one attribute. Positions count from 0 to size - 1. Of every report the collector
+reads a few integer features, and every unbiased decoder is a weighted sum of them:
+
+    F(report) = sum_j coefficients(f)[j] * feature_j(report),   E[F(report) | x] = f(x).
+
+So anything a survey can answer is a weighted sum of products of features, one factor per
+attribute, and sums of features are all that a collector ever has to keep.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.coins import Coins
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.integer[Any]]
+Column = npt.NDArray[Any]
+"""Reports of one attribute: integers of shape (n,), or packed bits of shape (n, bytes)."""
+
+_CHUNK = 1 << 14
+"""Reports unpacked at a time where a pass needs every bit of them."""
+_MOST_BITS = 10
+"""Up to this many bits of a report are read as one small integer."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Decoders that tell few reports apart: a small code per report, and their values at each."""
+
+    table: Floats
+    """The value of each decoder at each code, (k, codes)."""
+    codes: Callable[[Column], Integers]
+    """The code of each report of a column."""
+
+
+class Channel(ABC):
+    """One attribute's way from a private position to a report and back to unbiased answers."""
+
+    mechanism: ClassVar[str]
+    size: int
+    """How many positions the private value can take."""
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """How many integer features a report has."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """The size of one report."""
+
+    @abstractmethod
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Blur positions: the only step that sees private values, and it runs on the device."""
+
+    @abstractmethod
+    def coefficients(self, functions: Floats) -> Floats:
+        """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
+
+    @abstractmethod
+    def second_moment(self, functions: Floats) -> Floats:
+        """S(x) = E[F^2 | x] for the decoder F of each function: (..., size) -> (..., size)."""
+
+    @abstractmethod
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """The largest P(report | x) / P(report | other), either way round, exactly."""
+
+    @abstractmethod
+    def probability(self, x: int, report: Column) -> Fraction:
+        """P(report | x) for one row of a column, exactly, from the integers the sampler uses."""
+
+    @abstractmethod
+    def every_report(self) -> Column:
+        """All possible reports as a column, for proofs by enumeration; only for tiny domains."""
+
+    @abstractmethod
+    def influence(self, function: Floats) -> float:
+        """The largest |F(report)| of any report: how far one report can move an answer."""
+
+    @abstractmethod
+    def empty(self, count: int) -> Column:
+        """A column of `count` reports, to be filled."""
+
+    @abstractmethod
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Which rows of a column no device could have sent."""
+
+    @abstractmethod
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """Decoders (k, features) as a table over small codes.
+
+        None where too many different codes would be needed; `values` always works.
+        """
+
+    @abstractmethod
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        """The value of each decoder at each report: (k, n)."""
+
+    @abstractmethod
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """Sums of every feature over the reports of each code: (features, count), exact."""
+
+    @property
+    def free_when_whole(self) -> bool:
+        """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
+        return True
+
+
+class IntegerChannel(Channel):
+    """A report is one integer below `outputs`; feature j says whether it is j."""
+
+    @property
+    def outputs(self) -> int:
+        """How many integers a report can be."""
+        return self.size
+
+    @property
+    def features(self) -> int:
+        """One indicator for each integer."""
+        return self.outputs
+
+    @property
+    def bits(self) -> int:
+        """The binary digits of the largest report."""
+        return (self.outputs - 1).bit_length()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integer that holds a report."""
+        return np.min_scalar_type(self.outputs - 1)
+
+    def empty(self, count: int) -> Column:
+        """A column of integers."""
+        return np.empty(count, dtype=self.dtype)
+
+    def every_report(self) -> Column:
+        """Every integer once."""
+        return np.arange(self.outputs, dtype=self.dtype)
+
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Integers outside 0 .. outputs - 1."""
+        wrong: npt.NDArray[np.bool_] = (column < 0) | (column >= self.outputs)
+        return wrong
+
+    def influence(self, function: Floats) -> float:
+        """The largest coefficient, because exactly one feature is 1."""
+        return float(np.abs(self.coefficients(function)).max())
+
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """Reports with equal coefficients share a code: a range has half a dozen of them."""
+        table, code_of = np.unique(coefficients, axis=1, return_inverse=True)
+        narrow = code_of.reshape(-1).astype(np.min_scalar_type(table.shape[1]))
+        return Levels(table, lambda column: narrow[column])
+
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        """One look-up per report."""
+        return np.asarray(coefficients[:, column])
+
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """A histogram of reports by code."""
+        joint = codes.astype(np.int64) * self.outputs + column
+        counts = np.bincount(joint, minlength=count * self.outputs)
+        return counts.reshape(count, self.outputs).T
+
+
+class BitChannel(Channel):
+    """A report is `bits` bits, first bit lowest in its byte; features are +1 or -1 for each.
+
+    Where `constant` is true, feature 0 is the known constant 1 and the bits follow it.
+    """
+
+    constant: ClassVar[bool]
+
+    @property
+    def features(self) -> int:
+        """The bits, and the constant where it is used."""
+        return self.bits + self.constant
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return -(-self.bits // 8)
+
+    def empty(self, count: int) -> Column:
+        """A matrix of bytes, one row a report."""
+        return np.empty((count, self.width), dtype=np.uint8)
+
+    def every_report(self) -> Column:
+        """All 2^bits patterns."""
+        patterns = np.arange(1 << self.bits, dtype="<u8")
+        return patterns.view(np.uint8).reshape(-1, 8)[:, : self.width].copy()
+
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Rows whose padding bits are not zero."""
+        spare = 8 * self.width - self.bits
+        wrong: npt.NDArray[np.bool_] = column[:, -1] >= 1 << (8 - spare)
+        return wrong
+
+    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
+        """One bit of every report."""
+        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
+
+    def signs(self, column: Column) -> npt.NDArray[np.int8]:
+        """Every feature of every report, (n, features)."""
+        bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little").view(np.int8)
+        signs = 2 * bits - np.int8(1)
+        if self.constant:
+            signs = np.concatenate([np.ones((len(column), 1), dtype=np.int8), signs], axis=1)
+        return signs
+
+    def influence(self, function: Floats) -> float:
+        """The largest of a constant plus signed coefficients."""
+        weights = self.coefficients(function)
+        fixed = abs(weights[0]) if self.constant else 0.0
+        return float(fixed + np.abs(weights[self.constant :]).sum())
+
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """The bits that any decoder uses, read as one small integer."""
+        used = np.flatnonzero(coefficients[:, self.constant :].any(axis=0))
+        if len(used) > _MOST_BITS:
+            return None
+        signs = 2.0 * (np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1) - 1.0
+        table = coefficients[:, used + self.constant] @ signs.T
+        if self.constant:
+            table += coefficients[:, :1]
+        return Levels(table, lambda column: self._read(column, used))
+
+    def _read(self, column: Column, positions: Integers) -> Integers:
+        codes = np.zeros(len(column), dtype=np.min_scalar_type(1 << len(positions)))
+        for j, position in enumerate(positions):
+            codes |= self.bit(column, int(position)).astype(codes.dtype) << codes.dtype.type(j)
+        return codes
+
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        """A weighted sum of all bits of each report, a chunk of reports at a time."""
+        result = np.empty((len(coefficients), len(column)))
+        for start in range(0, len(column), _CHUNK):
+            signs = self.signs(column[start : start + _CHUNK])
+            result[:, start : start + _CHUNK] = coefficients @ signs.T.astype(np.float64)
+        return result
+
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """Sums of signs by code; float32 products of at most a chunk of signs are exact."""
+        result = np.zeros((self.features, count), dtype=np.int64)
+        for start in range(0, len(column), _CHUNK):
+            signs = self.signs(column[start : start + _CHUNK]).astype(np.float32)
+            chosen = codes[start : start + _CHUNK, None] == np.arange(count)
+            result += (signs.T @ chosen.astype(np.float32)).astype(np.int64)
+        return result

@@ -1,0 +1,75 @@
+"""k-ary randomized response: tell the truth with some probability, else any other value.
+
+Every two values are equally hard to tell apart, E(x, x') = epsilon: the metric of categories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
+from metricldp.coins import Coins, bernoulli, lanes, uniform, words_for
+from metricldp.errors import CertificateError
+from metricldp.exact import ONE, exp_bounds, floor_of
+
+
+@dataclass(frozen=True)
+class Response(IntegerChannel):
+    """The true position with probability keep / 2^64, else uniformly one of the others."""
+
+    size: int
+    keep: int
+
+    mechanism: ClassVar[str] = "response"
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
+        """The largest keep, rounded down, that is at most e^epsilon times any other's share."""
+        most = exp_bounds(epsilon)[0]
+        keep = floor_of(most / (most + size - 1) * ONE)
+        if keep * size <= ONE:
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+            )
+        return cls(size, min(keep, ONE - 1))
+
+    @property
+    def _true(self) -> Fraction:
+        return Fraction(self.keep, ONE)
+
+    @property
+    def _other(self) -> Fraction:
+        return Fraction(ONE - self.keep, ONE * (self.size - 1))
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Keep, or move on by 1 to size - 1 places around the circle."""
+        count = len(positions)
+        keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
+        moved = (positions + 1 + uniform(coins, self.size - 1, count)) % self.size
+        return np.where(keep.astype(bool), positions, moved).astype(self.dtype)
+
+    def coefficients(self, functions: Floats) -> Floats:
+        """F(y) = (f(y) - q sum f) / (p - q)."""
+        gap = float(self._true - self._other)
+        share = float(self._other / (self._true - self._other))
+        return np.asarray(functions / gap - share * functions.sum(axis=-1, keepdims=True))
+
+    def second_moment(self, functions: Floats) -> Floats:
+        """The truth's square with the gap's weight, all squares with the others' share."""
+        squares = self.coefficients(functions) ** 2
+        return np.asarray(
+            float(self._true - self._other) * squares
+            + float(self._other) * squares.sum(axis=-1, keepdims=True)
+        )
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """The report x, more likely from x than from any other."""
+        return Fraction(1) if x == other else self._true / self._other
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """Two cases."""
+        return self._true if int(report) == x else self._other

@@ -1,0 +1,110 @@
+"""Threshold bits: section 4.1 of the paper, with the constant last bit left at home.
+
+Bit k says whether x <= k and is flipped with probability 1/(e^epsilon + 1). One step of x changes
+one bit, so the report keeps E(x, x') = epsilon |x - x'|. The paper's m-th bit is 1 for everybody;
+here the collector knows that and pays no noise for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from metricldp.channels.base import BitChannel, Column, Floats, Integers
+from metricldp.coins import Coins, bernoulli, words_for
+from metricldp.errors import CertificateError
+from metricldp.exact import ONE, ceil_of, exp_bounds
+
+_TABLE = 4096
+"""Up to this size the unblurred rows of all positions are kept as a table."""
+
+
+@dataclass(frozen=True)
+class Threshold(BitChannel):
+    """`size - 1` bits; each flipped with probability flip / 2^64."""
+
+    size: int
+    flip: int
+
+    mechanism: ClassVar[str] = "threshold"
+    constant: ClassVar[bool] = True
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Threshold:
+        """The smallest flip probability, rounded up, that keeps epsilon per step."""
+        flip = ceil_of(ONE / (1 + exp_bounds(epsilon)[0]))
+        if 2 * flip >= ONE:
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                "use a coarser grid or a larger epsilon"
+            )
+        return cls(size, flip)
+
+    @property
+    def bits(self) -> int:
+        """One bit between each two neighbouring positions."""
+        return self.size - 1
+
+    @property
+    def kappa(self) -> float:
+        """What a flipped sign is multiplied with to be unbiased, (e^eps + 1)/(e^eps - 1)."""
+        return float(Fraction(ONE, ONE - 2 * self.flip))
+
+    @property
+    def noise(self) -> float:
+        """kappa^2 - 1: the variance of one unbiased sign."""
+        keep, gap = Fraction(self.flip * (ONE - self.flip)), Fraction(ONE - 2 * self.flip)
+        return float(4 * keep / gap**2)
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Compare with every threshold, then flip each bit with its own coins."""
+        if self.size <= _TABLE:
+            column = self._rows(np.arange(self.size))[positions]
+        else:
+            column = self._rows(positions)
+        flips = bernoulli(coins, self.flip, words_for(8 * column.size))
+        column ^= flips.view(np.uint8)[: column.size].reshape(column.shape)
+        return self._without_padding(column)
+
+    def _rows(self, positions: Integers) -> Column:
+        """The bits x <= k before blurring."""
+        first = 8 * np.arange(self.width)
+        # Of the eight thresholds in a byte, those below x are 0 and the others 1.
+        patterns = np.array([0xFF << k & 0xFF for k in range(9)], dtype=np.uint8)
+        rows = patterns[np.clip(positions[:, None].astype(np.int64) - first, 0, 8)]
+        return self._without_padding(rows)
+
+    def _without_padding(self, rows: Column) -> Column:
+        rows[:, -1] &= np.uint8(0xFF >> (8 * self.width - self.bits))
+        return rows
+
+    def coefficients(self, functions: Floats) -> Floats:
+        """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""
+        steps = functions[..., :-1] - functions[..., 1:]
+        middle = (functions[..., :1] + functions[..., -1:]) / 2
+        return np.concatenate([middle, self.kappa / 2 * steps], axis=-1)
+
+    def second_moment(self, functions: Floats) -> Floats:
+        """Everybody pays for every step of f, wherever she is."""
+        steps = functions[..., :-1] - functions[..., 1:]
+        return np.asarray(functions**2 + self.noise / 4 * (steps**2).sum(axis=-1, keepdims=True))
+
+    def mean_range_variance(self) -> float:
+        """The variance one person adds to a count, mean over all ranges and positions."""
+        inner_ends = 2 * (self.size - 1) / (self.size + 1)
+        return self.noise / 4 * inner_ends
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """One flipped bit for each step between the two."""
+        apart = abs(x - other)
+        return Fraction((ONE - self.flip) ** apart, self.flip**apart)
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """A product over the bits."""
+        differ = report ^ self._rows(np.array([x]))[0]
+        flipped = int(np.bitwise_count(differ).sum())
+        kept = self.bits - flipped
+        return Fraction(self.flip**flipped * (ONE - self.flip) ** kept, ONE**self.bits)

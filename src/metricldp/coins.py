@@ -1,0 +1,260 @@
+"""Coins: cryptographic random words, and exact random bits and integers made from them.
+
+Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
+random bits with the binary digits of that integer, and the certificate of a channel is computed
+from the very same integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from metricldp.errors import CertificateError, SeededCoinsWarning
+from metricldp.exact import ONE, ceil_of, exp_bounds, floor_of
+
+Words = npt.NDArray[np.uint64]
+
+_ZEROS = memoryview(bytes(1 << 20))
+_BLOCK = 1 << 14
+"""Words decided at a time: eight planes of them and the results stay in the cache."""
+_PLANES = 8
+"""Random bits spent on every lane before the few undecided words are gathered up."""
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603 - one counter per process, written only in a new child
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class Coins:
+    """A stream of random words: AES-256 in counter mode under a key of the operating system.
+
+    One stream may be used from many threads. After a fork the child draws a new key. A stream can
+    neither be copied nor pickled, because the copy would repeat it: `spawn` makes another one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spawned = 0
+        self._rekey(os.urandom(32))
+
+    @classmethod
+    def seeded(cls, seed: int) -> Coins:
+        """A stream that repeats itself, for tests only: it gives no privacy, and warns of that."""
+        warnings.warn(
+            f"coins seeded with {seed} give no privacy: whoever knows the seed can take the noise "
+            "away; use Coins() for real people",
+            SeededCoinsWarning,
+            stacklevel=2,
+        )
+        return _Seeded(hashlib.sha256(f"metricldp test coins {seed}".encode()).digest())
+
+    def words(self, count: int) -> Words:
+        """The next `count` words of 64 independent fair bits."""
+        with self._lock:
+            if self._process != (os.getpid(), _forks):
+                self._rekey(self._key_after_fork())
+            if 8 * count <= len(_ZEROS):
+                stream = self._cipher.update(_ZEROS[: 8 * count])
+            else:
+                stream = self._cipher.update(bytes(8 * count))
+        return np.frombuffer(stream, dtype="<u8")
+
+    def spawn(self) -> Coins:
+        """Another, independent stream, for another thread or batch."""
+        return Coins()
+
+    def _rekey(self, key: bytes) -> None:
+        self._key = key
+        self._process = (os.getpid(), _forks)
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def _key_after_fork(self) -> bytes:
+        return os.urandom(32)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - signature of object
+        raise TypeError("coins cannot be copied or pickled, a copy would repeat them; use spawn()")
+
+
+class _Seeded(Coins):
+    def __init__(self, key: bytes) -> None:
+        self._lock = threading.Lock()
+        self._spawned = 0
+        self._rekey(key)
+
+    def spawn(self) -> Coins:
+        with self._lock:
+            self._spawned += 1
+            return _Seeded(hashlib.sha256(self._key + self._spawned.to_bytes(8, "big")).digest())
+
+    def _key_after_fork(self) -> bytes:
+        return hashlib.sha256(self._key + f"fork {os.getpid()} {_forks}".encode()).digest()
+
+
+def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
+    """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64.
+
+    A lane stands for a uniform number u, drawn binary digit by binary digit until it differs from
+    threshold / 2^64; the lane is 1 if u is below. About eight and a half digits are drawn per lane.
+    """
+    if threshold <= 0 or threshold >= ONE:
+        return np.full(words, 0 if threshold <= 0 else ONE - 1, dtype=np.uint64)
+    result = np.empty(words, dtype=np.uint64)
+    for start in range(0, words, _BLOCK):
+        block = result[start : start + _BLOCK]
+        block[:] = _decide(coins, threshold, np.full(len(block), ONE - 1, dtype=np.uint64), 63)
+    return result
+
+
+def _decide(coins: Coins, threshold: int, undecided: Words, digit: int) -> Words:
+    """The lanes of `undecided` that fall below the threshold, from binary digit `digit` on."""
+    below = np.zeros_like(undecided)
+    # Below the last digit that is 1 no lane can fall below the threshold any more.
+    last = (threshold & -threshold).bit_length() - 1
+    planes = min(_PLANES, digit - last + 1)
+    if planes <= 0:
+        return below
+    for random in coins.words(planes * len(undecided)).reshape(planes, -1):
+        agree = undecided & random
+        if threshold >> digit & 1:
+            below |= undecided ^ agree
+            undecided = agree
+        else:
+            undecided = undecided ^ agree
+        digit -= 1
+    left = np.flatnonzero(undecided)
+    if len(left):
+        below[left] |= _decide(coins, threshold, undecided[left], digit)
+    return below
+
+
+def lanes(words: Words, count: int) -> npt.NDArray[np.uint8]:
+    """The first `count` lanes of packed words, as zeros and ones."""
+    return np.unpackbits(words.view(np.uint8), count=count, bitorder="little")
+
+
+def words_for(count: int) -> int:
+    """How many words hold `count` lanes."""
+    return -(-count // 64)
+
+
+def uniform(coins: Coins, bound: int, count: int) -> npt.NDArray[np.int64]:
+    """`count` independent integers, exactly uniform on 0 .. bound - 1, by rejection."""
+    result = np.zeros(count, dtype=np.int64)
+    if bound == 1:
+        return result
+    shift = np.uint64(64 - (bound - 1).bit_length())
+    waiting = np.arange(count)
+    while len(waiting):
+        drawn = (coins.words(len(waiting)) >> shift).astype(np.int64)
+        result[waiting] = drawn
+        waiting = waiting[drawn >= bound]
+    return result
+
+
+@dataclass(frozen=True)
+class GeometricNoise:
+    """The integers that define a two-sided geometric noise, P(k) close to C e^(-epsilon |k|).
+
+    Noise is 0 with probability zero / 2^64, else a fair sign times 1 + G. The binary digits of G
+    are independent: digit j is 1 with probability digits[j] / 2^64; above them G grows by 2^J as
+    long as a coin of probability block / 2^64 says so. No tail is ever tabulated, so no
+    probability is ever rounded to zero.
+    """
+
+    zero: int
+    digits: tuple[int, ...]
+    block: int
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Fraction) -> GeometricNoise:
+        """Integers whose neighbouring probabilities never differ by more than e^epsilon.
+
+        In order: each digit's odds, the block and at last the zero are rounded so that every step
+        k -> k + 1 of the noise shrinks its probability by e^-epsilon at the most, given the
+        integers already chosen.
+        """
+        shrink = exp_bounds(-epsilon)[1]
+        digits: list[int] = []
+        odds_before = Fraction(1)  # product of the odds of the digits so far
+        while epsilon * (1 << len(digits)) < Fraction(7, 10):
+            odds = shrink * odds_before
+            digit = ceil_of(odds / (1 + odds) * ONE)
+            digits.append(digit)
+            odds_before *= Fraction(digit, ONE - digit)
+        block = ceil_of(shrink * odds_before * ONE)
+        if block >= ONE or any(2 * digit >= ONE for digit in digits):
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                "use a coarser grid or a larger epsilon"
+            )
+        first = Fraction(ONE - block, ONE)
+        for digit in digits:
+            first *= Fraction(ONE - digit, ONE)
+        zero = floor_of(first / (first + 2 * shrink) * ONE)
+        return cls(zero, tuple(digits), block)
+
+    @property
+    def length(self) -> int:
+        """How many values of G the digits tell apart: 2^J."""
+        return 1 << len(self.digits)
+
+    def sample(self, coins: Coins, count: int, limit: int) -> npt.NDArray[np.int64]:
+        """`count` independent draws, exact for every value below `limit` in size.
+
+        Draws of size `limit` or more may come out as any other number of that sign and at least
+        that size: the callers clip there.
+        """
+        words = words_for(count)
+        size = np.ones(count, dtype=np.int64)
+        for j, digit in enumerate(self.digits):
+            size += lanes(bernoulli(coins, digit, words), count).astype(np.int64) << j
+        growing = bernoulli(coins, self.block, words)
+        for _ in range(limit // self.length + 1):
+            grown = lanes(growing, count)
+            if not grown.any():
+                break
+            size += grown.astype(np.int64) << len(self.digits)
+            growing &= bernoulli(coins, self.block, words)
+        negative = lanes(coins.words(words), count).astype(bool)
+        np.negative(size, out=size, where=negative)
+        size[lanes(bernoulli(coins, self.zero, words), count).astype(bool)] = 0
+        return size
+
+    def probability(self, size: int) -> Fraction:
+        """The exact probability of the noise being `size` (or -size)."""
+        if size == 0:
+            return Fraction(self.zero, ONE)
+        blocks, rest = divmod(abs(size) - 1, self.length)
+        mass = Fraction(ONE - self.zero, 2 * ONE) * Fraction(self.block, ONE) ** blocks
+        mass *= Fraction(ONE - self.block, ONE)
+        for j, digit in enumerate(self.digits):
+            mass *= Fraction(digit if rest >> j & 1 else ONE - digit, ONE)
+        return mass
+
+    def tail(self, size: int) -> Fraction:
+        """The exact probability of the noise being `size` or more, for size >= 1."""
+        blocks, rest = divmod(size - 1, self.length)
+        block = Fraction(self.block, ONE)
+        # Of the digits: the probability that they read `rest` or more, from the lowest digit up.
+        at_least = Fraction(1)
+        for j, digit in enumerate(self.digits):
+            one = Fraction(digit, ONE)
+            at_least = one * at_least if rest >> j & 1 else one + (1 - one) * at_least
+        inside = (1 - block) * at_least + block
+        return Fraction(ONE - self.zero, 2 * ONE) * block**blocks * inside

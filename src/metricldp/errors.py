@@ -1,0 +1,54 @@
+"""Every exception and warning of the package.
+
+MetricLdpError
+├── SurveyError        the agreement itself is wrong: an epsilon, a domain, a file
+├── ValueRefused       a private value cannot be encoded: missing, not a number, out of range
+├── ReportRefused      a report or a reports file cannot be trusted to be of this survey
+├── QueryError         a question that the survey cannot answer
+└── CertificateError   a channel was asked to promise what it cannot keep
+
+Each message names the value, the place and the remedy, in one line.
+"""
+
+
+class MetricLdpError(Exception):
+    """The root: catch it to catch everything this package raises on purpose."""
+
+
+class SurveyError(MetricLdpError, ValueError):
+    """A survey, an attribute or a survey file is wrong."""
+
+
+class ValueRefused(MetricLdpError, ValueError):
+    """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
+
+    Where one value is to blame, `attribute` and `row` (from 0) say which.
+    """
+
+    def __init__(self, why: str, *, attribute: str | None = None, row: int | None = None) -> None:
+        super().__init__(why if row is None else f"{attribute} in row {row + 1} {why}")
+        self.why, self.attribute, self.row = why, attribute, row
+
+    def moved(self, rows: int) -> "ValueRefused":
+        """The same refusal where `rows` came before the batch it was found in."""
+        return ValueRefused(self.why, attribute=self.attribute, row=(self.row or 0) + rows)
+
+
+class ReportRefused(MetricLdpError, ValueError):
+    """A report or a file of reports is refused; `reason` is one word to count by."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class QueryError(MetricLdpError, ValueError):
+    """A question names something the survey does not have, or an empty range."""
+
+
+class CertificateError(MetricLdpError, ValueError):
+    """No integers exist with which a channel could keep the promise asked of it."""
+
+
+class SeededCoinsWarning(UserWarning):
+    """Coins were made from a seed: whoever knows the seed can take the noise away again."""

@@ -1,0 +1,73 @@
+"""Exact arithmetic around exp and log: the only place where a real number meets an integer.
+
+A privacy promise compares a ratio of integers with e^E. Here e^E is enclosed between two
+fractions, so that every rounding goes the way that keeps the promise.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+ONE = 1 << 64
+"""Probabilities are integers over this denominator, everywhere."""
+
+
+def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Fraction]:
+    """Two fractions with lower <= e^exponent <= upper, close to 2^-precision relative."""
+    if exponent < 0:
+        lower, upper = exp_bounds(-exponent, precision)
+        return 1 / upper, 1 / lower
+    halvings = max(0, math.ceil(exponent).bit_length() + 8)
+    scale = precision + 2 * halvings + 16
+    one = 1 << scale
+    numerator, denominator = exponent.numerator, exponent.denominator << halvings
+    # Taylor series of the halved exponent (below 2^-8), truncated down and, with the whole
+    # remainder and one unit per truncation added, up.
+    term, lower_sum, terms = one, one, 0
+    while term:
+        terms += 1
+        term = term * numerator // (denominator * terms)
+        lower_sum += term
+    upper_sum = lower_sum + 2 * terms + 2
+    for _ in range(halvings):
+        lower_sum = lower_sum * lower_sum >> scale
+        upper_sum = (upper_sum * upper_sum >> scale) + 1
+    return Fraction(lower_sum, one), Fraction(upper_sum, one)
+
+
+def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
+    """Whether ratio <= e^exponent, decided without rounding.
+
+    e to a rational power other than 0 is irrational, so raising the precision always decides.
+    """
+    if exponent == 0:
+        return ratio <= 1
+    if exponent > 0 and ratio.numerator <= ratio.denominator << floor_of(exponent):
+        return True  # 2 < e
+    precision = 256
+    while True:
+        lower, upper = exp_bounds(exponent, precision)
+        if ratio <= lower:
+            return True
+        if ratio >= upper:
+            return False
+        precision *= 2
+
+
+def log(ratio: Fraction) -> float:
+    """The natural logarithm of a positive fraction of any size, to double precision."""
+    above, below = ratio.numerator, ratio.denominator
+    if abs(above - below) * 4 < below:
+        return math.log1p((above - below) / below)
+    return math.log(above) - math.log(below)
+
+
+def ceil_of(value: Fraction) -> int:
+    """The smallest integer not below value."""
+    return -(-value.numerator // value.denominator)
+
+
+def floor_of(value: Fraction) -> int:
+    """The largest integer not above value."""
+    return value.numerator // value.denominator

@@ -1,0 +1,121 @@
+"""Values in: columns of people's data to clean numbers and places, or a refusal that says where.
+
+Rows count from 1 in messages, the header of a file not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metricldp.errors import ValueRefused
+
+
+def numbers_of(values: pa.Array, name: str) -> npt.NDArray[Any]:
+    """A column as integers or floats, nothing missing."""
+    _refuse_missing(values, name)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int64())
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        if numbers.dtype.kind == "f":
+            refuse(~np.isfinite(numbers), values, name, "is not a number")
+        return np.asarray(numbers)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _parsed(values, name)
+    raise ValueRefused(f"{name} holds {values.type} values where numbers are needed")
+
+
+def _parsed(values: pa.Array, name: str) -> npt.NDArray[Any]:
+    """Text as numbers: whole ones stay exact."""
+    trimmed = pc.utf8_trim_whitespace(values)
+    _refuse_blank(trimmed, name)
+    for target in (pa.int64(), pa.float64()):
+        try:
+            numbers = np.asarray(trimmed.cast(target).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            continue
+        refuse(~np.isfinite(numbers), values, name, "is not a number")
+        return numbers
+    for row, text in enumerate(trimmed.to_pylist()):
+        try:
+            pa.array([text]).cast(pa.float64())
+        except pa.ArrowInvalid:
+            raise ValueRefused(f"is {text!r}, not a number", attribute=name, row=row) from None
+    raise ValueRefused(f"{name} holds text where numbers are needed")  # pragma: no cover
+
+
+def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[np.int64]:
+    """The place of each text in a list of names."""
+    _refuse_missing(values, name)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        texts = values.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueRefused(f"{name} holds {values.type} values where names are needed") from None
+    _refuse_blank(texts, name)
+    places = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
+    refuse(_as_numpy(places.is_null()), texts, name, f"is not one of {', '.join(names)}")
+    return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _refuse_missing(values: pa.Array, name: str) -> None:
+    if values.null_count:
+        row = int(np.argmax(_as_numpy(values.is_null())))
+        raise _missing(name, row)
+
+
+def _refuse_blank(texts: pa.Array, name: str) -> None:
+    blank = _as_numpy(pc.equal(texts, ""))
+    if blank.any():
+        raise _missing(name, int(np.argmax(blank)))
+
+
+def _missing(name: str, row: int) -> ValueRefused:
+    why = "is missing; every person needs a value, so fill it in or leave the row out"
+    return ValueRefused(why, attribute=name, row=row)
+
+
+def refuse(wrong: npt.NDArray[np.bool_], values: pa.Array, name: str, why: str) -> None:
+    """Refuse the first wrong value, by name, row and value."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = values[row].as_py()
+        raise ValueRefused(f"is {value!r}, which {why}", attribute=name, row=row)
+
+
+def refuse_outside(
+    numbers: npt.NDArray[Any], values: pa.Array, low: float, high: float, name: str
+) -> None:
+    """Refuse the first number outside low to high."""
+    domain = f"is outside {plain(low)} to {plain(high)}; correct it, or clip"
+    refuse((numbers < low) | (numbers > high), values, name, domain)
+
+
+def _as_numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def plain(value: object) -> str:
+    """A number as people write it: no exponent, no trailing zeros, thousands apart."""
+    if not is_number(value):
+        return str(value)
+    number = float(value)
+    if number == int(number) and abs(number) < 1e15:
+        return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
+    return f"{number:,.6g}" if 1e-4 <= abs(number) < 1e15 else f"{number:g}"

@@ -1,0 +1,111 @@
+"""Statistical checks with exact tails and a stated false-alarm rate, and coins that enumerate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from metricldp.channels import Channel
+from metricldp.coins import Coins, words_for
+
+
+def assert_counts(observed, probabilities, *, false_alarm: float) -> None:
+    """Each count is binomial: reject if any lies in a tail of false_alarm / cells, exactly."""
+    observed = np.asarray(observed)
+    probabilities = np.asarray([float(p) for p in probabilities])
+    n = int(observed.sum())
+    tail = false_alarm / (2 * len(observed))
+    low = stats.binom.cdf(observed, n, probabilities)
+    high = stats.binom.sf(observed - 1, n, probabilities)
+    worst = min(low.min(), high.min())
+    assert worst > tail, f"a count this far off has probability {worst:.2g}, below {tail:.2g}"
+
+
+def assert_mean(samples, expected: float, *, variance: float, false_alarm: float) -> None:
+    """The mean of many independent samples of known variance; normal tails, for n in the 10^5s."""
+    samples = np.asarray(samples)
+    z = (samples.mean() - expected) / np.sqrt(variance / len(samples))
+    chance = 2 * stats.norm.sf(abs(z))
+    assert chance > false_alarm, f"mean {samples.mean():.6g}, expected {expected:.6g}: {z:.1f} sd"
+
+
+def key(report) -> bytes:
+    """A report as something to count."""
+    return np.asarray(report).tobytes()
+
+
+def exact_law(channel: Channel, x: int) -> dict[bytes, Fraction]:
+    """P(report | x) of every report, from the channel's integers."""
+    return {key(report): channel.probability(x, report) for report in channel.every_report()}
+
+
+def enumerated_ratio(law: dict, other: dict) -> float | Fraction:
+    """The worst ratio either way; infinite where one side is impossible."""
+    worst: float | Fraction = Fraction(1)
+    for report, p in law.items():
+        q = other[report]
+        if p == q == 0:
+            continue
+        if p == 0 or q == 0:
+            return float("inf")
+        worst = max(worst, p / q, q / p)
+    return worst
+
+
+def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None:
+    """What `encode` draws has the law that the certificate is computed from."""
+    coins = Coins.seeded(seed)
+    for x in range(channel.size):
+        law = exact_law(channel, x)
+        drawn = Counter(key(r) for r in channel.encode(np.full(n, x), coins))
+        assert set(drawn) <= set(law), "an impossible report was drawn"
+        observed = [drawn[report] for report in law]
+        assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
+
+
+class EveryCoin:
+    """Coins for 2^bits people at once, each with a different tape of `bits` coins: all of them.
+
+    A sampler that is run on them shows its law exactly, as counts over 2^bits. Each plane that the
+    sampler draws gives every person `lanes` fresh coins of her tape; a person occupies `stride`
+    lanes. A draw of one whole word per person gives `word` coins in its top bits.
+    """
+
+    def __init__(self, bits: int, *, lanes: int = 1, stride: int = 1, word: int = 0) -> None:
+        self.people = 1 << bits
+        self.bits, self.lanes, self.stride, self.word = bits, lanes, stride, word
+        self.at = 0
+
+    def words(self, count: int):
+        if self.word and count == self.people:
+            top = np.zeros(count, dtype=np.uint64)
+            for _ in range(self.word):
+                top = top << np.uint64(1) | self._coin().astype(np.uint64)
+            return top << np.uint64(64 - self.word)
+        width = words_for(self.people * self.stride)
+        planes, left = divmod(count, width)
+        assert left == 0
+        return np.concatenate([self._plane(width) for _ in range(planes)])
+
+    def _plane(self, width: int):
+        flat = np.zeros((self.people, self.stride), dtype=np.uint8)
+        for lane in range(self.lanes):
+            flat[:, lane] = self._coin()
+        packed = np.packbits(flat.reshape(-1), bitorder="little")
+        padded = np.zeros(8 * width, dtype=np.uint8)
+        padded[: len(packed)] = packed
+        return padded.view("<u8")
+
+    def _coin(self):
+        assert self.at < self.bits, "the tape is too short for this sampler"
+        self.at += 1
+        return (np.arange(self.people) >> (self.at - 1) & 1).astype(np.uint8)
+
+
+def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fraction]:
+    """The exact law of the sampler itself, by running it on every coin."""
+    drawn = Counter(key(r) for r in channel.encode(np.full(coins.people, x), coins))
+    return {report: Fraction(count, coins.people) for report, count in drawn.items()}

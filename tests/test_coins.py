@@ -1,0 +1,209 @@
+"""Coins: exact bits, exact integers, and streams that never repeat."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks import assert_counts
+from metricldp import Coins, Integer, SeededCoinsWarning, Survey
+from metricldp.coins import GeometricNoise, bernoulli, lanes, uniform
+from metricldp.errors import CertificateError
+from metricldp.exact import ONE
+
+
+class Tape:
+    """Words written down beforehand, one after the other."""
+
+    def __init__(self, planes):
+        self.planes = list(planes)
+
+    def words(self, count):
+        taken, self.planes = self.planes[:count], self.planes[count:]
+        return np.array(taken, dtype=np.uint64)
+
+
+@given(
+    threshold=st.one_of(st.integers(1, ONE - 1), st.integers(1, 63).map(lambda k: 1 << k)),
+    planes=st.lists(st.integers(0, ONE - 1), min_size=64, max_size=64),
+)
+def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(threshold, planes):
+    """With one word, plane k holds binary digit k of 64 numbers; all 64 digits may be needed."""
+    numbers = [sum((p >> lane & 1) << (63 - k) for k, p in enumerate(planes)) for lane in range(64)]
+    result = int(bernoulli(Tape(planes), threshold, 1)[0])
+    assert [result >> lane & 1 for lane in range(64)] == [int(u < threshold) for u in numbers]
+
+
+@pytest.mark.parametrize("close", [-1, 0, 1])
+def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
+    threshold = 0x9E3779B97F4A7C15
+    number = threshold + close
+    planes = [ONE - 1 if number >> (63 - k) & 1 else 0 for k in range(64)]
+    assert int(bernoulli(Tape(planes), threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
+
+
+def test_certain_and_impossible_bits_need_no_coins():
+    assert (bernoulli(Tape([]), 0, 3) == 0).all()
+    assert (bernoulli(Tape([]), ONE, 3) == ONE - 1).all()
+
+
+@pytest.mark.parametrize("probability", [1 / 4096 + 1 / 2**20, 0.2689414, 0.5, 0.999])
+def test_bernoulli_has_its_probability(probability):
+    threshold = int(probability * ONE)
+    words = 1 << 18
+    ones = int(np.bitwise_count(bernoulli(Coins.seeded(4), threshold, words)).sum())
+    exact = Fraction(threshold, ONE)
+    assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
+
+
+def test_a_bernoulli_ten_percent_off_is_rejected():
+    threshold = int(0.2689414 * ONE)
+    words = 1 << 12
+    ones = int(np.bitwise_count(bernoulli(Coins.seeded(4), threshold * 9 // 10, words)).sum())
+    exact = Fraction(threshold, ONE)
+    with pytest.raises(AssertionError):
+        assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
+
+
+def test_lanes_are_independent_of_each_other():
+    """Pairs of neighbouring lanes, planes and words fall into the four cells as they should."""
+    threshold = int(0.3 * ONE)
+    bits = lanes(bernoulli(Coins.seeded(9), threshold, 1 << 14), 1 << 20)
+    p = Fraction(threshold, ONE)
+    cells = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p**2]
+    for distance in (1, 8, 63, 64, 65):
+        pairs = (
+            2 * bits[: -2 * distance].reshape(-1)[::1] + np.roll(bits, -distance)[: -2 * distance]
+        )
+        disjoint = pairs.reshape(-1)[: len(pairs) // (2 * distance) * (2 * distance)]
+        disjoint = disjoint.reshape(-1, 2 * distance)[:, :distance]
+        observed = np.bincount(disjoint.reshape(-1), minlength=4)
+        assert_counts(observed, cells, false_alarm=1e-9)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 7, 100])
+def test_uniform_integers(bound):
+    drawn = uniform(Coins.seeded(5), bound, 300_000)
+    observed = np.bincount(drawn, minlength=bound)
+    assert_counts(observed, [Fraction(1, bound)] * bound, false_alarm=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 50), Fraction(3, 10), Fraction(1), Fraction(3)])
+def test_two_sided_geometric_noise(epsilon):
+    noise = GeometricNoise.for_epsilon(epsilon)
+    reach = 30
+    drawn = np.clip(noise.sample(Coins.seeded(6), 500_000, reach + 1), -reach - 1, reach + 1)
+    inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
+    cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
+    assert sum(cells) == 1
+    assert_counts(np.bincount(drawn + reach + 1, minlength=len(cells)), cells, false_alarm=1e-9)
+    a = np.exp(-float(epsilon))
+    ideal = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1.0))
+    np.testing.assert_allclose([float(p) for p in inside], ideal, rtol=1e-12)
+
+
+def test_noise_that_cannot_be_kept_is_refused():
+    with pytest.raises(CertificateError, match="too small"):
+        GeometricNoise.for_epsilon(Fraction(1, 1 << 70))
+
+
+def test_streams_differ_and_seeded_ones_repeat():
+    assert (Coins().words(4) != Coins().words(4)).any()
+    coins = Coins()
+    assert (coins.words(4) != coins.words(4)).any()
+    assert (coins.spawn().words(4) != coins.spawn().words(4)).any()
+    one, other = Coins.seeded(1), Coins.seeded(1)
+    assert (one.words(4) == other.words(4)).all()
+    assert (one.spawn().words(4) == other.spawn().words(4)).all()
+    assert (one.spawn().words(4) != one.spawn().words(4)).any()
+    assert (Coins.seeded(2).words(4) != Coins.seeded(1).words(4)).any()
+    many = coins.words(1 << 18)
+    assert len(np.unique(many)) == len(many)
+
+
+def test_seeded_coins_say_so():
+    with pytest.warns(SeededCoinsWarning, match="no privacy"):
+        Coins.seeded(1)
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+def test_coins_cannot_be_copied(copying, make):
+    with pytest.raises(TypeError, match="would repeat"):
+        copying(make())
+
+
+def _in_child(coins, count):
+    """Words drawn in a forked child, and in a fork of that child."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        grandchild = os.fork()
+        os.write(write_end, coins.words(count).tobytes())
+        if grandchild:
+            os.waitpid(grandchild, 0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write_end)
+    drawn = b""
+    while part := os.read(read_end, 1 << 16):
+        drawn += part
+    os.close(read_end)
+    return np.frombuffer(drawn, dtype=np.uint64)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+def test_forking_never_repeats_coins(make):
+    coins = make()
+    coins.words(3)
+    drawn = [_in_child(coins, 50) for _ in range(3)]
+    drawn.append(coins.words(500))
+    everything = np.concatenate(drawn)
+    assert len(everything) == 3 * 100 + 500
+    assert len(np.unique(everything)) == len(everything)
+
+
+def _encode_in_worker(survey, people):
+    return survey.encode(people).column("v").to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_pool_of_forked_workers_blurs_differently_in_each():
+    survey = Survey({"v": Integer(0, 999, epsilon=0.01)})
+    people = {"v": [500] * 50}
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        drawn = pool.starmap(_encode_in_worker, [(survey, people)] * 4)
+    assert len({tuple(d) for d in drawn}) == 4
+
+
+@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+def test_threads_never_repeat_coins(make):
+    coins = make()
+    drawn = []
+    threads = [
+        threading.Thread(target=lambda: drawn.extend(coins.words(64) for _ in range(200)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = np.concatenate(drawn)
+    assert len(everything) == 8 * 200 * 64
+    assert len(np.unique(everything)) == len(everything)
+
+
+def test_a_stream_shared_after_a_fork_that_is_not_seen_is_rekeyed_by_its_process():
+    coins = Coins()
+    before = coins._key
+    coins._process = (-1, 0)
+    coins.words(1)
+    assert coins._key != before

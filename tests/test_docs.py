@@ -1,0 +1,144 @@
+"""The documents keep their word: every block is run, and what it prints is what they show.
+
+`python tests/test_docs.py --write` puts the real output into the documents. Coins are seeded here,
+1 for the first batch of each document, 2 for the second and so on, so that outputs repeat.
+"""
+
+import contextlib
+import difflib
+import io
+import itertools
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from metricldp import Coins, SeededCoinsWarning, cli
+
+ROOT = Path(__file__).parents[1]
+RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+READ = sorted({*RUN, *ROOT.glob("*.md")})
+
+BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?P<shown>\n```text\n.*?^```\n)?"
+    r"|^```console\n(?P<session>.*?)^```\n",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+
+
+def replay(text, name):
+    """The document as it should be: every output block holds what its code prints today."""
+    namespace = {"__name__": name}
+
+    def again(block):
+        line = text.count("\n", 0, block.start()) + 1
+        if block["session"] is not None:
+            return f"```console\n{run_session(block['session'])}```\n"
+        shown = run_python(block["code"], namespace, name, line)
+        output = f"\n```text\n{shown}```\n" if shown else ""
+        return f"```python\n{block['code']}```\n{output}"
+
+    with isolated():
+        return BLOCK.sub(again, text)
+
+
+@contextlib.contextmanager
+def isolated():
+    """A temporary directory to work in, and coins that fall the same way every time."""
+    seeds = itertools.count(1)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        contextlib.chdir(directory),
+        mock.patch("metricldp.reports.Coins", lambda: Coins.seeded(next(seeds))),
+    ):
+        yield
+
+
+def run_python(code, namespace, name, line):
+    printed = io.StringIO()
+    program = compile("\n" * line + code, name, "exec")  # so that a traceback has the right line
+    with contextlib.redirect_stdout(printed):
+        exec(program, namespace)
+    return whole_lines(printed.getvalue())
+
+
+def run_session(session):
+    """Every command of a console block, each followed by what it prints and how it fails."""
+    commands = [line for line in session.splitlines() if line.startswith("$ ")]
+    return "".join(f"{command}\n{run_command(command)}" for command in commands)
+
+
+def run_command(command):
+    words = shlex.split(command.removeprefix("$ "), comments=True)
+    assert words[0] == "metricldp", f"a console block holds metricldp commands only, not {command}"
+    printed = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", words),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        contextlib.suppress(SystemExit),
+    ):
+        cli.main()
+    return whole_lines(printed.getvalue())
+
+
+def whole_lines(printed):
+    return printed if printed.endswith("\n") or not printed else printed + "\n"
+
+
+def fences(text):
+    """The opening fence of every block, wherever it stands."""
+    return re.findall(r"^[ \t>]*(?:```|~~~).*", text, re.MULTILINE)[::2]
+
+
+def anchors(text):
+    """Headings as they are linked to."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+def test_output_is_what_the_document_shows(path):
+    text = path.read_text("utf-8")
+    fresh = replay(text, path.name)
+    lines = difflib.unified_diff(
+        text.splitlines(), fresh.splitlines(), "shown", "real", lineterm=""
+    )
+    assert fresh == text, "run python tests/test_docs.py --write\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+def test_no_block_hides_from_the_tests(path):
+    known = {"```python", "```text", "```console", "```sh"}
+    assert set(fences(path.read_text("utf-8"))) <= known
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.name)
+def test_links_and_pictures_exist(path):
+    for link in map("".join, LINK.findall(path.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), f"{path.name} links to {link}, which is not there"
+        if anchor:
+            assert anchor in anchors(target.read_text("utf-8")), f"{path.name}: no heading {link}"
+
+
+def test_a_wrong_output_is_noticed():
+    wrong = "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    assert replay(wrong, "wrong") == wrong.replace("3", "2")
+    assert replay("```console\n$ metricldp certify none.toml\n```\n", "wrong").count("\n") == 4
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    warnings.simplefilter("ignore", SeededCoinsWarning)
+    for document in RUN:
+        before = document.read_text("utf-8")
+        document.write_text(replay(before, document.name), "utf-8")
