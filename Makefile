@@ -10,11 +10,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: .venv/.runs
 	$(BIN)/metricldp demo
 
+# One BLAS thread per worker: two workers with two threads each fight over two cores.
 test: .venv/.tests check
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: .venv/.tests
-	$(BIN)/python -m pytest -n 2 -m slow
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 check: .venv/.tests
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metricldp import Integer, Survey
+from metricldp import Integer, Survey, Weight
 from metricldp.tables import table
 
 PEOPLE = 1_000_000
@@ -23,7 +23,8 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def run(mechanism):
-    survey = Survey({n: Integer(0, 255, epsilon=1, mechanism=mechanism) for n in ("a", "b")})
+    attributes = {n: Integer(0, 255, epsilon=1, mechanism=mechanism) for n in ("a", "b")}
+    survey = Survey(attributes)
     rng = np.random.default_rng(1)
     people = {n: rng.integers(0, 256, PEOPLE) for n in ("a", "b")}
     survey.encode({n: column[:1000] for n, column in people.items()})
@@ -36,11 +37,17 @@ def run(mechanism):
         count = [timed(lambda: survey.tally(file).count(where)) for _ in range(REPEATS)]
         bars = [timed(lambda: survey.tally(file).histogram("a")) for _ in range(REPEATS)]
         size = file.stat().st_size
+    tally = survey.tally(reports, layout="reports")
+    weighty = Survey({**attributes, "w": Weight(0, 10)})
+    weighted = weighty.tally(weighty.encode({**people, "w": rng.uniform(0, 10, PEOPLE)}))
+    plain = [timed(lambda: tally.count(where)) for _ in range(4 * REPEATS)]
+    heavy = [timed(lambda: weighted.weighted(where)) for _ in range(4 * REPEATS)]
     return {
         "mechanism": mechanism,
         "encode_s": float(np.median(encode)),
         "count_from_file_s": float(np.median(count)),
         "histogram_from_file_s": float(np.median(bars)),
+        "weighted_over_count": float(np.median(heavy) / np.median(plain)),
         "file_bytes_per_person": size / PEOPLE,
         "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
     }
@@ -59,13 +66,14 @@ def main():
         with context.Pool(1) as pool:
             rows.append(pool.apply(run, (mechanism,)))
     print(f"{PEOPLE:,} people, two attributes of 256 values, epsilon 1; medians of {REPEATS}")
-    head = ("", "encode", "count, file to answer", "histogram", "file", "peak memory")
+    head = ("", "encode", "count, file to answer", "histogram", "weighted/count", "file", "peak")
     shown = [
         (
             r["mechanism"],
             f"{r['encode_s']:.2f} s",
             f"{r['count_from_file_s']:.3f} s",
             f"{r['histogram_from_file_s']:.2f} s",
+            f"{r['weighted_over_count']:.2f}",
             f"{r['file_bytes_per_person']:.1f} B/person",
             f"{r['peak_memory_gb']:.2f} GB",
         )

@@ -1,6 +1,7 @@
 """Every registered channel keeps the same promises, proved by enumeration on tiny domains."""
 
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from checks import (
     EveryCoin,
+    assert_counts,
     check_sampler,
     enumerated_ratio,
     exact_law,
@@ -103,7 +105,7 @@ def test_decoders_of_many_bits_need_no_codes():
     coefficients = channel.coefficients(np.arange(300.0)[None])
     assert channel.levels(coefficients) is None
     column = channel.encode(np.array([0, 150, 299]), Coins.seeded(1))
-    signs = channel.signs(column)
+    signs = channel.expand(column)
     np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
 
 
@@ -319,13 +321,49 @@ def test_geometric_law_is_the_one_of_the_theory():
             np.testing.assert_allclose(channel.mean(values)[x], law @ values, rtol=1e-13)
 
 
-def test_exponential_bounds_enclose():
-    for exponent in (Fraction(0), Fraction(1), Fraction(1, 10**9), Fraction(-5, 3), Fraction(700)):
-        lower, upper = exp_bounds(exponent)
-        assert lower <= upper
-        assert (upper - lower) / upper < Fraction(1, 1 << 200)
-        assert float(lower) == pytest.approx(np.exp(float(exponent)), rel=1e-13)
-    assert exp_bounds(Fraction(1))[0] < Fraction(
-        "2.71828182845904523536028747135266249775724709369995957496696763"
-    ) + Fraction(1, 10**60)
-    assert ONE == 1 << 64
+EXPONENTS = ["0", "1", "1e-9", "1e-60", "-1.6666", "64", "-64", "700", "1024", "0.2", "3.14159"]
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_exponential_bounds_enclose(exponent):
+    """Against the standard library's decimal exponential, an independent program, to 700 digits."""
+    with localcontext() as context:
+        context.prec = 1200
+        value = Fraction(Decimal(exponent).exp())  # correct to a relative 1e-1199
+    slack = value / 10**1190
+    lower, upper = exp_bounds(Fraction(exponent))
+    assert lower <= value + slack
+    assert value - slack <= upper
+    if Fraction(exponent):
+        assert lower < value - slack, "an irrational number, strictly inside"
+        assert value + slack < upper
+        above, below = value * (1 + Fraction(1, 1 << 300)), value * (1 - Fraction(1, 1 << 300))
+        assert not at_most_exp(above, Fraction(exponent))
+        assert at_most_exp(below, Fraction(exponent))
+    assert (upper - lower) / upper < Fraction(1, 1 << 200)
+
+
+def test_zero_distance_allows_no_difference():
+    assert at_most_exp(Fraction(1), Fraction(0))
+    assert not at_most_exp(1 + Fraction(1, ONE), Fraction(0))
+
+
+@pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
+def test_rows_without_a_table_are_the_same_rows(cls, monkeypatch):
+    """Domains above 4,096 positions make their rows on the fly; the sampler is the same."""
+    from metricldp.channels import threshold
+
+    monkeypatch.setattr(threshold, "_TABLE", 1)
+    monkeypatch.setattr(threshold, "_ENTRIES", 3)
+    check_sampler(cls.for_epsilon(4, Fraction(1)))
+    monkeypatch.undo()
+    large = cls.for_epsilon(5001, Fraction(1))
+    n = 40
+    column = large.encode(np.full(n, 2500), Coins.seeded(8))
+    truth = large._rows(np.full(n, 2500))
+    expanded = np.unpackbits(truth, axis=1, bitorder="little")[0]
+    assert expanded[:2500].sum() == 0
+    assert expanded[2500 : large.bits].all()
+    flips = int(np.bitwise_count(column ^ truth).sum())
+    p = Fraction(large.flip, ONE)
+    assert_counts([flips, n * large.bits - flips], [p, 1 - p], false_alarm=1e-9)

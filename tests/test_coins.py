@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from fractions import Fraction
 
@@ -169,6 +170,32 @@ def test_forking_never_repeats_coins(make):
     everything = np.concatenate(drawn)
     assert len(everything) == 3 * 100 + 500
     assert len(np.unique(everything)) == len(everything)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
+    coins = Coins()
+    stop = threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            coins.words(1 << 14)
+
+    threads = [threading.Thread(target=draw) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # a child that hangs is killed, and its status says so
+                coins.words(4)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def _encode_in_worker(survey, people):

@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import dataclasses
 import difflib
 import io
 import itertools
@@ -17,8 +18,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import typer
 
 from metricldp import Coins, SeededCoinsWarning, cli
+from metricldp.attributes import KINDS
 
 ROOT = Path(__file__).parents[1]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -129,6 +132,31 @@ def test_links_and_pictures_exist(path):
         assert target.exists(), f"{path.name} links to {link}, which is not there"
         if anchor:
             assert anchor in anchors(target.read_text("utf-8")), f"{path.name}: no heading {link}"
+
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+def test_blocks_need_nothing_but_the_package(path):
+    installed = {"metricldp", "numpy", "pyarrow", "scipy", "matplotlib"}
+    for block in BLOCK.finditer(path.read_text("utf-8")):
+        for name in re.findall(r"^ *(?:import|from) (\w+)", block["code"] or "", re.MULTILINE):
+            assert name in installed | sys.stdlib_module_names, f"{path.name} imports {name}"
+
+
+def test_the_reference_names_every_command_and_option():
+    rows = (ROOT / "docs" / "reference.md").read_text("utf-8").splitlines()
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        row = next((r for r in rows if re.match(rf"\| `{name}[ `]", r)), None)
+        assert row, f"the reference has no row for the command {name}"
+        for option in (opt for p in command.params for opt in p.opts if opt.startswith("-")):
+            assert f"`{option}`" in row, f"the reference does not name {option} of {name}"
+
+
+def test_the_reference_names_every_key_of_every_attribute():
+    text = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    for kind, attribute in KINDS.items():
+        section = text.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
+        for field in dataclasses.fields(attribute):
+            assert f"`{field.name}`" in section, f"the reference has no {field.name} of {kind}"
 
 
 def test_a_wrong_output_is_noticed():

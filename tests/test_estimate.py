@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from checks import assert_mean, exact_law
 from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
 from metricldp import reports as rooms
-from metricldp.error import factors, paper_range_variance, variance_bounds
+from metricldp.error import paper_range_variance, variance_bounds
 from metricldp.queries import parse
+from metricldp.readings import read
 
 LEVELS = ["low", "mid", "high"]
 
@@ -99,7 +100,7 @@ def test_counts_are_unbiased_and_so_are_their_variances(name, where):
         assert p @ values == pytest.approx(inside, rel=1e-9, abs=1e-9)
         exact[x] = p @ values**2 - inside**2
         assert p @ variances == pytest.approx(exact[x], rel=1e-9, abs=1e-9)
-    low, high = variance_bounds(factors(survey, parse(survey, where)))
+    low, high = variance_bounds(read(survey, parse(survey, where).functions))
     assert low == pytest.approx(min(exact.values()), rel=1e-9, abs=1e-9)
     assert high == pytest.approx(max(exact.values()), rel=1e-9, abs=1e-9)
 
@@ -182,28 +183,26 @@ def test_histograms_are_the_counts_of_their_bars():
 
 def test_codes_and_plain_sums_agree():
     """Where codes would be too many, products are summed report by report."""
+    from metricldp import layouts
+
     survey = Survey({k: Integer(0, 39, epsilon=1, mechanism="threshold") for k in "abc"})
     rng = np.random.default_rng(2)
     people = {k: rng.integers(0, 40, 500) for k in "abc"}
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
-    few = {k: [3, 9, 20] for k in "abc"}  # 6 bits each: 2^18 codes
-    from metricldp import estimate
-
-    involved = factors(survey, parse(survey, few))
-    batches = tally._batches(involved)
-    plain = estimate.product_sums(batches, involved)
-    fewer = factors(survey, parse(survey, {k: few[k] for k in "ab"}))
-    coefficients = [f.coefficients for f in fewer]
-    np.testing.assert_allclose(
-        estimate._product_sums_in_floats(batches, fewer, coefficients),
-        estimate.product_sums(batches, fewer),
-        rtol=1e-9,
-        atol=1e-9,
-    )
-    assert math.isfinite(plain.value)
-    bars = tally.histogram("a", {"b": few["b"], "c": list(range(0, 40, 2))}, width=20)
-    single = tally.count({"a": (0, 19), "b": few["b"], "c": list(range(0, 40, 2))})
+    batches = tally._batches("abc")
+    odd = list(range(1, 40, 2))  # 39 bits: too many for codes
+    for where in ({"a": (3, 20), "b": odd}, {"a": odd, "b": odd, "c": (5, 9)}, {"c": odd}):
+        readings = read(survey, parse(survey, where).functions)
+        np.testing.assert_allclose(
+            layouts.from_reports(batches, readings, 3),
+            layouts._in_floats(batches, readings, 3, None),
+            rtol=1e-9,
+            atol=1e-6,
+        )
+    bars = tally.histogram("a", {"b": odd, "c": odd}, width=20)
+    single = tally.count({"a": (0, 19), "b": odd, "c": odd})
     assert bars[0].value == pytest.approx(single.value, rel=1e-9)
+    assert bars[0].variance == pytest.approx(single.variance, rel=1e-9)
 
 
 @settings(max_examples=30)
@@ -233,6 +232,28 @@ def test_any_split_in_any_order_gives_the_same_answers(cuts, sizes, seed):
         merged = merged + part
     assert merged.n == 60
     assert merged.count(where) == whole.count(where)
+
+
+def test_large_domains_do_not_depend_on_order_either():
+    survey = Survey({k: Integer(0, 999, epsilon=0.5, mechanism="geometric") for k in "ab"})
+    rng = np.random.default_rng(5)
+    people = {k: rng.integers(0, 1000, 20_000) for k in "ab"}
+    reports = survey.encode(people, coins=Coins.seeded(5))
+    where = {"a": (100, 700), "b": (333, None)}
+    whole = survey.tally(reports).count(where)
+    shuffled = survey.tally(reports.take(rng.permutation(20_000))).count(where)
+    assert whole == shuffled
+    parts = survey.tally(reports.slice(0, 777)) + survey.tally(reports.slice(777))
+    assert parts.count(where) == whole
+
+
+@pytest.mark.parametrize("epsilon", [1, 20])
+def test_a_bar_of_everybody_has_no_error(epsilon):
+    survey = Survey({"a": Integer(0, 99, epsilon=epsilon, mechanism="geometric")})
+    tally = survey.tally(survey.encode({"a": [5] * 100}, coins=Coins.seeded(1)))
+    (bar,) = tally.histogram("a", width=200)
+    assert bar.value == pytest.approx(100)
+    assert bar.stderr == pytest.approx(0, abs=1e-6)
 
 
 # What the paper and the theory say
@@ -271,11 +292,15 @@ def test_simulated_variance_is_1_72_times_theorem_3():
     survey = paper_survey(3)
     where = {f"v{k}": (1, 2) for k in range(3)}
     reports = survey.encode({f"v{k}": np.full(n, 1) for k in range(3)}, coins=Coins.seeded(17))
-    product = np.ones(n)
-    (batch,) = rooms.batches(survey, reports.combine_chunks())
-    for factor in factors(survey, parse(survey, where)):
-        decoder = factor.channel.coefficients(factor.function[None])
-        product *= factor.channel.values(batch[factor.name], decoder)[0]
+    readings = read(survey, parse(survey, where).functions)
+    product = np.concatenate(
+        [
+            np.prod(
+                [r.channel.values(batch[r.name], r.coefficients[:1])[0] for r in readings], axis=0
+            )
+            for batch in rooms.batches(survey, reports)
+        ]
+    )
     squared = (product - 1) ** 2
     kappa_squared = (1 / math.tanh(0.5)) ** 2
     exact = ((kappa_squared - 1) / 2 + 1) ** 3 - 1

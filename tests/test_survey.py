@@ -2,6 +2,8 @@
 
 import json
 import math
+import pickle
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, Survey
+from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Survey, Weight
 from metricldp.attributes import SMALLEST_STEP
 from metricldp.certify import prove
 from metricldp.metrics import Uniform
@@ -61,7 +63,7 @@ def test_every_survey_is_certified(survey):
 
 
 def test_saved_files_load(tmp_path):
-    survey = Survey({"a": Integer(0, 9, epsilon=1), 'é \\ "q" \t': Integer(0, 9, epsilon=1)})
+    survey = Survey({"a": Integer(0, 9, epsilon=1), 'é \\ "q" #': Integer(0, 9, epsilon=1)})
     for name in ("survey.toml", "survey.json"):
         survey.save(tmp_path / name)
         assert Survey.load(tmp_path / name) == survey
@@ -85,6 +87,30 @@ def test_fingerprints_tell_agreements_apart():
     assert fixed.fingerprint == FIXED
 
 
+def test_surveys_are_fixed_and_can_be_pickled():
+    survey = Survey({"a": Integer(0, 9, epsilon=1), "w": Weight(0, 1)}, metric=Lp(2))
+    again = pickle.loads(pickle.dumps(survey))
+    assert again == survey
+    assert again.channels == survey.channels
+    with pytest.raises(TypeError):
+        survey.attributes["a"] = Integer(0, 9, epsilon=50)
+    with pytest.raises(TypeError):
+        survey.channels["a"] = None
+
+
+def test_decimals_mean_what_is_written():
+    assert Integer(0, 9, epsilon=0.1, per=0.3).metric.step == Fraction(1, 3)
+    assert Continuous(0, 0.3, bins=3, epsilon=1, per=0.1).metric.step == 1
+    assert Categorical(["x", "y"], epsilon=0.1).metric.step == Fraction(1, 10)
+
+
+def test_many_categories_are_certified_by_one_pair():
+    survey = Survey({"c": Categorical([f"c{k}" for k in range(2000)], epsilon=1)})
+    proof = survey.certify().proofs[0]
+    assert proof.holds
+    assert (len(proof.pairs), proof.count) == (1, 2000 * 1999 // 2)
+
+
 def test_auto_is_written_out():
     survey = Survey({"a": Integer(0, 999, epsilon=1), "b": Integer(0, 4, epsilon=0.1)})
     assert survey.attributes["a"].mechanism == "geometric"
@@ -105,6 +131,7 @@ def test_explain_says_what_matters():
     told = survey.explain(n=100_000)
     text = " ".join(str(told).split())
     assert "age 5 apart: at most 2.72 times more likely" in text
+    assert "age 1 apart: at most 1.23 times more likely" in text
     assert "epsilon is 19.8" in text
     assert "not plain 1-LDP" in text
     assert "a hair apart on both sides of an edge" in text
@@ -143,7 +170,7 @@ def test_a_broken_certificate_says_so():
     from metricldp.channels import Response
 
     pairs = prove(Response(3, 1 << 63), Uniform(SMALLEST_STEP))
-    broken = Certificate("f", (Proof("a", "response", pairs, ("x", "y")),))
+    broken = Certificate("f", (Proof("a", "response", pairs, 3, ("x", "y")),))
     assert not broken.holds
     assert "NOT certified" in str(broken)
     assert "BROKEN" in str(broken)

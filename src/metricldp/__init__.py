@@ -11,8 +11,8 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 `survey.error` predicts the accuracy and `survey.explain` says both in words.
 """
 
-from metricldp.answers import Answer, Histogram
-from metricldp.attributes import Categorical, Continuous, Integer, Ordinal
+from metricldp.answers import Answer, Histogram, Ratio
+from metricldp.attributes import AutoBins, Categorical, Continuous, Integer, Ordinal
 from metricldp.certify import Certificate
 from metricldp.coins import Coins
 from metricldp.errors import (
@@ -24,27 +24,38 @@ from metricldp.errors import (
     SurveyError,
     ValueRefused,
 )
+from metricldp.metrics import Lp
+from metricldp.quantiles import Cdf, Quantile
+from metricldp.real import Real
 from metricldp.survey import Survey
 from metricldp.tally import Tally
+from metricldp.weights import Weight
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "AutoBins",
     "Categorical",
+    "Cdf",
     "Certificate",
     "CertificateError",
     "Coins",
     "Continuous",
     "Histogram",
     "Integer",
+    "Lp",
     "MetricLdpError",
     "Ordinal",
+    "Quantile",
     "QueryError",
+    "Ratio",
+    "Real",
     "ReportRefused",
     "SeededCoinsWarning",
     "Survey",
     "SurveyError",
     "Tally",
     "ValueRefused",
+    "Weight",
 ]

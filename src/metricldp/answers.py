@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from metricldp.errors import QueryError
+from metricldp.messages import guess, listed, shown
+from metricldp.values import is_number
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ class Answer:
     about: str = "respondents"
     notes: tuple[str, ...] = ()
     bounds: tuple[float, float] = field(default=(0.0, math.inf), repr=False)
-    """Between these the true variance must lie, whatever the data."""
+    """Between these the standard error is kept: at least what three people at the worst place
+    add, as so few can go unseen by chance, and at most what all people there would."""
+    layout: str = field(default="", compare=False, repr=False)
+    """How the sums were found: from "reports", "cells" or "prefix"."""
 
     @property
     def stderr(self) -> float:
@@ -37,9 +42,7 @@ class Answer:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The two-sided normal interval at that level."""
-        if not 0 < level < 1:
-            raise QueryError(f"a level lies between 0 and 1, not {level!r}")
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.stderr
+        reach = normal_reach(level) * self.stderr
         return self.value - reach, self.value + reach
 
     def scaled(self, factor: float, unit: str) -> Answer:
@@ -54,26 +57,31 @@ class Answer:
         )
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
+        """Plain data for a program; None where a number is infinite, which JSON cannot say."""
         low, high = self.interval(level)
         return {
             "question": self.question,
-            "value": self.value,
-            "stderr": self.stderr,
+            "value": _finite(self.value),
+            "stderr": _finite(self.stderr),
             "level": level,
-            "low": low,
-            "high": high,
+            "low": _finite(low),
+            "high": _finite(high),
             "unit": self.unit,
             "about": self.about,
+            "layout": self.layout,
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        low, high = self.interval()
+    def text(self, level: float = 0.95) -> str:
+        """The answer in one line, with its interval at that level."""
+        low, high = self.interval(level)
         show = self._shown
         text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
-        text += f" (95%: {show(low)} to {show(high)})"
+        text += f" ({percent(level)}: {show(low)} to {show(high)})"
         return "; ".join([text, *self.notes])
+
+    def __str__(self) -> str:
+        return self.text()
 
     def _shown(self, number: float) -> str:
         """As many digits as the error leaves meaning to: two of the error, none of a person."""
@@ -85,30 +93,87 @@ class Answer:
         return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    below: float
+    above_variance: float
+    below_variance: float
+    covariance: float
+
+
+@dataclass(frozen=True)
+class Ratio(Answer, _Parts):
+    """An estimated sum over an estimated count: a mean.
+
+    Its standard error is the delta method's; its interval is Fieller's, exact for two jointly
+    normal estimates, and not symmetric. A ratio of unbiased estimates is only nearly unbiased.
+    """
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
+        z = normal_reach(level)
+        above = self.value * self.below
+        leading = self.below**2 - z**2 * self.below_variance
+        if leading <= 0:
+            raise QueryError(
+                f"at level {level} the group is not clearly above zero, so it has no interval"
+            )
+        middle = above * self.below - z**2 * self.covariance
+        last = above**2 - z**2 * self.above_variance
+        root = math.sqrt(max(0.0, middle**2 - leading * last))
+        return (middle - root) / leading, (middle + root) / leading
+
+
+def normal_reach(level: float) -> float:
+    """How many standard errors a two-sided normal interval of that level reaches each way."""
+    if not is_number(level) or not 0 < level < 1:
+        raise QueryError(f"a level lies between 0 and 1, not {shown(level)}")
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def percent(level: float) -> str:
+    """A level as people say it: 95%, 99.9%."""
+    return f"{100 * level:.10g}%"
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
 @dataclass(frozen=True)
 class Histogram(Sequence[Answer]):
-    """One answer for each bar, in the order of the attribute."""
+    """One answer for each bar, in the order of the attribute; by place or by label."""
 
     attribute: str
     labels: tuple[str, ...]
     answers: tuple[Answer, ...]
+    named: bool = False
+    """Whether the labels are names, of levels or categories, and not numbers."""
 
     def __len__(self) -> int:
         return len(self.answers)
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
-        return self.answers[index]
+        if not isinstance(index, str):
+            return self.answers[index]
+        if index not in self.labels:
+            there = f"it has {listed(self.labels)}{guess(index, self.labels)}"
+            raise QueryError(f"the histogram of {self.attribute} has no bar {index!r}; {there}")
+        return self.answers[self.labels.index(index)]
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """A table with a row for each bar; `.to_pandas()` and polars take it from there."""
-        rows = [answer.to_dict(level) for answer in self.answers]
+        ends = [answer.interval(level) for answer in self.answers]
         return pa.table(
             {
                 self.attribute: list(self.labels),
-                **{key: [row[key] for row in rows] for key in ("value", "stderr", "low", "high")},
+                "value": [answer.value for answer in self.answers],
+                "stderr": [answer.stderr for answer in self.answers],
+                "low": [low for low, _ in ends],
+                "high": [high for _, high in ends],
             }
         )
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,25 +18,31 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.errors import QueryError, SurveyError
+from metricldp.exact import as_written
+from metricldp.messages import guess, listed, shown
 from metricldp.metrics import Line, Metric, Uniform
 from metricldp.values import is_number, numbers_of, places_of, plain, refuse, refuse_outside
+from metricldp.wording import (
+    Chosen,
+    between,
+    choose_names,
+    members_of,
+    nearest,
+    nonempty,
+    place_of,
+    range_ends,
+    range_words,
+)
 
 Positions = npt.NDArray[np.int64]
 SMALLEST_STEP = Fraction(1, 1 << 40)
 """Below this epsilon per step 64-bit coins could not tell two positions apart any more."""
 LARGEST_STEP = 1 << 10
 """Above this epsilon per step nothing is blurred, and e to that power is only a waste of time."""
+LARGEST_END = 1 << 53
+"""Up to here integers and floats are the same numbers."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A part of a domain: which positions, in words, and a note where the words were bent."""
-
-    inside: npt.NDArray[np.bool_]
-    words: str
-    note: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,7 @@ class Attribute(ABC):
         "geometric",
         "threshold",
         "threshold-paper",
+        "threshold-dummy",
         "response",
     )
 
@@ -58,7 +65,7 @@ class Attribute(ABC):
         object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
         if self.mechanism != "auto" and self.mechanism not in self.mechanisms:
             raise SurveyError(
-                f"mechanism {self.mechanism!r} does not serve a {self.kind} attribute; "
+                f"mechanism {self.mechanism!r} does not serve {self.kind} attributes; "
                 f"choose auto, {', '.join(self.mechanisms)}"
             )
 
@@ -72,6 +79,16 @@ class Attribute(ABC):
     def metric(self) -> Metric:
         """E on positions."""
 
+    @property
+    def clear(self) -> bool:
+        """Whether the value is sent as it is: public weights only."""
+        return False
+
+    @property
+    def rounds(self) -> bool:
+        """Whether positions are in units of 2^-32 and rounded at random on the device."""
+        return False
+
     @abstractmethod
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """Values to positions; `name` is for the message when one is refused."""
@@ -83,6 +100,10 @@ class Attribute(ABC):
     @abstractmethod
     def name_of(self, position: int) -> str:
         """A position in the data's own words."""
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """The number that each position stands for, and a note where it stands for several."""
+        raise QueryError(f"{name} is {self.kind}: its values are names and have no sum or mean")
 
     def label(self, first: int, last: int | None = None) -> str:
         """A position, or the positions from first to last, in the data's own words."""
@@ -104,7 +125,7 @@ class Attribute(ABC):
     def _check_step(self, step: Fraction) -> None:
         if self.size > LARGEST_SIZE:
             raise SurveyError(
-                f"a {self.kind} attribute with {self.size:,} positions is too large; "
+                f"{self.size:,} positions are too many for one attribute; "
                 f"use at most {LARGEST_SIZE:,}"
             )
         if step < SMALLEST_STEP:
@@ -120,7 +141,7 @@ class Attribute(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OnLine(Attribute):
+class OnLine(Attribute):
     """Attributes whose values have an order and a distance: epsilon for every `per` units."""
 
     per: float = 1.0
@@ -137,12 +158,15 @@ class _OnLine(Attribute):
     @property
     def metric(self) -> Metric:
         """Epsilon per unit, times the width of a step."""
-        return Line(Fraction(self.epsilon) * self.step / Fraction(self.per))
+        return Line(as_written(self.epsilon) * self.step / as_written(self.per))
 
 
 @dataclass(frozen=True)
-class Integer(_OnLine):
-    """A whole number from low to high, both included: an age, a rating, a count."""
+class Integer(OnLine):
+    """A whole number from low to high, both included: an age, a rating, a count.
+
+    From 0 to 1, and only then, its values and questions may also say True and False.
+    """
 
     low: int = field(kw_only=False)
     high: int = field(kw_only=False)
@@ -153,10 +177,14 @@ class Integer(_OnLine):
         super().__post_init__()
         for end in ("low", "high"):
             value = getattr(self, end)
-            if isinstance(value, bool) or not _is_whole(value):
-                raise SurveyError(f"{end} of an integer attribute must be whole, not {value!r}")
+            if isinstance(value, bool) or not is_whole(value):
+                raise SurveyError(
+                    f"{end} of an integer attribute must be whole, not {shown(value)}"
+                )
+            if abs(value) > LARGEST_END:
+                raise SurveyError(f"{end} is {value}; use whole numbers up to {LARGEST_END:,}")
             object.__setattr__(self, end, int(value))
-        _check_ends(self.low, self.high)
+        check_ends(self.low, self.high)
         self._check_step(self.metric.step)
 
     @property
@@ -171,9 +199,11 @@ class Integer(_OnLine):
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """Subtract the lowest value; fractions are refused, not rounded."""
-        numbers = numbers_of(values, name)
+        numbers = numbers_of(values, name, booleans=self._yes_or_no)
         if numbers.dtype.kind == "f":
-            refuse(numbers != np.rint(numbers), values, name, "is not a whole number")
+            refuse(
+                numbers != np.rint(numbers), values, name, "is not a whole number; round it first"
+            )
         if clip:
             numbers = np.clip(numbers, self.low, self.high)
         refuse_outside(numbers, values, self.low, self.high, name)
@@ -183,18 +213,28 @@ class Integer(_OnLine):
         """A number, a pair of ends, or a list of numbers."""
         grid = np.arange(self.low, self.high + 1)
         if isinstance(words, tuple):
-            low, high = _ends(words, name)
-            inside = _nonempty(_between(grid, low, high), words, name, self._domain)
-            return Chosen(inside, _range_words(low, high))
-        wanted = _members(words, name)
+            low, high = range_ends(words, name)
+            inside = nonempty(between(grid, low, high), words, name, self._domain)
+            return Chosen(inside, range_words(low, high))
+        wanted = members_of(words, name)
+        if self._yes_or_no:
+            wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
         for value in wanted:
             if not is_number(value) or value not in grid:
-                raise QueryError(f"{name} has no value {value!r}; it goes {self._domain}")
+                raise QueryError(f"{name} has no value {shown(value)}; it goes {self._domain}")
         return Chosen(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
+
+    @property
+    def _yes_or_no(self) -> bool:
+        return (self.low, self.high) == (0, 1)
 
     @property
     def _domain(self) -> str:
         return f"from {self.low} to {self.high}"
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """The numbers themselves."""
+        return np.arange(self.low, self.high + 1, dtype=np.float64), None
 
     def name_of(self, position: int) -> str:
         """The number itself."""
@@ -202,12 +242,50 @@ class Integer(_OnLine):
 
 
 @dataclass(frozen=True)
-class Continuous(_OnLine):
-    """A real number between low and high, kept only as one of `bins` equal bins."""
+class AutoBins:
+    """What the best number of bins depends on: how many people, and how unevenly they lie.
+
+    `smoothness` is how dense people lie where ranges end, as a multiple of an even spread; a
+    `prior`, shares of people in equal parts of the domain, says the same in more detail.
+    """
+
+    n: int = 10_000
+    smoothness: float = 1.0
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not is_whole(self.n) or self.n < 1:
+            raise SurveyError(f"the best bins are for n people, at least 1, not {self.n!r}")
+        _positive("smoothness", self.smoothness)
+        if self.prior is not None:
+            try:
+                shares = np.asarray(self.prior, dtype=np.float64)
+            except (TypeError, ValueError):
+                shares = np.empty((0, 0))
+            if shares.ndim != 1 or not np.isfinite(shares).all() or shares.min() < 0:
+                raise SurveyError("a prior for bins is a list of shares, none below zero")
+            _positive("the sum of the prior", float(shares.sum()))
+            object.__setattr__(self, "prior", tuple(shares.tolist()))
+
+    @property
+    def density(self) -> float:
+        """The root mean square density where ranges end, 1 for an even spread."""
+        if self.prior is None:
+            return self.smoothness
+        shares = np.asarray(self.prior) / math.fsum(self.prior)
+        return math.sqrt(len(shares) * float(shares @ shares))
+
+
+@dataclass(frozen=True)
+class Continuous(OnLine):
+    """A real number between low and high, kept only as one of `bins` equal bins.
+
+    `bins="auto"`, or an AutoBins that says more, is settled when the survey is made.
+    """
 
     low: float = field(kw_only=False)
     high: float = field(kw_only=False)
-    bins: int
+    bins: int | str | AutoBins
 
     kind: ClassVar[str] = "continuous"
 
@@ -216,11 +294,23 @@ class Continuous(_OnLine):
         for end in ("low", "high"):
             value = getattr(self, end)
             if not is_number(value) or not math.isfinite(value):
-                raise SurveyError(f"{end} of a continuous attribute must be finite, not {value!r}")
+                raise SurveyError(
+                    f"{end} of a continuous attribute must be finite, not {shown(value)}"
+                )
             object.__setattr__(self, end, float(value))
-        _check_ends(self.low, self.high)
-        if isinstance(self.bins, bool) or not _is_whole(self.bins) or self.bins < 2:
-            raise SurveyError(f"a continuous attribute needs at least 2 bins, not {self.bins!r}")
+        check_ends(self.low, self.high)
+        if not math.isfinite(self.high - self.low):
+            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+        if self.bins == "auto":
+            object.__setattr__(self, "bins", AutoBins())
+        if isinstance(self.bins, Mapping):
+            object.__setattr__(self, "bins", _auto_bins(self.bins))
+        if isinstance(self.bins, AutoBins):
+            return
+        if isinstance(self.bins, bool) or not is_whole(self.bins) or int(self.bins) < 2:
+            raise SurveyError(
+                f"a continuous attribute needs at least 2 bins, not {shown(self.bins)}"
+            )
         object.__setattr__(self, "bins", int(self.bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
             raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
@@ -229,12 +319,14 @@ class Continuous(_OnLine):
     @property
     def size(self) -> int:
         """The bins."""
-        return self.bins
+        if isinstance(self.bins, int):
+            return self.bins
+        raise SurveyError("the number of bins is not chosen yet; put the attribute in a survey")
 
     @property
     def step(self) -> Fraction:
         """The width of a bin."""
-        return (Fraction(self.high) - Fraction(self.low)) / self.bins
+        return (as_written(self.high) - as_written(self.low)) / self.size
 
     @property
     def width(self) -> float:
@@ -244,7 +336,7 @@ class Continuous(_OnLine):
     @property
     def edges(self) -> npt.NDArray[np.float64]:
         """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end."""
-        return np.linspace(self.low, self.high, self.bins + 1)
+        return np.linspace(self.low, self.high, self.size + 1)
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """The bin of each value."""
@@ -252,37 +344,52 @@ class Continuous(_OnLine):
         if clip:
             numbers = np.clip(numbers, self.low, self.high)
         refuse_outside(numbers, values, self.low, self.high, name)
-        bins = ((numbers - self.low) / (self.high - self.low) * self.bins).astype(np.int64)
-        np.clip(bins, 0, self.bins - 1, out=bins)
+        bins = ((numbers - self.low) / (self.high - self.low) * self.size).astype(np.int64)
+        np.clip(bins, 0, self.size - 1, out=bins)
         # The product may be a rounding off; the edges decide.
         edges = self.edges
         bins -= numbers < edges[bins]
-        bins += (numbers >= edges[bins + 1]) & (bins < self.bins - 1)
+        bins += (numbers >= edges[bins + 1]) & (bins < self.size - 1)
         return bins
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends, moved to the nearest edges; or one number, meaning its bin."""
         if isinstance(words, tuple):
-            low, high = _ends(words, name)
-            edges = self.edges
-            first = 0 if low is None else _nearest(edges, low)
-            last = self.bins if high is None else _nearest(edges, high)
-            grid = np.arange(self.bins)
-            inside = _nonempty((grid >= first) & (grid < last), words, name, self._domain)
-            moved = [
-                end
-                for end, edge in ((low, edges[first]), (high, edges[last]))
-                if end is not None and not math.isclose(end, edge, abs_tol=1e-9 * self.width)
-            ]
-            note = f"{name} {_range_words(low, high)} answered between the nearest bin edges, "
-            note += f"{plain(edges[first])} to {plain(edges[last])}"
-            return Chosen(inside, _range_words(low, high), note if moved else None)
+            return self._choose_range(words, name)
         if not is_number(words):
-            raise QueryError(f"{name} takes a range or a number, not {words!r}")
-        _nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
+            raise QueryError(f"{name} takes a range or a number, not {shown(words)}")
+        nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
         position = int(self.positions(pa.array([words]), name)[0])
         note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
-        return Chosen(np.arange(self.bins) == position, plain(words), note)
+        return Chosen(np.arange(self.size) == position, plain(words), note)
+
+    def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
+        low, high = range_ends(words, name)
+        said = range_words(low, high)
+        start = self.low if low is None else max(low, self.low)
+        end = self.high if high is None else min(high, self.high)
+        nonempty(np.array([start <= end]), words, name, self._domain)
+        edges = self.edges
+        first, last = nearest(edges, start), nearest(edges, end)
+        if first == last:
+            middle = pa.array([start + (end - start) / 2])
+            bin_there = self.label(int(self.positions(middle, name)[0]))
+            raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
+        moved = [
+            edge
+            for value, edge in ((start, edges[first]), (end, edges[last]))
+            if not math.isclose(value, edge, abs_tol=1e-9 * self.width)
+        ]
+        note = f"{name} {said} answered between the nearest bin edges, "
+        note += f"{plain(edges[first])} to {plain(edges[last])}"
+        grid = np.arange(self.size)
+        return Chosen((grid >= first) & (grid < last), said, note if moved else None)
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """The middle of each bin."""
+        edges = self.edges
+        note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each"
+        return (edges[:-1] + edges[1:]) / 2, note
 
     @property
     def _domain(self) -> str:
@@ -299,7 +406,7 @@ class Continuous(_OnLine):
 
 
 @dataclass(frozen=True)
-class Ordinal(_OnLine):
+class Ordinal(OnLine):
     """Named levels in order, one step apart: never, rarely, often, always."""
 
     levels: Sequence[str] = field(kw_only=False)
@@ -308,7 +415,7 @@ class Ordinal(_OnLine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "levels", _names(self.levels, "levels", self.kind))
+        object.__setattr__(self, "levels", _names(self.levels, "levels"))
         self._check_step(self.metric.step)
 
     @property
@@ -329,12 +436,12 @@ class Ordinal(_OnLine):
         """A level, a pair of levels as ends, or a list of levels."""
         if isinstance(words, tuple):
             if len(words) != 2:
-                raise QueryError(f"a range of {name} is a pair (low, high), not {words!r}")
-            ends = [None if end is None else _place(end, self.levels, name) for end in words]
-            inside = _between(np.arange(self.size), ends[0], ends[1])
-            _nonempty(inside, words, name, f"from {self.levels[0]} to {self.levels[-1]}")
-            return Chosen(inside, _range_words(words[0], words[1]))
-        return _choose_names(words, self.levels, name)
+                raise QueryError(f"a range of {name} is a pair (low, high), not {shown(words)}")
+            ends = [None if end is None else place_of(end, self.levels, name) for end in words]
+            inside = between(np.arange(self.size), ends[0], ends[1])
+            nonempty(inside, words, name, f"from {self.levels[0]} to {self.levels[-1]}")
+            return Chosen(inside, range_words(words[0], words[1]))
+        return choose_names(words, self.levels, name)
 
     def name_of(self, position: int) -> str:
         """The level."""
@@ -352,7 +459,7 @@ class Categorical(Attribute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "categories", _names(self.categories, "categories", self.kind))
+        object.__setattr__(self, "categories", _names(self.categories, "categories"))
         self._check_step(self.metric.step)
 
     @property
@@ -363,7 +470,7 @@ class Categorical(Attribute):
     @property
     def metric(self) -> Metric:
         """Epsilon between any two."""
-        return Uniform(Fraction(self.epsilon))
+        return Uniform(as_written(self.epsilon))
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """The place of each category; there is nothing to clip."""
@@ -373,7 +480,7 @@ class Categorical(Attribute):
         """A category or a list of them."""
         if isinstance(words, tuple):
             raise QueryError(f"{name} has no order, so no range; give a list of categories")
-        return _choose_names(words, self.categories, name)
+        return choose_names(words, self.categories, name)
 
     def name_of(self, position: int) -> str:
         """The category."""
@@ -389,16 +496,17 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     """An attribute from plain data, as `to_dict` wrote it."""
     rest = dict(data)
     kind = rest.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise SurveyError(f"attribute {name} has kind {kind!r}; choose {', '.join(KINDS)}")
     cls = KINDS[kind]
     known = {f.name for f in fields(cls)}
     for key in rest:
         if key not in known:
             raise SurveyError(
-                f"attribute {name} has an unknown entry {key!r}; known: {sorted(known)}"
+                f"attribute {name} has an unknown entry {key!r}; known: {listed(sorted(known))}"
+                f"{guess(key, known)}"
             )
-    required = [f.name for f in fields(cls) if f.name not in ("mechanism", "per")]
+    required = [f.name for f in fields(cls) if f.default is MISSING]
     for key in required:
         if key not in rest:
             raise SurveyError(f"attribute {name} of kind {kind} needs {key!r}")
@@ -413,15 +521,24 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
 
 def _positive(what: str, value: object) -> float:
     if not is_number(value) or not math.isfinite(value) or value <= 0:
-        raise SurveyError(f"{what} must be a positive finite number, not {value!r}")
+        raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")
     return float(value)
 
 
-def _is_whole(value: Any) -> bool:  # noqa: ANN401
+def _auto_bins(entries: Mapping[str, Any]) -> AutoBins:
+    try:
+        return AutoBins(**entries)
+    except TypeError:
+        raise SurveyError(f"bins may say n, smoothness and prior, not {list(entries)}") from None
+
+
+def is_whole(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is a whole number, be it an int or a float."""
     return is_number(value) and math.isfinite(value) and value == int(value)
 
 
-def _check_ends(low: float, high: float) -> None:
+def check_ends(low: float, high: float) -> None:
+    """Refuse a domain without two values."""
     if low >= high:
         same = "holds one value only" if low == high else "is empty"
         raise SurveyError(
@@ -429,76 +546,15 @@ def _check_ends(low: float, high: float) -> None:
         )
 
 
-def _names(names: object, what: str, kind: str) -> tuple[str, ...]:
+def _names(names: object, what: str) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise SurveyError(f"{what} of a {kind} attribute must be a list of names, not {names!r}")
+        raise SurveyError(f"{what} must be a list of names, not {shown(names)}")
     for name in names:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise SurveyError(f"{what} must be non-empty names, not {name!r}")
+            raise SurveyError(f"{what} must be non-empty names, not {shown(name)}")
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
         raise SurveyError(f"{what} repeat {repeated[0]!r}; every name must be there once")
     if len(names) < 2:
         raise SurveyError(f"{what} {list(names)} leave nothing to tell apart; give at least two")
     return tuple(names)
-
-
-# Words of a question -----------------------------------------------------------------------------
-
-
-def _ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
-    if len(words) != 2:
-        raise QueryError(f"a range of {name} is a pair (low, high), not {words!r}")
-    for end in words:
-        if end is not None and (not is_number(end) or math.isnan(end)):
-            raise QueryError(f"a range of {name} has numbers or None as ends, not {end!r}")
-    return words[0], words[1]
-
-
-def _between(grid: npt.NDArray[Any], low: float | None, high: float | None) -> Any:  # noqa: ANN401
-    inside = np.ones(len(grid), dtype=bool)
-    if low is not None:
-        inside &= grid >= low
-    if high is not None:
-        inside &= grid <= high
-    return inside
-
-
-def _nonempty(
-    inside: npt.NDArray[np.bool_], words: object, name: str, domain: str
-) -> npt.NDArray[np.bool_]:
-    if not inside.any():
-        shown = _range_words(*words) if isinstance(words, tuple) else str(words)
-        raise QueryError(f"{name} {shown} is an empty range; {name} goes {domain}")
-    return inside
-
-
-def _nearest(edges: npt.NDArray[np.float64], value: float) -> int:
-    return int(np.argmin(np.abs(edges - value)))
-
-
-def _members(words: object, name: str) -> list[Any]:
-    members = list(words) if isinstance(words, list | set | frozenset | np.ndarray) else [words]
-    if not members:
-        raise QueryError(f"{name} has an empty list of values; leave it out to mean all")
-    return members
-
-
-def _place(value: object, names: Sequence[str], name: str) -> int:
-    if value not in names:
-        raise QueryError(f"{name} has no value {value!r}; it can be {', '.join(names)}")
-    return list(names).index(str(value))
-
-
-def _choose_names(words: object, names: Sequence[str], name: str) -> Chosen:
-    members = _members(words, name)
-    places = [_place(member, names, name) for member in members]
-    return Chosen(np.isin(np.arange(len(names)), places), ", ".join(members))
-
-
-def _range_words(low: object, high: object) -> str:
-    if low is None and high is None:
-        return "anything"
-    if low is None:
-        return f"up to {plain(high)}"
-    return f"{plain(low)} and up" if high is None else f"{plain(low)} to {plain(high)}"

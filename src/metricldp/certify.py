@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from metricldp.channels import Channel
@@ -43,6 +44,8 @@ class Proof:
     attribute: str
     mechanism: str
     pairs: tuple[Pair, ...]
+    count: int
+    """How many generating pairs there are; of a channel that treats all alike, one is listed."""
     labels: tuple[str, str]
     """The tightest pair in the data's words."""
 
@@ -63,6 +66,8 @@ class Certificate:
 
     fingerprint: str
     proofs: tuple[Proof, ...]
+    clear: tuple[str, ...] = ()
+    """Public weights: sent as they are, nothing is promised for them."""
 
     @property
     def holds(self) -> bool:
@@ -74,11 +79,12 @@ class Certificate:
         return {
             "survey": self.fingerprint,
             "holds": self.holds,
+            "clear": list(self.clear),
             "attributes": [
                 {
                     "attribute": proof.attribute,
                     "mechanism": proof.mechanism,
-                    "pairs": len(proof.pairs),
+                    "pairs": proof.count,
                     "tightest": list(proof.labels),
                     "loss": proof.tightest.loss,
                     "allowed": float(proof.tightest.allowed),
@@ -96,7 +102,7 @@ class Certificate:
                 (
                     proof.attribute,
                     proof.mechanism,
-                    f"{len(proof.pairs):,}",
+                    f"{proof.count:,}",
                     " | ".join(proof.labels),
                     f"{pair.loss:.15g}",
                     f"{float(pair.allowed):.15g}",
@@ -107,26 +113,34 @@ class Certificate:
             verdict = "certified: every pair of values is within its distance"
         else:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
-        return f"{table(rows, left=2)}\n{verdict}"
+        open_ones = [f"{name} is a public weight and sent in the clear" for name in self.clear]
+        return "\n".join([table(rows, left=2), *open_ones, verdict])
 
 
 def certify(survey: Survey) -> Certificate:
     """The certificate of a survey as it is shipped."""
     proofs = []
-    for name, attribute in survey.attributes.items():
-        channel = survey.channels[name]
-        pairs = prove(channel, attribute.metric)
+    for name, channel in survey.channels.items():
+        attribute = survey.attributes[name]
+        pairs = prove(channel, survey.kept[name])
         near = tightest(pairs)
         labels = (attribute.label(near.x), attribute.label(near.other))
-        proofs.append(Proof(name, channel.mechanism, pairs, labels))
-    return Certificate(survey.fingerprint, tuple(proofs))
+        count = survey.kept[name].generating_count(channel.size)
+        proofs.append(Proof(name, channel.mechanism, pairs, count, labels))
+    clear = tuple(name for name, a in survey.attributes.items() if a.clear)
+    return Certificate(survey.fingerprint, tuple(proofs), clear)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
-    """The exact worst ratio of every generating pair, held against e^E."""
+    """The exact worst ratio of every generating pair, held against e^E.
+
+    Of a channel that treats all pairs alike the first one is proof for all: the distances of
+    generating pairs are the same as well.
+    """
     holds = cache(at_most_exp)
     found = []
-    for x, other in metric.generating_pairs(channel.size):
+    generating = metric.generating_pairs(channel.size)
+    for x, other in islice(generating, 1) if channel.alike else generating:
         ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
         found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
     return tuple(found)

@@ -6,21 +6,31 @@ tables; long work shows a progress bar on a terminal and nothing in a pipe.
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metricldp.errors import MetricLdpError
+from metricldp.answers import percent
+from metricldp.errors import MetricLdpError, QueryError
+from metricldp.messages import counted
 from metricldp.survey import Survey
 from metricldp.tables import table
 
+if TYPE_CHECKING:
+    from metricldp.answers import Answer
+    from metricldp.queries import Where
+    from metricldp.tally import Tally
+
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Surveys under metric local differential privacy: describe, encode, collect, ask.",
@@ -32,7 +42,32 @@ Conditions = Annotated[
     list[str] | None,
     typer.Argument(help="conditions such as age=18..29, income=50000.. or region=north,south"),
 ]
+_PICTURES = (".png", ".svg", ".pdf")
+_STOPPED = 130
+"""The exit code of an interrupt, which typer may return instead of raising it."""
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
+Level = Annotated[float, typer.Option("--level", help="the level of the intervals")]
+About = Annotated[
+    str,
+    typer.Option("--about", help="respondents, or the population that they were drawn from"),
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"metricldp {version('metricldp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Options before any command."""
 
 
 @app.command()
@@ -44,6 +79,7 @@ def demo(
     from metricldp import demo as story
     from metricldp import plots
 
+    _check_picture(picture)
     say = _say(as_json)
     people = story.population()
     survey = story.survey()
@@ -90,7 +126,9 @@ def demo(
 @app.command()
 def explain(
     survey: SurveyFile,
-    n: Annotated[int, typer.Option("--n", help="how many people are expected")] = 10_000,
+    n: Annotated[
+        int, typer.Option("--n", max=10**15, help="how many people are expected")
+    ] = 10_000,
     as_json: AsJson = False,
 ) -> None:
     """Say what a survey promises and what accuracy to expect."""
@@ -123,7 +161,25 @@ def encode(
     if as_json:
         _print_json(done)
     else:
-        print(f"{count:,} reports to survey {agreed.fingerprint[:16]} in {output}")
+        print(f"{counted(count, 'report')} to survey {agreed.fingerprint[:16]} in {output}")
+
+
+@app.command()
+def merge(
+    survey: SurveyFile,
+    reports: Annotated[list[Path], typer.Argument(help="reports, Parquet files made by encode")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the reports file to write")],
+    as_json: AsJson = False,
+) -> None:
+    """Join several files of reports into one."""
+    from metricldp import files
+
+    agreed = Survey.load(survey)
+    count = files.merge_files(agreed, reports, output)
+    if as_json:
+        _print_json({"survey": agreed.fingerprint, "reports": count, "file": str(output)})
+    else:
+        print(f"{counted(count, 'report')} to survey {agreed.fingerprint[:16]} in {output}")
 
 
 @app.command()
@@ -131,14 +187,80 @@ def count(
     survey: SurveyFile,
     reports: ReportsFile,
     conditions: Conditions = None,
+    about: About = "respondents",
+    level: Level = 0.95,
     as_json: AsJson = False,
 ) -> None:
     """Count the people who meet all conditions, with the error."""
-    from metricldp import queries
+    tally, where = _opened(survey, reports, conditions)
+    _answer(tally.count(where, about=about), level, as_json)
 
-    agreed = Survey.load(survey)
-    where = queries.parse_text(agreed, conditions or [])
-    _show(agreed.tally(reports).count(where), as_json)
+
+@app.command()
+def fraction(
+    survey: SurveyFile,
+    reports: ReportsFile,
+    conditions: Conditions = None,
+    about: About = "respondents",
+    level: Level = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Give the share of all people who meet the conditions, with the error."""
+    tally, where = _opened(survey, reports, conditions)
+    _answer(tally.fraction(where, about=about), level, as_json)
+
+
+@app.command("sum")
+def sum_(
+    survey: SurveyFile,
+    reports: ReportsFile,
+    attribute: Annotated[str, typer.Argument(help="the attribute to add up")],
+    conditions: Conditions = None,
+    about: About = "respondents",
+    level: Level = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Add up an attribute over the people who meet the conditions, with the error."""
+    tally, where = _opened(survey, reports, conditions)
+    _answer(tally.sum(attribute, where, about=about), level, as_json)
+
+
+@app.command()
+def mean(
+    survey: SurveyFile,
+    reports: ReportsFile,
+    attribute: Annotated[str, typer.Argument(help="the attribute to average")],
+    conditions: Conditions = None,
+    level: Level = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Average an attribute over the people who meet the conditions, with the error."""
+    tally, where = _opened(survey, reports, conditions)
+    _answer(tally.mean(attribute, where), level, as_json)
+
+
+@app.command()
+def quantile(
+    survey: SurveyFile,
+    reports: ReportsFile,
+    attribute: Annotated[str, typer.Argument(help="an attribute with an order")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="probabilities such as 0.25 0.5, then conditions such as age=18..29"),
+    ] = None,
+    method: Annotated[str, typer.Option(help="isotonic or binary-search")] = "isotonic",
+    as_json: AsJson = False,
+) -> None:
+    """Give quantiles of an attribute (its median if none is named), with intervals."""
+    words = words or []
+    asked = [_probability(word) for word in words if "=" not in word] or [0.5]
+    tally, where = _opened(survey, reports, [word for word in words if "=" in word])
+    found = tally.quantiles(attribute, asked, where, method)
+    if as_json:
+        _print_json({"attribute": attribute, "quantiles": [q.to_dict() for q in found]})
+        return
+    for one in found:
+        print(one)
 
 
 @app.command()
@@ -147,57 +269,168 @@ def histogram(
     reports: ReportsFile,
     attribute: Annotated[str, typer.Argument(help="the attribute to draw")],
     conditions: Conditions = None,
-    width: Annotated[int, typer.Option("--width", help="positions per bar")] = 1,
+    width: Annotated[int, typer.Option("--width", max=1 << 20, help="positions per bar")] = 1,
     plot: Annotated[Path | None, typer.Option("--plot", help="a picture to write")] = None,
+    about: About = "respondents",
+    level: Level = 0.95,
     as_json: AsJson = False,
 ) -> None:
     """Count the people at every value of an attribute, with the errors."""
-    from metricldp import queries
-
-    agreed = Survey.load(survey)
-    where = queries.parse_text(agreed, conditions or [])
-    bars = agreed.tally(reports).histogram(attribute, where, width=width)
+    if plot is not None:
+        _check_picture(plot)
+    tally, where = _opened(survey, reports, conditions)
+    bars = tally.histogram(attribute, where, width=width, about=about)
+    data = bars.to_dict(level)
     if plot is not None:
         from metricldp import plots
 
         among = f" among {', '.join(conditions)}" if conditions else ""
-        plots.histogram(bars, plot, title=f"{attribute}{among}, from blurred reports")
+        title = f"{attribute}{among}, from blurred reports"
+        plots.histogram(bars, plot, title=title, level=level)
+        data["picture"] = str(plot)
     if as_json:
-        _print_json(bars.to_dict())
+        _print_json(data)
         return
-    rows = [(attribute, "people", "± error", "95% interval")]
+    rows = [(attribute, "people", "± error", f"{percent(level)} interval")]
     for label, answer in zip(bars.labels, bars, strict=True):
-        low, high = answer.interval()
+        low, high = answer.interval(level)
         rows.append(
             (label, f"{answer.value:,.0f}", f"{answer.stderr:,.0f}", f"{low:,.0f} to {high:,.0f}")
         )
     print(table(rows))
+    if plot is not None:
+        print(f"picture in {plot}")
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="figure2, table1 or all")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="the directory to write into, made if need be")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="a small version, for a first look")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the paper's figures and tables again, with the exact theory beside them."""
+    from metricldp.reproduce import RUNS
+
+    if what != "all" and what not in RUNS:
+        raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(RUNS)} or all")
+    output.mkdir(parents=True, exist_ok=True)
+    say, files = _say(as_json), []
+    for name in RUNS if what == "all" else [what]:
+        with _progress(name) as advance:
+            text, written = RUNS[name](output, quick=quick, progress=advance)
+        say(text)
+        files += [str(path) for path in written]
+    if as_json:
+        _print_json({"files": files})
+    else:
+        say(f"Written: {', '.join(files)}")
 
 
 def main() -> None:
     """Run, turning every mistake of the user into one line and exit code 2."""
+    _fit_the_terminal()
     try:
-        code = app(standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        sys.stdout.flush()
     except MetricLdpError as wrong:
         _fail(str(wrong))
-    except typer.Abort:
-        _fail("stopped", 130)
-    except KeyboardInterrupt:
-        _fail("stopped", 130)
+    except (typer.Abort, KeyboardInterrupt):
+        _fail("stopped", _STOPPED)
     except BrokenPipeError:
-        sys.stderr.close()
+        _drop_output()
         sys.exit(1)
+    except OSError as wrong:
+        if wrong.filename is None:
+            _drop_output()
+        _fail(f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}")
     except Exception as wrong:
         message = getattr(wrong, "format_message", None)
         if message is None:
             raise
         _fail(message())
+    if code == _STOPPED:
+        _fail("stopped", _STOPPED)
     sys.exit(code or 0)
 
 
 def _fail(message: str, code: int = 2) -> None:
     print(f"metricldp: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)
+
+
+_PLAIN = {"±": "+-", "×": "x", "·": "*", "–": "-", "²": "^2"}
+"""What our own signs become where a terminal cannot show them; other letters become codes."""
+
+
+def _fit_the_terminal() -> None:
+    """Print what a terminal of another encoding cannot show as something that it can."""
+
+    def plainly(wrong: UnicodeError) -> tuple[str, int]:
+        assert isinstance(wrong, UnicodeEncodeError)
+        letters = wrong.object[wrong.start : wrong.end]
+        codes = (_PLAIN.get(x) or x.encode("ascii", "backslashreplace").decode() for x in letters)
+        return "".join(codes), wrong.end
+
+    codecs.register_error("metricldp.plainly", plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and not _shows_everything(stream):
+            stream.reconfigure(errors="metricldp.plainly")
+
+
+def _shows_everything(stream: Any) -> bool:  # noqa: ANN401 - a stream, or what stands in for one
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+def _drop_output() -> None:
+    """What is left in a full or closed standard output must not be tried again at the end."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[Callable[[float], None]]:
+    """A bar on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(name), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=1.0)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _check_picture(path: Path) -> None:
+    """Before the work and not after it."""
+    if path.suffix.lower() not in _PICTURES:
+        raise QueryError(f"cannot draw {path}; name a file that ends in {', '.join(_PICTURES)}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
+
+
+def _opened(survey: Path, reports: Path, conditions: list[str] | None) -> tuple[Tally, Where]:
+    """The tally of a reports file, and the conditions, which are checked first."""
+    from metricldp import queries
+
+    agreed = Survey.load(survey)
+    where = queries.parse_text(agreed, conditions or [])
+    return agreed.tally(reports), where
+
+
+def _probability(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise QueryError(
+            f"{word!r} is neither a probability such as 0.5 nor a condition such as age=18..29"
+        ) from None
 
 
 def _show(thing: Any, as_json: bool) -> None:  # noqa: ANN401 - anything with to_dict
@@ -207,8 +440,15 @@ def _show(thing: Any, as_json: bool) -> None:  # noqa: ANN401 - anything with to
         print(thing)
 
 
+def _answer(answer: Answer, level: float, as_json: bool) -> None:
+    if as_json:
+        _print_json(answer.to_dict(level))
+    else:
+        print(answer.text(level))
+
+
 def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(data, indent=2, ensure_ascii=not _shows_everything(sys.stdout)))
 
 
 def _say(quiet: bool) -> Any:  # noqa: ANN401

@@ -11,6 +11,7 @@ import hashlib
 import os
 import threading
 import warnings
+import weakref
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -27,18 +28,25 @@ Words = npt.NDArray[np.uint64]
 _ZEROS = memoryview(bytes(1 << 20))
 _BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
+FRACTION_BITS = 32
+"""Binary digits behind the point of a position that is rounded at random."""
 _PLANES = 8
 """Random bits spent on every lane before the few undecided words are gathered up."""
 
 _forks = 0
+_streams: weakref.WeakSet[Coins] = weakref.WeakSet()
 
 
-def _count_fork() -> None:
+def _after_fork_in_child() -> None:
+    """A new count, so that every stream draws a new key; new locks, as old ones may be held."""
     global _forks  # noqa: PLW0603 - one counter per process, written only in a new child
     _forks += 1
+    for stream in list(_streams):
+        stream._lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_count_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Coins:
@@ -49,9 +57,13 @@ class Coins:
     """
 
     def __init__(self) -> None:
+        self._start(os.urandom(32))
+
+    def _start(self, key: bytes) -> None:
         self._lock = threading.Lock()
         self._spawned = 0
-        self._rekey(os.urandom(32))
+        self._rekey(key)
+        _streams.add(self)
 
     @classmethod
     def seeded(cls, seed: int) -> Coins:
@@ -93,9 +105,7 @@ class Coins:
 
 class _Seeded(Coins):
     def __init__(self, key: bytes) -> None:
-        self._lock = threading.Lock()
-        self._spawned = 0
-        self._rekey(key)
+        self._start(key)
 
     def spawn(self) -> Coins:
         with self._lock:
@@ -165,6 +175,14 @@ def uniform(coins: Coins, bound: int, count: int) -> npt.NDArray[np.int64]:
         result[waiting] = drawn
         waiting = waiting[drawn >= bound]
     return result
+
+
+def round_at_random(coins: Coins, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Positions in units of 2^-32 to whole ones, up with exactly the probability of the rest."""
+    whole = positions >> FRACTION_BITS
+    rest = positions & ((1 << FRACTION_BITS) - 1)
+    drawn = (coins.words(len(positions)) >> np.uint64(64 - FRACTION_BITS)).astype(np.int64)
+    return np.asarray(whole + (drawn < rest))
 
 
 @dataclass(frozen=True)

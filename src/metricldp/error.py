@@ -8,76 +8,85 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Channel, Floats
+from metricldp.channels import Floats
 from metricldp.errors import QueryError
-from metricldp.queries import Query
+from metricldp.queries import Query, weight_of
+from metricldp.readings import Reading, read
 from metricldp.survey import Survey
 
 Prior = str | npt.ArrayLike | Mapping[str, npt.ArrayLike]
 
 
-@dataclass(frozen=True)
-class Factor:
-    """One attribute's part in an answer: its function, and the second moment of its decoder."""
+def predicted(
+    survey: Survey,
+    query: Query,
+    n: int,
+    prior: Prior,
+    weights: Mapping[str, npt.ArrayLike] | None = None,
+) -> float:
+    """The standard error of a sum over n people, exact for the prior.
 
-    name: str
-    channel: Channel
-    function: Floats
-
-    @property
-    def square(self) -> Floats:
-        """f^2 at every position."""
-        return np.asarray(self.function**2)
-
-    @property
-    def second(self) -> Floats:
-        """S = E[F^2 | x] at every position."""
-        return self.channel.second_moment(self.function)
-
-    @property
-    def coefficients(self) -> Floats:
-        """The decoders of f, of S and of f^2, all that an answer and its variance need."""
-        return self.channel.coefficients(np.stack([self.function, self.second, self.square]))
-
-
-def factors(survey: Survey, query: Query) -> list[Factor]:
-    """The attributes that matter: those named, and those that cost even when left whole."""
-    found = []
-    for name, channel in survey.channels.items():
-        if name in query.functions:
-            found.append(Factor(name, channel, query.functions[name]))
-        elif not channel.free_when_whole:
-            found.append(Factor(name, channel, np.ones(channel.size)))
-    return found
-
-
-def predicted(survey: Survey, query: Query, n: int, prior: Prior) -> float:
-    """The standard error of a sum over n people, exact for the prior."""
+    With weights, a sample of them by name, of the weighted sum; they are taken to be independent
+    of the other attributes.
+    """
     if n < 1:
         raise QueryError(f"an error needs at least one person, not n = {n}")
-    involved = factors(survey, query)
+    readings = read(survey, query.functions)
     if isinstance(prior, str) and prior == "worst":
-        return math.sqrt(n * variance_bounds(involved)[1])
-    return math.sqrt(n * max(0.0, _mean_variance(involved, query, prior)))
+        _, pairs = _fronts(readings)
+    else:
+        pairs = np.array([_mean_pair(readings, query, prior)])
+    second, square = _weight_pair(survey, weights)
+    return math.sqrt(n * max(0.0, float((pairs[:, 0] * second - pairs[:, 1] * square).max())))
 
 
-def variance_bounds(involved: list[Factor]) -> tuple[float, float]:
-    """The least and the most that one person, wherever she is, adds to the variance.
+def _weight_pair(
+    survey: Survey, weights: Mapping[str, npt.ArrayLike] | None
+) -> tuple[float, float]:
+    """What a weight multiplies E[F^2] and f^2 with, mean over its sample."""
+    if not weights:
+        return 1.0, 1.0
+    ((name, sample),) = weights.items()
+    _, described = weight_of(survey, name)
+    values = np.asarray(sample, dtype=np.float64)
+    if values.size == 0 or not ((values >= described.low) & (values <= described.high)).all():
+        raise QueryError(f"weights of {name} lie between {described.low} and {described.high}")
+    square = float((values**2).mean())
+    if described.clear:
+        return square, square
+    low, high = survey.channels[name].second_moment(described.ends)
+    share = (values.mean() - described.low) / (described.high - described.low)
+    return float(low + (high - low) * share), square
 
-    Attributes are joined one at a time; of the pairs (product of S, product of f^2) only those
-    are kept that some later factor could still make the smallest or the largest.
+
+def variance_bounds(readings: list[Reading]) -> tuple[float, float]:
+    """The least and the most that one person, wherever she is, adds to the variance."""
+    lowest, highest = _fronts(readings)
+    return float(_differences(lowest).min()), float(_differences(highest).max())
+
+
+def _differences(pairs: Floats) -> Floats:
+    """First less second, and zero where only rounding keeps them apart."""
+    apart = pairs[:, 0] - pairs[:, 1]
+    return np.where(apart > 1e-14 * pairs[:, 0], apart, 0.0)
+
+
+def _fronts(readings: list[Reading]) -> tuple[Floats, Floats]:
+    """The pairs (product of E[F^2], product of f^2) that can make their difference extreme.
+
+    Attributes are joined one at a time, and only those pairs are kept that some later factor
+    could still make the smallest or the largest.
     """
     lowest = highest = np.array([[1.0, 1.0]])
-    for factor in involved:
-        pairs = np.unique(np.stack([factor.second, factor.square], axis=1), axis=0)
+    for reading in readings:
+        pairs = np.unique(reading.functions[1:3].T, axis=0)
         lowest = _front(_products(lowest, pairs), sign=-1)
         highest = _front(_products(highest, pairs), sign=1)
-    return float((lowest[:, 0] - lowest[:, 1]).min()), float((highest[:, 0] - highest[:, 1]).max())
+    return lowest, highest
 
 
 def _products(one: Floats, other: Floats) -> Floats:
@@ -92,46 +101,38 @@ def _front(pairs: Floats, sign: int) -> Floats:
     return np.asarray(pairs[order][ranked < best_before])
 
 
-def _mean_variance(involved: list[Factor], query: Query, prior: Prior) -> float:
-    named = [factor for factor in involved if factor.name in query.functions]
-    whole = [factor for factor in involved if factor.name not in query.functions]
+def _mean_pair(readings: list[Reading], query: Query, prior: Prior) -> tuple[float, float]:
+    """The means of E[F^2] and of f^2 over people spread as the prior says."""
+    named = [reading for reading in readings if reading.name in query.functions]
+    whole = [reading for reading in readings if reading.name not in query.functions]
     shares = _shares(named, prior)
-    if isinstance(shares, list):
-        second = math.prod(float(p @ f.second) for p, f in zip(shares, named, strict=True))
-        square = math.prod(float(p @ f.square) for p, f in zip(shares, named, strict=True))
-    else:
-        second, square = (_contract(shares, [g(f) for f in named]) for g in (_second, _square))
+    _, second, square = (_mean(shares, [r.functions[row] for r in named]) for row in range(3))
     # A function that is 1 everywhere has the same second moment everywhere.
-    return second * math.prod(float(f.second[0]) for f in whole) - square
+    return second * math.prod(float(r.functions[1, 0]) for r in whole), square
 
 
-def _second(factor: Factor) -> Floats:
-    return factor.second
+def _mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:
+    """The mean of a product: factor by factor if independent, else over the joint shares."""
+    if isinstance(shares, list):
+        return math.prod(float(p @ f) for p, f in zip(shares, functions, strict=True))
+    for function in reversed(functions):
+        shares = shares @ function
+    return float(shares)
 
 
-def _square(factor: Factor) -> Floats:
-    return factor.square
-
-
-def _contract(joint: Floats, vectors: list[Floats]) -> float:
-    for vector in reversed(vectors):
-        joint = joint @ vector
-    return float(joint)
-
-
-def _shares(named: list[Factor], prior: Prior) -> list[Floats] | Floats:
+def _shares(named: list[Reading], prior: Prior) -> list[Floats] | Floats:
     """How people are spread over the named attributes: one array each, or one joint array."""
     if isinstance(prior, str):
         if prior != "uniform":
             raise QueryError(f"a prior is 'worst', 'uniform' or arrays of shares, not {prior!r}")
-        return [np.full(f.channel.size, 1 / f.channel.size) for f in named]
+        return [np.full(r.channel.size, 1 / r.channel.size) for r in named]
     if isinstance(prior, Mapping):
-        missing = [f.name for f in named if f.name not in prior]
+        missing = [r.name for r in named if r.name not in prior]
         if missing:
             raise QueryError(f"the prior says nothing of {missing[0]}; give an array for it")
-        return [_normalised(prior[f.name], (f.channel.size,), f.name) for f in named]
-    sizes = tuple(f.channel.size for f in named)
-    return _normalised(prior, sizes, " x ".join(f.name for f in named) or "nothing")
+        return [_normalised(prior[r.name], (r.channel.size,), r.name) for r in named]
+    sizes = tuple(r.channel.size for r in named)
+    return _normalised(prior, sizes, " x ".join(r.name for r in named) or "nothing")
 
 
 def _normalised(shares: npt.ArrayLike, sizes: tuple[int, ...], name: str) -> Floats:

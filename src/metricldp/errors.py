@@ -22,11 +22,12 @@ class SurveyError(MetricLdpError, ValueError):
 class ValueRefused(MetricLdpError, ValueError):
     """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
 
-    Where one value is to blame, `attribute` and `row` (from 0) say which.
+    Where one value is to blame, `attribute` says of what, and `row` (from 0) in which row.
     """
 
     def __init__(self, why: str, *, attribute: str | None = None, row: int | None = None) -> None:
-        super().__init__(why if row is None else f"{attribute} in row {row + 1} {why}")
+        where = "" if attribute is None else f"{attribute} "
+        super().__init__(f"{where}{why}" if row is None else f"{where}in row {row + 1} {why}")
         self.why, self.attribute, self.row = why, attribute, row
 
     def moved(self, rows: int) -> "ValueRefused":

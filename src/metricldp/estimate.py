@@ -1,128 +1,106 @@
-"""From reports to answers: sums over people of products of decoders, and nothing else.
+"""From sums over people to answers: values, variances, and ratios with honest intervals.
 
-A count, its variance and every bar of a histogram are sums over reports of a product with one
-factor per attribute. The variance is one because the exact variance of a person's contribution is
-itself a function of her values, prod S_d - prod f_d^2, and functions of values can be decoded.
+The variance of an answer is a sum over people as well, because what a person at x adds to it,
+prod E[F_d^2 | x_d] - prod f_d(x_d)^2, is itself a function of her values and can be decoded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
-from metricldp.answers import Answer
-from metricldp.channels import Column, Floats, Integers
-from metricldp.error import Factor, variance_bounds
+from metricldp.answers import Answer, Ratio
+from metricldp.channels import Floats
+from metricldp.error import variance_bounds
 from metricldp.errors import QueryError
+from metricldp.readings import Reading
 
-Batch = Mapping[str, Column]
-_MOST_CODES = 1 << 16
-"""Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
-
-
-class Sums(NamedTuple):
-    """Three sums over reports: of the decoders of prod f, of prod S and of prod f^2."""
-
-    value: float
-    second: float
-    square: float
+RESPONDENTS, POPULATION = "respondents", "population"
+UNSEEN = 3
+"""So many people may add nothing to an estimated variance by chance: the rule of three."""
 
 
 def to_answer(
-    sums: Sums, involved: list[Factor], n: int, question: str, notes: tuple[str, ...], about: str
+    sums: Floats,
+    readings: list[Reading],
+    n: int,
+    *,
+    question: str,
+    about: str = RESPONDENTS,
+    notes: tuple[str, ...] = (),
+    layout: str = "",
 ) -> Answer:
-    """Three sums as a value with its variance.
+    """The three sums of `readings.read` as a value with its variance.
 
     Of the respondents: second - square, the noise of blurring these very people. Of a population
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
     """
-    low, high = (n * bound for bound in variance_bounds(involved))
-    variance = sums.second - sums.square
-    if about == "population":
+    value, second, square = (float(number) for number in sums)
+    least, most = variance_bounds(readings)
+    # A few people near a cut can go unseen, so their worst is never taken to be less.
+    low, high = max(n * least, min(n, UNSEEN) * most), n * most
+    variance = second - square
+    if about == POPULATION:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
-        variance = (sums.second - sums.value**2 / n) * n / (n - 1) if n > 1 else math.inf
-        high = math.inf
-    elif about != "respondents":
-        raise QueryError(f"an answer is about 'respondents' or the 'population', not {about!r}")
-    return Answer(sums.value, variance, question, about=about, notes=notes, bounds=(low, high))
+        variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
+        high = math.inf if readings else 0.0  # everybody is everybody
+    elif about != RESPONDENTS:
+        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
+    return Answer(
+        value, variance, question, about=about, notes=notes, bounds=(low, high), layout=layout
+    )
 
 
-def product_sums(batches: Iterable[Batch], involved: list[Factor]) -> Sums:
-    """For each of the three decoders of every factor: the sum over reports of their product."""
-    coefficients = [factor.coefficients for factor in involved]
-    reader = _joint_codes(involved, coefficients)
-    if reader is None:
-        return _product_sums_in_floats(batches, involved, coefficients)
-    table, read = reader
-    counts = np.zeros(table.shape[1], dtype=np.int64)
-    for batch in batches:
-        counts += np.bincount(read(batch), minlength=len(counts))
-    return Sums(*(table @ counts).tolist())
+def to_private_sum(
+    sums: Floats, readings: list[Reading], n: int, name: str, ends: Floats, *, question: str
+) -> Answer:
+    """The four sums of `readings.read_weighted` as a sum of private weights.
 
-
-def _joint_codes(
-    involved: list[Factor], coefficients: list[Floats]
-) -> tuple[Floats, Callable[[Batch], Integers]] | None:
-    """One small code for all factors of a report together, and the decoders' products there.
-
-    Counting codes is exact, so an answer depends on the reports but not on their order. None
-    where there would be too many codes.
+    The exact variance subtracts sum f^2 w^2, which rounded weights cannot tell. In its place
+    stands the tangent 2 c w - c^2 <= w^2 at the estimated mean weight c: the variance comes out
+    too large by the sum of (w - c)^2 over the group, never too small on average.
     """
-    parts = [f.channel.levels(c) for f, c in zip(involved, coefficients, strict=True)]
-    table = np.ones((3, 1))
-    found = []
-    for part in parts:
-        if part is None or table.shape[1] * part.table.shape[1] > _MOST_CODES:
-            return None
-        table = (table[:, :, None] * part.table[:, None, :]).reshape(3, -1)
-        found.append(part)
-
-    def read(batch: Batch) -> Integers:
-        size = len(next(iter(batch.values())))
-        codes: Integers = np.zeros(size, dtype=np.min_scalar_type(table.shape[1]))
-        for factor, part in zip(involved, found, strict=True):
-            codes *= codes.dtype.type(part.table.shape[1])
-            codes += part.codes(batch[factor.name]).astype(codes.dtype)
-        return codes
-
-    return table, read
+    value, second, linear, group = (float(number) for number in sums)
+    c = linear / group if group > 0 else 0.0
+    c = min(max(c, float(ends[0])), float(ends[1]))
+    variance = second - (2 * c * linear - c**2 * group)
+    # What one person adds is concave in her weight, so it is smallest with a weight at an end.
+    at_ends = [
+        replace(r, functions=np.stack([*r.functions[:2], ends**2])) if r.name == name else r
+        for r in readings
+    ]
+    low = n * variance_bounds(at_ends)[0]
+    return Answer(value, variance, question, unit=name, bounds=(low, math.inf), layout="reports")
 
 
-def _product_sums_in_floats(
-    batches: Iterable[Batch], involved: list[Factor], coefficients: list[Floats]
-) -> Sums:
-    sums: list[list[float]] = [[], [], []]
-    for batch in batches:
-        product: Floats = np.ones((3, 1))
-        for factor, weights in zip(involved, coefficients, strict=True):
-            product = product * factor.channel.values(batch[factor.name], weights)
-        for kind, row in zip(sums, product, strict=True):
-            kind.append(float(row.sum()))
-    return Sums(*(math.fsum(kind) for kind in sums))
-
-
-def bar_sums(
-    batches: Iterable[Batch], bars: list[Factor], involved: list[Factor]
-) -> Iterator[Sums]:
-    """The sums of each bar: a function of one attribute, together with the other factors.
-
-    The other factors are read as one code per report; for each code the sums of all features of
-    the bars' attribute are exact integers, and every bar is a weighted sum of those.
-    """
-    batches = list(batches)
-    name, channel = bars[0].name, bars[0].channel
-    reader = _joint_codes(involved, [factor.coefficients for factor in involved])
-    if reader is None:
-        for bar in bars:
-            yield product_sums(batches, [*involved, bar])
-        return
-    table, read = reader
-    totals = np.zeros((channel.features, table.shape[1]), dtype=np.int64)
-    for batch in batches:
-        totals += channel.totals(batch[name], read(batch), table.shape[1])
-    by_kind = table @ totals.T
-    for bar in bars:
-        yield Sums(*(bar.coefficients * by_kind).sum(axis=1).tolist())
+def to_ratio(
+    sums: Floats, *, question: str, unit: str, notes: tuple[str, ...] = (), layout: str = ""
+) -> Ratio:
+    """The eight sums of `readings.read_pair` as the mean f / g with its interval."""
+    above, above_second, above_square, below, below_second, below_square, both, product = (
+        float(number) for number in sums
+    )
+    above_variance = max(0.0, above_second - above_square)
+    below_variance = max(0.0, below_second - below_square)
+    covariance = both - product
+    if below <= 2 * math.sqrt(below_variance) or below <= 0:
+        raise QueryError(
+            f"the mean of {question} has no answer: the group is estimated at {below:,.0f} ± "
+            f"{math.sqrt(below_variance):,.0f} people, not clearly above zero; ask for a larger one"
+        )
+    mean = above / below
+    variance = above_variance - 2 * mean * covariance + mean**2 * below_variance
+    return Ratio(
+        mean,
+        variance / below**2,
+        question,
+        unit=unit,
+        notes=notes,
+        layout=layout,
+        below=below,
+        above_variance=above_variance,
+        below_variance=below_variance,
+        covariance=covariance,
+    )

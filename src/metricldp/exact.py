@@ -9,6 +9,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+
+def as_written(number: float) -> Fraction:
+    """The decimal that a float is written as: 0.1 is one tenth, not the nearest binary number."""
+    return Fraction(repr(float(number)))
+
+
 ONE = 1 << 64
 """Probabilities are integers over this denominator, everywhere."""
 
@@ -53,6 +59,18 @@ def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
         if ratio >= upper:
             return False
         precision *= 2
+
+
+def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
+    """Two fractions with lower <= ln value <= upper, about 2^-40 apart relative or closer.
+
+    The double-precision logarithm, moved outwards until the exponentials prove it a bound.
+    """
+    guess = Fraction(log(value))
+    slack = max(abs(guess), Fraction(1, 1 << 60)) / (1 << 45)
+    while exp_bounds(guess - slack)[1] > value or exp_bounds(guess + slack)[0] < value:
+        slack *= 2
+    return guess - slack, guess + slack
 
 
 def log(ratio: Fraction) -> float:

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.attributes import Attribute, Continuous, Integer, Ordinal
+from metricldp.attributes import Attribute, Continuous, Integer, OnLine, Ordinal, is_whole
 from metricldp.channels import Channel
 from metricldp.error import predicted
 from metricldp.errors import QueryError
+from metricldp.messages import counted, shown
 from metricldp.metrics import Line
 from metricldp.queries import Query
+from metricldp.real import Real
 from metricldp.reports import packed_size
 from metricldp.survey import Survey
 from metricldp.values import plain
+from metricldp.weights import Weight
+
+MOST_PEOPLE = 10**15
+"""More than this nobody expects."""
 
 
 @dataclass(frozen=True)
@@ -37,43 +43,66 @@ class Explanation:
 
 def explain(survey: Survey, n: int) -> Explanation:
     """Every attribute's promise and accuracy, then the survey's as a whole."""
-    if n < 1:
-        raise QueryError(f"explain needs at least one person, not n = {n}")
+    if not is_whole(n) or not 1 <= n <= MOST_PEOPLE:
+        raise QueryError(
+            f"explain needs a whole number of people from 1 to {MOST_PEOPLE:,}, not n = {shown(n)}"
+        )
+    n = int(n)
     size = packed_size(survey)
-    width = float(sum(_widest(a) for a in survey.attributes.values()))
+    blurred = [survey.attributes[name] for name in survey.channels]
+    width = survey.metric.join([float(_widest(a)) for a in blurred])
     lines = [
-        f"Survey {survey.fingerprint[:16]}: {_plural(len(survey.attributes), 'attribute')}, "
-        f"{size} bytes per report, errors for {n:,} people.",
-        "Each person's device blurs her values before anything leaves it. The promise: whatever is",
-        "sent, no value explains it more than e^E times better than another, E their distance.",
+        f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
+        f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",
+        "Each person's device blurs her values before anything leaves it. The promise: whatever",
+        "it sends, it would have sent with nearly the same probability had her value been another,",
+        "everything else about her being the same. 'At most 3 times more likely' says how nearly:",
+        "seeing the report, nobody becomes more than 3 times surer of one value against the other.",
     ]
     described = []
     for name, attribute in survey.attributes.items():
+        if attribute.clear:
+            lines += ["", f"{name}: a public weight, sent in the clear; nothing is promised for it"]
+            continue
         entry = _entry(survey, name, n)
         described.append(entry)
         lines += ["", *_attribute_lines(name, attribute, survey.channels[name], entry)]
-    lines += [
-        "",
-        "Together: distances add up over attributes. Two people who differ as much as possible in",
-        f"everything are at epsilon {width:.4g}; that, and not a single epsilon above, is the",
-        "figure to compare with plain epsilon-LDP. Sending a second report spends it all again.",
-    ]
+    lines += ["", *_together(survey, width)]
     data = {
         "survey": survey.fingerprint,
         "n": n,
         "bytes_per_report": size,
+        "metric_p": "inf" if survey.metric.p == math.inf else survey.metric.p,
         "effective_epsilon": width,
         "attributes": described,
     }
     return Explanation("\n".join(lines), data)
 
 
+def _together(survey: Survey, width: float) -> list[str]:
+    p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
+    if survey.metric.p == 1:
+        joined = ["Together: distances add up over attributes. Two people who differ as much as"]
+    else:
+        share = float(survey.metric.share(len(survey.channels)))
+        joined = [
+            f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
+            f"works with {share:.3g} of its epsilon. Two people who differ as much as",
+        ]
+    return [
+        *joined,
+        f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
+        "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
+        "income do, a report tells of one through the other: then the sum over both is the bound.",
+        "A second report by the same person spends it all again.",
+    ]
+
+
 def _entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
     attribute, channel = survey.attributes[name], survey.channels[name]
-    half = np.arange(attribute.size) < (attribute.size + 1) // 2
-    if not isinstance(attribute.metric, Line):
-        half = np.arange(attribute.size) == 0
-    query = Query({name: half.astype(float)}, name)
+    on_line = isinstance(attribute.metric, Line)
+    last = (attribute.size + 1) // 2 - 1 if on_line else 0
+    query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
     return {
         "attribute": name,
         "kind": attribute.kind,
@@ -84,19 +113,18 @@ def _entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
         "epsilon_per_step": float(attribute.metric.step),
         "effective_epsilon": float(_widest(attribute)),
         "bits": channel.bits,
-        "question": attribute.label(0, (attribute.size + 1) // 2 - 1)
-        if isinstance(attribute.metric, Line)
-        else attribute.label(0),
+        "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
         "influence": channel.influence(query.functions[name]),
+        "n": n,
     }
 
 
 def _attribute_lines(
     name: str, attribute: Attribute, channel: Channel, entry: dict[str, Any]
 ) -> list[str]:
-    blurred = f"blurred by {attribute.mechanism} ({channel.bits} bits)"
+    blurred = f"blurred by {attribute.mechanism} ({counted(channel.bits, 'bit')})"
     lines = [f"{name}: {_domain(attribute)}, {blurred}"]
     if isinstance(attribute.metric, Line):
         lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
@@ -111,11 +139,20 @@ def _attribute_lines(
         )
     if isinstance(attribute, Continuous):
         lines += _edge_lines(name, attribute)
-    lines.append(
-        f"  accuracy  count of {entry['question']}: ± {entry['error_uniform']:,.0f} people with "
-        f"values spread evenly, ± {entry['error_worst']:,.0f} at worst"
-    )
-    lines.append(f"            one report moves that count by at most {entry['influence']:.3g}")
+    if not isinstance(attribute, Weight):
+        lines += _accuracy_lines(entry)
+    return lines
+
+
+def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
+    even, worst = entry["error_uniform"], entry["error_worst"]
+    lines = [
+        f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
+        f"evenly, ± {worst:,.0f} at worst",
+        f"            one report moves that count by at most {entry['influence']:.3g}",
+    ]
+    if even > entry["n"] / 2:
+        lines.append("            as large as the count itself: of no use with so few people")
     return lines
 
 
@@ -126,6 +163,8 @@ def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
             f"plain {epsilon:.4g}-LDP"
         ]
     ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
+    if epsilon <= attribute.epsilon:
+        return [f"  at full width ({ends}) epsilon is {epsilon:.4g}: plain {epsilon:.4g}-LDP"]
     return [
         f"  at full width ({ends}) epsilon is {epsilon:.4g}:",
         "            far values can be told apart; this is not plain "
@@ -155,7 +194,13 @@ def _domain(attribute: Attribute) -> str:
     if isinstance(attribute, Integer):
         return f"whole numbers from {plain(attribute.low)} to {plain(attribute.high)}"
     if isinstance(attribute, Continuous):
-        return f"{plain(attribute.low)} to {plain(attribute.high)} in {attribute.bins} bins"
+        return f"{plain(attribute.low)} to {plain(attribute.high)} in {attribute.size} bins"
+    if isinstance(attribute, Real):
+        steps = f"rounded at random in steps of {plain(float(attribute.step))}"
+        return f"{plain(attribute.low)} to {plain(attribute.high)}, {steps}"
+    if isinstance(attribute, Weight):
+        ends = f"{plain(attribute.low)} to {plain(attribute.high)}"
+        return f"a private weight from {ends}, rounded at random to one of the two"
     if isinstance(attribute, Ordinal):
         return f"{attribute.size} levels from {attribute.levels[0]} to {attribute.levels[-1]}"
     return f"{attribute.size} categories"
@@ -168,7 +213,7 @@ def _unit(attribute: Attribute) -> str:
 
 
 def _step(attribute: Attribute) -> float:
-    return attribute.width if isinstance(attribute, Continuous) else 1.0
+    return float(attribute.step) if isinstance(attribute, OnLine) else 1.0
 
 
 def _examples(attribute: Attribute) -> list[float]:
@@ -180,9 +225,12 @@ def _examples(attribute: Attribute) -> list[float]:
 
 
 def _times(exponent: float) -> str:
-    """e^exponent in words; beyond a million the exponent says more than the digits."""
-    return f"{math.exp(exponent):.3g} times" if exponent < 13 else f"e^{exponent:.4g} times"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """e^exponent in words, rounded up; beyond a million the exponent says more than the digits."""
+    if exponent >= 13:
+        return f"e^{exponent:.4g} times"
+    ratio = math.exp(exponent)
+    digits = (
+        2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
+    )
+    digits = min(max(digits, 0), 12)
+    return f"{math.ceil(ratio * 10**digits) / 10**digits:.{digits}f} times"

@@ -5,9 +5,14 @@ Distances are fractions, because a certificate compares them with ratios of inte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from metricldp.errors import SurveyError
+from metricldp.exact import ONE, exp_bounds, floor_of, log_bounds
+from metricldp.values import is_number
 
 
 @dataclass(frozen=True)
@@ -15,6 +20,10 @@ class Line:
     """E(x, x') = step |x - x'|: near values are protected most."""
 
     step: Fraction
+
+    def scaled(self, share: Fraction) -> Line:
+        """The same metric, all distances times `share`."""
+        return Line(self.step * share)
 
     def distance(self, x: int, other: int) -> Fraction:
         """E(x, x')."""
@@ -28,12 +37,20 @@ class Line:
         """The pairs that imply all others by the triangle inequality: neighbours."""
         return ((x, x + 1) for x in range(size - 1))
 
+    def generating_count(self, size: int) -> int:
+        """How many those are."""
+        return size - 1
+
 
 @dataclass(frozen=True)
 class Uniform:
     """E(x, x') = step for every two different values: plain local differential privacy."""
 
     step: Fraction
+
+    def scaled(self, share: Fraction) -> Uniform:
+        """The same metric, all distances times `share`."""
+        return Uniform(self.step * share)
 
     def distance(self, x: int, other: int) -> Fraction:
         """E(x, x')."""
@@ -47,5 +64,44 @@ class Uniform:
         """All pairs: none is implied by others."""
         return ((x, other) for x in range(size) for other in range(x + 1, size))
 
+    def generating_count(self, size: int) -> int:
+        """How many those are."""
+        return size * (size - 1) // 2
+
 
 Metric = Line | Uniform
+
+
+@dataclass(frozen=True)
+class Lp:
+    """How distances of several attributes are joined: E = (sum_d E_d^p)^(1/p), p >= 1.
+
+    The channels always keep the sum of the distances. Because the sum of D numbers is at most
+    D^(1 - 1/p) times their p-norm, distances shrunk by that factor keep the p-norm's promise.
+    """
+
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not is_number(self.p) or math.isnan(self.p) or self.p < 1:
+            raise SurveyError(f"an Lp metric needs p of at least 1, not {self.p!r}")
+        object.__setattr__(self, "p", float(self.p))
+
+    def share(self, attributes: int) -> Fraction:
+        """What every attribute's distance is multiplied with: D^(1/p - 1), rounded down."""
+        if self.p == 1 or attributes == 1:
+            return Fraction(1)
+        if self.p == math.inf:
+            return Fraction(1, attributes)
+        power = 1 - 1 / Fraction(self.p)
+        lower, _ = exp_bounds(-power * log_bounds(Fraction(attributes))[1])
+        return Fraction(floor_of(lower * ONE), ONE)
+
+    def join(self, distances: Sequence[float]) -> float:
+        """The distance of two people whose attributes are so far apart."""
+        if self.p == 1:
+            return math.fsum(distances)
+        widest = max(distances)
+        if self.p == math.inf or widest == 0:
+            return widest
+        return float(widest * math.fsum((d / widest) ** self.p for d in distances) ** (1 / self.p))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import textwrap
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers import Histogram
+from metricldp.answers import Histogram, percent
+from metricldp.quantiles import Cdf
+from metricldp.values import plain
 
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-_INK, _BAND, _TRUTH = "#1b4965", "#9ec5e0", "#d1495b"
+_INK, _BAND, _TRUTH, _ZERO = "#1b4965", "#9ec5e0", "#d1495b", "#888888"
+_TRUTH_LABEL = "truth (never collected)"
+_TALLEST = 40.0
+"""Inches; more names than fit are drawn on top of each other."""
 
 
 def histogram(
@@ -25,39 +35,234 @@ def histogram(
     truth: npt.ArrayLike | None = None,
     level: float = 0.95,
 ) -> None:
-    """A histogram with the band of its intervals, and the truth beside it where it is known."""
-    values = np.array([answer.value for answer in bars])
-    ends = np.array([answer.interval(level) for answer in bars])
+    """A histogram with its intervals, and the truth beside it where it is known.
+
+    Numbers run along a line with a band of intervals; names stand below each other, each with an
+    interval of its own.
+    """
+    draw = _draw_names if bars.named else _draw_numbers
+    figure = draw(bars, None if truth is None else np.asarray(truth), level)
+    axes = figure.axes[0]
+    axes.set_title(title, parse_math=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    _save(figure, path)
+
+
+def _draw_numbers(
+    bars: Histogram, truth: npt.NDArray[np.float64] | None, level: float
+) -> mpl.figure.Figure:
+    values, ends = _values_and_ends(bars, level)
     places = np.arange(len(bars))
     edges = np.concatenate([places - 0.5, places[-1:] + 0.5])
     figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
-    axes.axhline(0, color="#888888", linewidth=0.8)
-    axes.stairs(
-        ends[:, 1],
-        edges,
-        baseline=ends[:, 0],
-        fill=True,
-        color=_BAND,
-        label=f"{level:.0%} interval",
-    )
+    axes.axhline(0, color=_ZERO, linewidth=0.8)
+    band = f"{percent(level)} interval"
+    axes.stairs(ends[:, 1], edges, baseline=ends[:, 0], fill=True, color=_BAND, label=band)
     axes.stairs(values, edges, baseline=None, color=_INK, linewidth=1.6, label="estimate")
     if truth is not None:
-        axes.plot(
-            places,
-            np.asarray(truth),
-            ".",
-            color=_TRUTH,
-            markersize=6,
-            label="truth (never collected)",
-        )
+        axes.plot(places, truth, ".", color=_TRUTH, markersize=6, label=_TRUTH_LABEL)
     step = max(1, -(-len(bars) // 12))
-    axes.set_xticks(places[::step], [bars.labels[k] for k in places[::step]])
+    axes.set_xticks(places[::step], bars.labels[::step], parse_math=False)
     if max(len(label) for label in bars.labels) > 9:
-        axes.tick_params(axis="x", labelrotation=30)
-    axes.set(xlabel=bars.attribute, ylabel=bars[0].unit, title=title)
+        plt.setp(axes.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
     axes.set_xlim(edges[0], edges[-1])
+    low, high = min(0.0, ends.min()), max(0.0, ends.max())
+    axes.update_datalim([(0, low), (0, high)])
+    axes.use_sticky_edges = False
+    axes.autoscale_view(scalex=False)
+    axes.set_xlabel(bars.attribute, parse_math=False)
+    axes.set_ylabel(bars[0].unit)
     axes.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+    return figure
+
+
+def _draw_names(
+    bars: Histogram, truth: npt.NDArray[np.float64] | None, level: float
+) -> mpl.figure.Figure:
+    values, ends = _values_and_ends(bars, level)
+    labels = ["\n".join(textwrap.wrap(label, 40)) for label in bars.labels]
+    lines = sum(1 + label.count("\n") for label in labels)
+    places = np.arange(len(bars))
+    height = min(max(1.8 + 0.26 * lines, 3.0), _TALLEST)
+    figure, axes = plt.subplots(figsize=(9, height), layout="constrained")
+    axes.axvline(0, color=_ZERO, linewidth=0.8)
+    axes.barh(places, values, height=0.7, color=_BAND, label="estimate")
+    axes.errorbar(
+        values,
+        places,
+        xerr=np.abs(ends.T - values),
+        fmt="none",
+        ecolor=_INK,
+        elinewidth=1.6,
+        capsize=3,
+        label=f"{percent(level)} interval",
+    )
+    if truth is not None:
+        axes.plot(truth, places, ".", color=_TRUTH, markersize=6, label=_TRUTH_LABEL)
+    axes.set_yticks(places, labels, parse_math=False)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_ylabel(bars.attribute, parse_math=False)
+    axes.set_xlabel(bars[0].unit)
+    axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+    return figure
+
+
+def _values_and_ends(
+    bars: Histogram, level: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Values, and the ends of their intervals; an infinite one, which nothing can show, is none."""
+    values = np.array([answer.value for answer in bars])
+    ends = np.array([answer.interval(level) for answer in bars])
+    return values, np.where(np.isfinite(ends), ends, values[:, None])
+
+
+def _save(figure: mpl.figure.Figure, path: str | Path) -> None:
+    with warnings.catch_warnings():
+        # A letter that the font does not have is drawn as a box; that is no news for a terminal.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def cdf(
+    shares: Cdf,
+    path: str | Path,
+    *,
+    title: str,
+    truth: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> None:
+    """A distribution function with its simultaneous band, and the truth where it is known."""
+    low, high = shares.band(level)
+    places = np.arange(len(low))
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    axes.fill_between(places, low, high, step="post", color=_BAND, label=f"{percent(level)} band")
+    axes.step(places, shares.values, where="post", color=_INK, linewidth=1.6, label="estimate")
+    if truth is not None:
+        axes.plot(places, np.asarray(truth), ".", color=_TRUTH, label=_TRUTH_LABEL)
+    step = max(1, -(-len(places) // 12))
+    ends = [plain(end) for end in shares.ends[::step]]
+    axes.set_xticks(places[::step], ends, parse_math=False)
+    if max(map(len, ends)) > 9:
+        plt.setp(axes.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_xlabel(shares.attribute, parse_math=False)
+    axes.set_title(title, parse_math=False)
+    axes.set(ylabel="share at or below", ylim=(0, 1.02))
+    axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    _save(figure, path)
+
+
+# Panels of curves
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one colour, joined by a line, dashes or nothing; a label for the legend."""
+
+    label: str
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    color: str
+    look: str = "line"
+    """One of "line", "dashes", "marked" (points joined by a line) and "points"."""
+    error: npt.ArrayLike | None = None
+    """Half the length of each error bar."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; `above` names a second scale on top, so many times the first."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    above: tuple[str, float] | None = None
+    logs: str = "y"
+    """Which axes are logarithmic: any of x and y."""
+    line: float | None = None
+    """A level to mark."""
+    ticks: Sequence[float] | None = None
+    """Where the x axis is labelled, if not left to matplotlib."""
+
+
+def panels(
+    rows: Sequence[Sequence[Panel]],
+    paths: Sequence[Path],
+    *,
+    title: str,
+    size: tuple[float, float] = (5.2, 3.9),
+) -> None:
+    """Rows of panels that share their y axis; a legend at the right of a row, where it is new."""
+    width, height = max(map(len, rows)), len(rows)
+    figure, grid = plt.subplots(
+        height,
+        width,
+        figsize=(size[0] * width + 1.8, size[1] * height),
+        layout="constrained",
+        sharey="row",
+        squeeze=False,
+    )
+    figure.suptitle(title)
+    before: dict[str, object] = {}
+    for places, row in zip(grid, rows, strict=True):
+        for axes, panel in zip(places, row, strict=True):
+            _draw(axes, panel)
+        for axes in places[1:]:
+            axes.set_ylabel("")
+        named: dict[str, object] = {}
+        for axes in places:
+            handles, labels = axes.get_legend_handles_labels()
+            named.update(zip(labels, handles, strict=True))
+        if named.keys() != before.keys():
+            places[-1].legend(
+                named.values(),
+                named.keys(),
+                loc="center left",
+                bbox_to_anchor=(1.02, 0.5),
+                frameon=False,
+            )
+        before = named
+    with mpl.rc_context({"svg.hashsalt": title}):
+        for path in paths:
+            dated = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=130, metadata=dated)
     plt.close(figure)
+
+
+def _draw(axes: mpl.axes.Axes, panel: Panel) -> None:
+    for letter in panel.logs:
+        getattr(axes, f"set_{letter}scale")("log")
+    if panel.line is not None:
+        axes.axhline(panel.line, color="#888888", linewidth=0.8)
+    for curve in panel.curves:
+        axes.errorbar(
+            curve.x,
+            curve.y,
+            yerr=curve.error,
+            linestyle={"dashes": "--", "points": "none"}.get(curve.look, "-"),
+            marker="o" if curve.look in ("marked", "points") else None,
+            markersize=4,
+            color=curve.color,
+            linewidth=1.6,
+            elinewidth=1,
+            label=curve.label,
+        )
+    axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    if panel.ticks is not None:
+        axes.set_xticks(panel.ticks, [f"{tick:g}" for tick in panel.ticks])
+        axes.minorticks_off()
+    axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if panel.above is not None:
+        label, times = panel.above
+        scales = (partial(_scaled, by=times), partial(_scaled, by=1 / times))
+        axes.secondary_xaxis("top", functions=scales).set_xlabel(label)
+
+
+def _scaled(x: npt.NDArray[np.float64], by: float) -> npt.NDArray[np.float64]:
+    return x * by

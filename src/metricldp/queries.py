@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes import is_whole
 from metricldp.errors import QueryError
+from metricldp.messages import guess, listed, shown
 from metricldp.survey import Survey
+from metricldp.values import is_number
+from metricldp.weights import Weight
 
 Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
+_DASHED = re.compile(r"\s*(-?[\d.]+)\s*(?:-|–|:|to)\s*(-?[\d.]+)\s*")
+"""A range as people also write it."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +33,11 @@ class Query:
     notes: tuple[str, ...] = ()
 
 
-def parse(survey: Survey, where: Where) -> Query:
-    """A count query from a where-clause; what means the whole domain is dropped."""
+def parse(survey: Survey, where: Where | None) -> Query:
+    """A count query from a where-clause, None for everybody; whole domains are dropped."""
+    where = {} if where is None else where
     if not isinstance(where, Mapping):
-        raise QueryError(f"a where-clause maps attributes to ranges or values, not {where!r}")
+        raise QueryError(f"a where-clause maps attributes to ranges or values, not {shown(where)}")
     functions, words, notes = {}, [], []
     for name, meant in where.items():
         chosen = attribute_of(survey, name).choose(meant, name)
@@ -40,13 +49,45 @@ def parse(survey: Survey, where: Where) -> Query:
     return Query(functions, ", ".join(words) or "everybody", tuple(notes))
 
 
+def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:  # noqa: ANN401
+    """The people that a prediction is for: how many, how they are spread, a sample of weights."""
+    if not is_whole(n) or n < 1:
+        raise QueryError(f"an error needs a whole number of people, at least 1, not n = {shown(n)}")
+    if isinstance(prior, Mapping):
+        prior = {name: _numbers(shares, f"a prior for {name}") for name, shares in prior.items()}
+    elif not isinstance(prior, str):
+        prior = _numbers(prior, "a prior")
+    if weights is not None:
+        if not isinstance(weights, Mapping) or len(weights) > 1:
+            raise QueryError(f"weights are a dict of one name and a sample, not {shown(weights)}")
+        weights = {name: _numbers(sample, f"weights of {name}") for name, sample in weights.items()}
+    return int(n), prior, weights
+
+
+def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:  # noqa: ANN401
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise QueryError(f"{what} is an array of numbers, not {shown(values)}") from None
+
+
 def attribute_of(survey: Survey, name: object) -> Any:  # noqa: ANN401 - Attribute, seen from here
     """An attribute by name, or the names there are."""
-    if name not in survey.attributes:
-        raise QueryError(
-            f"the survey has no attribute {name!r}; it has {', '.join(survey.attributes)}"
-        )
-    return survey.attributes[str(name)]
+    if not isinstance(name, str) or name not in survey.attributes:
+        there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
+        raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
+    return survey.attributes[name]
+
+
+def weight_of(survey: Survey, name: str | None) -> tuple[str, Weight]:
+    """A weight by name, or the only one there is."""
+    weights = {n: a for n, a in survey.attributes.items() if isinstance(a, Weight)}
+    if name is None and len(weights) == 1:
+        return next(iter(weights.items()))
+    if name not in weights:
+        there = f"{listed(weights)}{guess(name, weights)}"
+        raise QueryError(f"name one of the survey's weights, not {shown(name)}; it has {there}")
+    return name, weights[name]
 
 
 def parse_text(survey: Survey, words: list[str]) -> dict[str, Any]:
@@ -54,7 +95,9 @@ def parse_text(survey: Survey, words: list[str]) -> dict[str, Any]:
     where: dict[str, Any] = {}
     for word in words:
         name, equals, meant = word.partition("=")
-        if not equals or not meant:
+        if name not in survey.attributes:
+            name = name.strip()
+        if not equals or not meant.strip():
             raise QueryError(
                 f"{word!r} is not a condition; write age=18..29, age=..29 or region=north"
             )
@@ -67,24 +110,34 @@ def parse_text(survey: Survey, words: list[str]) -> dict[str, Any]:
 def _parse_meant(attribute: Any, name: str, meant: str) -> Any:  # noqa: ANN401
     names = getattr(attribute, "levels", None) or getattr(attribute, "categories", None)
     if names is not None:
-        if meant in names:
-            return meant
+        if meant in names or meant.strip() in names:
+            return meant if meant in names else meant.strip()
         if ".." in meant:
             low, _, high = meant.partition("..")
-            return (low or None, high or None)
-        return meant.split(",")
+            return tuple(_name(end, names) if end.strip() else None for end in (low, high))
+        return [_name(part, names) for part in meant.split(",")]
+    if "..." in meant:
+        raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {meant!r}")
     if ".." in meant:
         low, _, high = meant.partition("..")
-        return (_number(low, name), _number(high, name))
+        return tuple(_number(end, name) if end.strip() else None for end in (low, high))
     values = [_number(text, name) for text in meant.split(",")]
     return values[0] if len(values) == 1 else values
 
 
-def _number(text: str, name: str) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise QueryError(f"{name} takes numbers, not {text!r}") from None
-    return int(value) if value == int(value) else value
+def _name(text: str, names: Sequence[str]) -> str:
+    """A name as it is written, or without the spaces around it."""
+    return text if text in names else text.strip()
+
+
+def _number(text: str, name: str) -> float:
+    for kind in (int, float):
+        try:
+            value: float = kind(text)
+        except ValueError:
+            continue
+        if is_number(value) and math.isfinite(value):
+            return value
+    if dashed := _DASHED.fullmatch(text):
+        raise QueryError(f"{name} takes a range as {dashed[1]}..{dashed[2]}, not {text!r}")
+    raise QueryError(f"{name} takes finite numbers, not {shown(text)}; an end left out is open")

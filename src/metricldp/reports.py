@@ -18,10 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from metricldp.channels import BitChannel, Channel, Column, IntegerChannel
-from metricldp.coins import Coins
+from metricldp.attributes import Attribute
+from metricldp.channels import BitChannel, Column, Field, IntegerChannel
+from metricldp.coins import Coins, round_at_random
 from metricldp.errors import ReportRefused, ValueRefused
+from metricldp.messages import counted, guess, listed
 from metricldp.survey import FORMAT, Survey
+from metricldp.weights import Weight
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
@@ -34,49 +37,68 @@ _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 def encode(survey: Survey, people: Any, *, coins: Coins | None, clip: bool) -> pa.Table:  # noqa: ANN401
     """Blur a table of people. All values are checked before the first coin is drawn."""
-    positions = {
-        name: attribute.positions(_column(people, name), name, clip=clip)
+    checked = {
+        name: _checked(attribute, _column(people, name), name, clip)
         for name, attribute in survey.attributes.items()
     }
-    lengths = {name: len(column) for name, column in positions.items()}
+    lengths = {name: len(column) for name, column in checked.items()}
     if len(set(lengths.values())) > 1:
         raise ValueRefused(f"columns differ in length: {lengths}")
     source = coins or Coins()
-    columns = {
-        name: _encode_column(survey.channels[name], column, source)
-        for name, column in positions.items()
-    }
+    columns = {}
+    for name, column in checked.items():
+        if survey.attributes[name].clear:
+            columns[name] = column
+        else:
+            columns[name] = _encode_column(survey, name, column, source)
     return to_table(survey, columns)
 
 
-def _encode_column(channel: Channel, positions: npt.NDArray[np.int64], coins: Coins) -> Column:
+def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
+    if isinstance(attribute, Weight) and attribute.clear:
+        return attribute.checked(values, name, clip=clip)
+    return attribute.positions(values, name, clip=clip)
+
+
+def _encode_column(
+    survey: Survey, name: str, positions: npt.NDArray[np.int64], coins: Coins
+) -> Column:
+    channel, rounds = survey.channels[name], survey.attributes[name].rounds
     column = channel.empty(len(positions))
     for start in range(0, len(positions), BATCH):
         part = positions[start : start + BATCH]
+        if rounds:
+            part = round_at_random(coins, part)
         column[start : start + BATCH] = channel.encode(part, coins)
     return column
 
 
 def _column(people: Any, name: str) -> pa.Array:  # noqa: ANN401 - any data frame
     """One column of pandas, polars, Arrow or a dict of arrays, as an Arrow array."""
+    if isinstance(people, pa.RecordBatch):
+        people = pa.Table.from_batches([people])
+    if not isinstance(people, Mapping):
+        try:
+            people = nw.from_native(people, eager_only=True)
+        except TypeError:
+            raise ValueRefused(
+                f"people must be a pandas, polars or Arrow table or a dict of arrays, "
+                f"not {type(people).__name__}"
+            ) from None
+        except nw.exceptions.DuplicateError:
+            raise ValueRefused("people have two columns of one name; rename one") from None
     try:
+        names = list(people) if isinstance(people, Mapping) else people.columns
+        if name not in names:
+            there = f"{listed(names)}{guess(name, names)}"
+            raise ValueRefused(f"people have no column {name!r}; they have {there}")
         if isinstance(people, Mapping):
-            names = list(people)
-            column = people.get(name)
-            found = None if column is None else pa.array(column, from_pandas=True)
+            found = pa.array(people[name], from_pandas=True)
         else:
-            frame = nw.from_native(people, eager_only=True)
-            names = frame.columns
-            found = frame.get_column(name).to_arrow() if name in names else None
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as wrong:
-        raise ValueRefused(f"{name} mixes kinds of values: {wrong}") from None
-    except TypeError:
-        raise ValueRefused(
-            f"people must be a pandas, polars or Arrow table or a dict of arrays, "
-            f"not {type(people).__name__}"
-        ) from None
-    if found is None:
-        raise ValueRefused(f"people have no column {name!r}; they have {', '.join(names)}")
+            found = people.get_column(name).to_arrow()
+    except (pa.ArrowException, OverflowError, TypeError) as wrong:
+        why = " ".join(str(wrong).split())
+        raise ValueRefused(f"{name} is not a column of one kind of values: {why}") from None
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
@@ -85,16 +107,15 @@ def _column(people: Any, name: str) -> pa.Array:  # noqa: ANN401 - any data fram
 
 def schema(survey: Survey) -> pa.Schema:
     """The columns of a table of reports, marked with the survey's fingerprint."""
-    fields = [pa.field(name, _arrow_type(c), nullable=False) for name, c in survey.channels.items()]
+    fields = [pa.field(name, _arrow_type(f), nullable=False) for name, f in survey.fields.items()]
     marks = {_VERSION_KEY: str(FORMAT).encode(), _SURVEY_KEY: survey.fingerprint.encode()}
     return pa.schema(fields, metadata=marks)
 
 
-def _arrow_type(channel: Channel) -> pa.DataType:
-    if isinstance(channel, BitChannel):
-        return pa.binary(channel.width)
-    assert isinstance(channel, IntegerChannel)
-    return pa.from_numpy_dtype(channel.dtype)
+def _arrow_type(field: Field) -> pa.DataType:
+    if isinstance(field, BitChannel):
+        return pa.binary(field.width)
+    return pa.from_numpy_dtype(field.empty(0).dtype)
 
 
 def to_table(survey: Survey, columns: Mapping[str, Column]) -> pa.Table:
@@ -120,7 +141,7 @@ def check_marks(survey: Survey, found: pa.Schema, source: str = "these reports")
         raise ReportRefused(
             "unmarked", f"{source} carry no survey fingerprint; read them from a reports file"
         )
-    version, owner = marks[_VERSION_KEY].decode(), marks[_SURVEY_KEY].decode()
+    version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
     if version != str(FORMAT):
         raise ReportRefused("version", f"{source} have version {version}, this is {FORMAT}")
     if owner != survey.fingerprint:
@@ -138,8 +159,13 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
     check_marks(survey, table.schema)
     expected = schema(survey)
     for field in expected:
-        if table.schema.get_all_field_indices(field.name) == []:
-            raise ReportRefused("columns", f"these reports have no column {field.name!r}")
+        times = len(table.schema.get_all_field_indices(field.name))
+        if times != 1:
+            found = f"{times} columns" if times else "no column"
+            raise ReportRefused("columns", f"these reports have {found} {field.name!r}")
+    for name in table.schema.names:
+        if name not in expected.names:
+            raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
     table = table.select(expected.names)
     for field, column in zip(expected, table.columns, strict=True):
         if column.type != field.type:
@@ -148,12 +174,15 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
             )
         if column.null_count:
             raise ReportRefused(
-                "missing", f"column {field.name} has {column.null_count} empty rows"
+                "missing",
+                f"column {field.name} has {counted(column.null_count, 'empty row')}",
             )
+    # From here on the schema is the survey's own, so that all its tables can be joined.
+    table = pa.Table.from_arrays(table.columns, schema=expected)
     row = 0
     for batch in batches(survey, table):
         for name, values in batch.items():
-            wrong = survey.channels[name].invalid(values)
+            wrong = survey.fields[name].invalid(values)
             if wrong.any():
                 at = int(np.argmax(wrong))
                 raise ReportRefused(
@@ -165,7 +194,7 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
 
 def batches(survey: Survey, table: pa.Table) -> Iterator[dict[str, Column]]:
     """The columns of a table of reports as numpy arrays, without copying, chunk by chunk."""
-    for batch in table.to_batches():
+    for batch in table.to_batches(max_chunksize=BATCH):
         if batch.num_rows:
             yield {name: _to_numpy(batch.column(name)) for name in batch.schema.names}
 
@@ -191,8 +220,13 @@ def writer(survey: Survey, path: str | Path) -> pq.ParquetWriter:
 
 def write(survey: Survey, table: pa.Table, path: str | Path) -> None:
     """A Parquet file of reports."""
-    with writer(survey, path) as file:
-        file.write_table(check_table(survey, table))
+    table = check_table(survey, table)
+    try:
+        with writer(survey, path) as file:
+            file.write_table(table)
+    except OSError as wrong:
+        why = wrong.strerror or str(wrong).splitlines()[0]
+        raise ReportRefused("file", f"cannot write the reports file {path}: {why}") from None
 
 
 def read(survey: Survey, path: str | Path, names: Sequence[str] | None = None) -> pa.Table:
@@ -202,7 +236,7 @@ def read(survey: Survey, path: str | Path, names: Sequence[str] | None = None) -
     """
     try:
         with pq.ParquetFile(path) as file:
-            check_marks(survey, file.schema_arrow, str(path))
+            check_marks(survey, file.schema_arrow, f"the reports in {path}")
             table = file.read()
     except ReportRefused:
         raise
@@ -232,7 +266,7 @@ def pack(survey: Survey, table: pa.Table) -> list[bytes]:
     found: list[bytes] = []
     size = packed_size(survey)
     for batch in batches(survey, check_table(survey, table).combine_chunks()):
-        bits = [_to_bits(survey.channels[name], column) for name, column in batch.items()]
+        bits = [_to_bits(survey.fields[name], column) for name, column in batch.items()]
         fields = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
         header = np.broadcast_to(_header(survey), (len(fields), _HEADER))
         whole = np.concatenate([header, fields], axis=1).tobytes()
@@ -249,7 +283,7 @@ def unpack(
     out and counted there by reason.
     """
     size = packed_size(survey)
-    whole = np.array([len(blob) == size for blob in blobs], dtype=bool)
+    whole = np.array([isinstance(b, bytes) and len(b) == size for b in blobs], dtype=bool)
     rows = np.frombuffer(
         b"".join(blob for blob, ok in zip(blobs, whole, strict=True) if ok), dtype=np.uint8
     ).reshape(-1, size)
@@ -257,17 +291,19 @@ def unpack(
     bits = np.unpackbits(rows[:, _HEADER:], axis=1, bitorder="little")
     columns, start = {}, 0
     out_of_range = np.zeros(len(rows), dtype=bool)
-    for name, channel in survey.channels.items():
-        columns[name], wrong = _from_bits(channel, bits[:, start : start + channel.bits])
+    for name, field in survey.fields.items():
+        columns[name], wrong = _from_bits(field, bits[:, start : start + field.bits])
         out_of_range |= wrong
-        start += channel.bits
+        start += field.bits
     reasons: dict[str, npt.NDArray[np.bool_]] = {
         "version": rows[:, 0] != header[0],
         "survey": np.asarray((rows[:, 1:_HEADER] != header[1:]).any(axis=1)),
         "padding": np.asarray(bits[:, start:].any(axis=1)),
         "range": out_of_range,
     }
-    blame = np.full(len(blobs), "length", dtype=object)
+    blame = np.array(
+        ["length" if isinstance(blob, bytes) else "kind" for blob in blobs], dtype=object
+    )
     why = np.full(len(rows), "", dtype=object)
     for reason, wrong in reversed(reasons.items()):
         why[wrong] = reason
@@ -283,6 +319,8 @@ def unpack(
 
 
 def _complaint(survey: Survey, reason: str, at: int, blob: bytes) -> str:
+    if reason == "kind":
+        return f"report {at + 1} is a {type(blob).__name__}; each report is bytes"
     told = {
         "length": f"has {len(blob)} bytes, expected {packed_size(survey)}",
         "version": f"has version {blob[0] if blob else None}, expected {FORMAT}",
@@ -293,21 +331,19 @@ def _complaint(survey: Survey, reason: str, at: int, blob: bytes) -> str:
     return f"report {at + 1} {told[reason]}; rebuild the client from this survey"
 
 
-def _to_bits(channel: Channel, column: Column) -> npt.NDArray[np.uint8]:
+def _to_bits(field: Field, column: Column) -> npt.NDArray[np.uint8]:
     if column.ndim == 1:
         little = column.astype(column.dtype.newbyteorder("<"))
         column = little.view(np.uint8).reshape(len(column), -1)
-    return np.unpackbits(column, axis=1, count=channel.bits, bitorder="little")
+    return np.unpackbits(column, axis=1, count=field.bits, bitorder="little")
 
 
-def _from_bits(
-    channel: Channel, bits: npt.NDArray[np.uint8]
-) -> tuple[Column, npt.NDArray[np.bool_]]:
+def _from_bits(field: Field, bits: npt.NDArray[np.uint8]) -> tuple[Column, npt.NDArray[np.bool_]]:
     packed = np.packbits(bits, axis=1, bitorder="little")
-    if isinstance(channel, BitChannel):
+    if isinstance(field, BitChannel):
         return packed, np.zeros(len(packed), dtype=bool)
-    assert isinstance(channel, IntegerChannel)
-    wide = np.zeros((len(packed), channel.dtype.itemsize), dtype=np.uint8)
+    dtype = field.empty(0).dtype
+    wide = np.zeros((len(packed), dtype.itemsize), dtype=np.uint8)
     wide[:, : packed.shape[1]] = packed
-    column = wide.view(channel.dtype.newbyteorder("<")).reshape(-1).astype(channel.dtype)
-    return column, channel.invalid(column)
+    column = wide.view(dtype.newbyteorder("<")).reshape(-1).astype(dtype)
+    return column, field.invalid(column)

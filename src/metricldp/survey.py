@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from metricldp import channels
-from metricldp.attributes import Attribute, from_dict
-from metricldp.channels import Channel
+from metricldp.attributes import Attribute, AutoBins, Continuous, from_dict
+from metricldp.channels import Channel, Clear, Field
 from metricldp.coins import Coins
 from metricldp.errors import CertificateError, SurveyError, ValueRefused
+from metricldp.exact import log_bounds
+from metricldp.messages import guess, listed, shown
+from metricldp.metrics import Line, Lp, Metric
+from metricldp.weights import Weight
 
 if TYPE_CHECKING:
     from metricldp.certify import Certificate
@@ -47,58 +55,76 @@ class Survey:
     'geometric'
     """
 
-    def __init__(self, attributes: Mapping[str, Attribute]) -> None:
-        if not attributes:
-            raise SurveyError("a survey needs at least one attribute")
+    def __init__(self, attributes: Mapping[str, Attribute], *, metric: Lp | None = None) -> None:
+        if not isinstance(attributes, Mapping) or not attributes:
+            raise SurveyError("a survey needs a dict of at least one attribute by name")
+        self.metric = Lp() if metric is None else metric
+        if not isinstance(self.metric, Lp):
+            raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
+        share = self.metric.share(sum(not getattr(a, "clear", False) for a in attributes.values()))
         chosen: dict[str, Attribute] = {}
         built: dict[str, Channel] = {}
+        kept: dict[str, Metric] = {}
+        clear: dict[str, Clear] = {}
         for name, attribute in attributes.items():
             _check_name(name)
             if not isinstance(attribute, Attribute):
                 raise SurveyError(
-                    f"attribute {name} must be an Integer, Continuous, Ordinal or Categorical, "
-                    f"not {attribute!r}"
+                    f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
+                    f"or Weight, not {shown(attribute)}"
                 )
+            if isinstance(attribute, Weight) and attribute.clear:
+                chosen[name] = attribute
+                clear[name] = Clear(attribute.low, attribute.high)
+                continue
             try:
-                chosen[name] = _settle(attribute)
-                built[name] = channels.build(
-                    chosen[name].mechanism, attribute.size, attribute.metric
-                )
-            except CertificateError as wrong:
+                chosen[name] = _settle(attribute, share)
+                kept[name] = _kept(chosen[name], share)
+                built[name] = channels.build(chosen[name].mechanism, chosen[name].size, kept[name])
+            except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
-        self.attributes: Mapping[str, Attribute] = chosen
-        self.channels: Mapping[str, Channel] = built
+        if not built:
+            raise SurveyError("a survey needs at least one attribute that is blurred")
+        self.attributes: Mapping[str, Attribute] = MappingProxyType(chosen)
+        self.channels: Mapping[str, Channel] = MappingProxyType(built)
+        self.kept: Mapping[str, Metric] = MappingProxyType(kept)
+        self.fields: Mapping[str, Field] = MappingProxyType(
+            {name: clear[name] if name in clear else built[name] for name in chosen}
+        )
 
     # The agreement as a file ---------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; the mechanism that "auto" took is written out."""
-        return {
-            "metricldp": FORMAT,
-            "attributes": {name: a.to_dict() for name, a in self.attributes.items()},
-        }
+        data: dict[str, Any] = {"metricldp": FORMAT}
+        if self.metric != Lp():
+            data["metric"] = {"p": "inf" if self.metric.p == math.inf else self.metric.p}
+        data["attributes"] = {name: a.to_dict() for name, a in self.attributes.items()}
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Survey:
         """A survey from plain data, refusing what it does not know."""
         for key in data:
-            if key not in ("metricldp", "attributes"):
+            if key not in ("metricldp", "metric", "attributes"):
                 raise SurveyError(f"a survey has no entry {key!r}; it has metricldp and attributes")
-        if data.get("metricldp") != FORMAT:
-            raise SurveyError(
-                f"a survey file says metricldp = {FORMAT}, not {data.get('metricldp')!r}"
-            )
+        version = data.get("metricldp")
+        if type(version) is not int or version != FORMAT:
+            raise SurveyError(f"a survey file says metricldp = {FORMAT}, not {shown(version)}")
         attributes = data.get("attributes")
         if not isinstance(attributes, Mapping) or not attributes:
             raise SurveyError("a survey file needs a table [attributes.NAME] for each attribute")
         for name, entry in attributes.items():
             if not isinstance(entry, Mapping):
-                raise SurveyError(f"attribute {name} must be a table, not {entry!r}")
-        return cls({name: from_dict(dict(entry), name) for name, entry in attributes.items()})
+                raise SurveyError(f"attribute {name} must be a table, not {shown(entry)}")
+        found = {name: from_dict(dict(entry), name) for name, entry in attributes.items()}
+        return cls(found, metric=_lp(data.get("metric")))
 
     def to_toml(self) -> str:
         """The survey as a TOML file, the form for people."""
         lines = [f"metricldp = {FORMAT}"]
+        if self.metric != Lp():
+            lines += ["", "[metric]", f"p = {self.metric.p!r}"]
         for name, attribute in self.attributes.items():
             lines += ["", f"[attributes.{_toml_key(name)}]"]
             lines += [f"{key} = {_toml(value)}" for key, value in attribute.to_dict().items()]
@@ -108,9 +134,10 @@ class Survey:
     def from_toml(cls, text: str) -> Survey:
         """A survey from the text of a TOML file."""
         try:
-            return cls.from_dict(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as wrong:
+            data = tomllib.loads(text)
+        except (ValueError, RecursionError) as wrong:
             raise SurveyError(f"not a TOML file: {wrong}") from None
+        return cls.from_dict(data)
 
     def to_json(self) -> str:
         """The survey as JSON, the form for programs."""
@@ -121,7 +148,7 @@ class Survey:
         """A survey from the text of a JSON file."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as wrong:
+        except (ValueError, RecursionError) as wrong:
             raise SurveyError(f"not a JSON file: {wrong}") from None
         if not isinstance(data, dict):
             raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
@@ -130,7 +157,11 @@ class Survey:
     def save(self, path: str | Path) -> None:
         """Write a .toml or .json file."""
         path = Path(path)
-        path.write_text(self.to_json() if path.suffix == ".json" else self.to_toml(), "utf-8")
+        text = self.to_json() if path.suffix == ".json" else self.to_toml()
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as wrong:
+            raise SurveyError(f"cannot write the survey {path}: {wrong.strerror}") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Survey:
@@ -149,7 +180,9 @@ class Survey:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical form: equal exactly for equal agreements."""
-        listed = [[name, a.to_dict()] for name, a in self.attributes.items()]
+        listed: list[Any] = [[name, a.to_dict()] for name, a in self.attributes.items()]
+        if self.metric != Lp():
+            listed.append(self.to_dict()["metric"])
         canonical = json.dumps([FORMAT, listed], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
@@ -159,14 +192,17 @@ class Survey:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Survey.from_dict, (self.to_dict(),)
+
     def __repr__(self) -> str:
         inside = ", ".join(f"{name!r}: {a!r}" for name, a in self.attributes.items())
         return f"Survey({{{inside}}})"
 
     @property
     def report_bits(self) -> int:
-        """The blurred content of one report, without its header."""
-        return sum(channel.bits for channel in self.channels.values())
+        """The content of one report, without its header."""
+        return sum(field.bits for field in self.fields.values())
 
     # The doors -----------------------------------------------------------------------------------
 
@@ -180,41 +216,62 @@ class Survey:
 
         return reports.encode(self, people, coins=coins, clip=clip)
 
-    def report(self, person: Mapping[str, Any], *, coins: Coins | None = None) -> bytes:
+    def report(
+        self, person: Mapping[str, Any], *, coins: Coins | None = None, clip: bool = False
+    ) -> bytes:
         """Blur one person's values on her device: the bytes to send."""
         from metricldp import reports  # noqa: PLC0415 - a door
 
         if not isinstance(person, Mapping):
-            raise ValueRefused(f"a person is a dict of values by attribute, not {person!r}")
-        columns = {name: [value] for name, value in person.items()}
-        return reports.pack(self, self.encode(columns, coins=coins))[0]
+            raise ValueRefused(f"a person is a dict of values by attribute, not {shown(person)}")
+        for name in self.attributes:
+            if name not in person:
+                there = f"{listed(person)}{guess(name, person)}"
+                raise ValueRefused(f"the person has no value for {name!r}; she has {there}")
+        columns = {name: [person[name]] for name in self.attributes}
+        try:
+            return reports.pack(self, self.encode(columns, coins=coins, clip=clip))[0]
+        except ValueRefused as wrong:
+            raise ValueRefused(wrong.why, attribute=wrong.attribute) from None
 
     def tally(
         self,
         collected: pa.Table | str | Path | Sequence[bytes],
         *,
         refused: Counter[str] | None = None,
+        layout: str = "auto",
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
         A report that no device could have sent is refused with an exception. Bytes from many
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
-        counted there by reason.
+        counted there by reason. `layout` is one of "auto", "cells", "prefix" and "reports", the
+        three of the paper's Table 1.
         """
         from metricldp.tally import Tally  # noqa: PLC0415 - a door
 
-        return Tally.of(self, collected, refused=refused)
+        return Tally.of(self, collected, refused=refused, layout=layout)
 
-    def error(self, where: Where | None = None, n: int = 1, prior: Prior = "worst") -> float:
+    def error(
+        self,
+        where: Where | None = None,
+        n: int = 1,
+        prior: Prior = "worst",
+        *,
+        weights: Mapping[str, ArrayLike] | None = None,
+    ) -> float:
         """The standard error that the theory predicts for a count over n people, in people.
 
         `prior` says how people are spread: "worst" (the worst for this question), "uniform", one
         array of shares for the attribute in question, a dict of arrays for several independent
-        ones, or their joint array.
+        ones, or their joint array. With `weights`, a dict of a weight's name and a sample of its
+        values, the error is that of the weighted count.
         """
         from metricldp import error, queries  # noqa: PLC0415 - doors
 
-        return error.predicted(self, queries.parse(self, where or {}), n, prior)
+        query = queries.parse(self, where)
+        n, prior, weights = queries.expected(n, prior, weights)
+        return error.predicted(self, query, n, prior, weights)
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""
@@ -229,15 +286,43 @@ class Survey:
         return explain(self, n)
 
 
-def _settle(attribute: Attribute) -> Attribute:
+def _settle(attribute: Attribute, share: Fraction) -> Attribute:
+    """Everything that says "auto" chosen, so that both sides agree for ever."""
+    if isinstance(attribute, Continuous) and isinstance(attribute.bins, AutoBins):
+        from metricldp.binning import trade_off  # noqa: PLC0415 - rarely needed
+
+        attribute = replace(attribute, bins=trade_off(attribute, share).best)
     if attribute.mechanism != "auto":
         return attribute
-    return replace(attribute, mechanism=channels.choose(attribute.size, attribute.metric))
+    mechanism = channels.choose(attribute.size, _kept(attribute, share))
+    return replace(attribute, mechanism=mechanism)
+
+
+def _kept(attribute: Attribute, share: Fraction) -> Metric:
+    """The metric that the channel itself has to keep on positions.
+
+    Distances shrink by the share of an Lp metric; where positions are rounded at random, a step
+    of 1 + e between neighbours, ln(1 + e) of it as epsilon, keeps e per step for real values.
+    """
+    metric = attribute.metric.scaled(share)
+    if attribute.rounds and isinstance(metric, Line):
+        return Line(log_bounds(1 + metric.step)[0])
+    return metric
+
+
+def _lp(entry: object) -> Lp | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, Mapping) or set(entry) != {"p"}:
+        raise SurveyError(f"the entry metric says p = a number of at least 1, not {entry!r}")
+    return Lp(math.inf if entry["p"] == "inf" else entry["p"])
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.strip() or "=" in name:
-        raise SurveyError(f"an attribute's name must be a non-empty text without '=', not {name!r}")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or "=" in name:
+        raise SurveyError(
+            f"an attribute's name must be a non-empty line of text without '=', not {shown(name)}"
+        )
 
 
 def _toml_key(name: str) -> str:
@@ -248,6 +333,8 @@ def _toml_key(name: str) -> str:
 def _toml(value: str | float | list[str]) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

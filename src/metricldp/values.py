@@ -5,6 +5,7 @@ Rows count from 1 in messages, the header of a file not counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -14,44 +15,61 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metricldp.errors import ValueRefused
+from metricldp.messages import guess, listed, shown
+
+_NOT_FINITE = "is not a finite number; correct it or leave the row out"
 
 
-def numbers_of(values: pa.Array, name: str) -> npt.NDArray[Any]:
-    """A column as integers or floats, nothing missing."""
+def numbers_of(values: pa.Array, name: str, *, booleans: bool = False) -> npt.NDArray[Any]:
+    """A column as integers or floats, nothing missing; true and false only where they may be."""
     _refuse_missing(values, name)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if pa.types.is_boolean(values.type):
+    if pa.types.is_null(values.type) or (booleans and pa.types.is_boolean(values.type)):
         values = values.cast(pa.int64())
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False)
         if numbers.dtype.kind == "f":
-            refuse(~np.isfinite(numbers), values, name, "is not a number")
+            refuse(~np.isfinite(numbers), values, name, _NOT_FINITE)
         return np.asarray(numbers)
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return _parsed(values, name)
-    raise ValueRefused(f"{name} holds {values.type} values where numbers are needed")
+    if _is_text(values.type):
+        return _parsed(values.cast(pa.large_string()), name)
+    raise ValueRefused(f"holds {values.type} values where numbers are needed", attribute=name)
 
 
 def _parsed(values: pa.Array, name: str) -> npt.NDArray[Any]:
     """Text as numbers: whole ones stay exact."""
     trimmed = pc.utf8_trim_whitespace(values)
     _refuse_blank(trimmed, name)
+    # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
+    hexadecimal = _as_numpy(pc.match_substring(trimmed, "x", ignore_case=True))
+    if hexadecimal.any():
+        raise _no_number(trimmed, int(np.argmax(hexadecimal)), name)
     for target in (pa.int64(), pa.float64()):
         try:
             numbers = np.asarray(trimmed.cast(target).to_numpy(zero_copy_only=False))
         except pa.ArrowInvalid:
             continue
-        refuse(~np.isfinite(numbers), values, name, "is not a number")
+        refuse(~np.isfinite(numbers), values, name, _NOT_FINITE)
         return numbers
     for row, text in enumerate(trimmed.to_pylist()):
         try:
             pa.array([text]).cast(pa.float64())
         except pa.ArrowInvalid:
-            raise ValueRefused(f"is {text!r}, not a number", attribute=name, row=row) from None
-    raise ValueRefused(f"{name} holds text where numbers are needed")  # pragma: no cover
+            raise _no_number(trimmed, row, name) from None
+    raise ValueRefused("holds text where numbers are needed", attribute=name)  # pragma: no cover
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def _no_number(values: pa.Array, row: int, name: str) -> ValueRefused:
+    why = f"is {shown(values[row].as_py())}, not a number; correct it or leave the row out"
+    return ValueRefused(why, attribute=name, row=row)
 
 
 def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[np.int64]:
@@ -62,10 +80,14 @@ def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[
     try:
         texts = values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueRefused(f"{name} holds {values.type} values where names are needed") from None
+        why = f"holds {values.type} values where names are needed"
+        raise ValueRefused(why, attribute=name) from None
     _refuse_blank(texts, name)
     places = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
-    refuse(_as_numpy(places.is_null()), texts, name, f"is not one of {', '.join(names)}")
+    unknown = _as_numpy(places.is_null())
+    if unknown.any():
+        text = texts[int(np.argmax(unknown))].as_py()
+        refuse(unknown, texts, name, f"is not one of {listed(names)}{guess(text, names)}")
     return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -91,14 +113,14 @@ def refuse(wrong: npt.NDArray[np.bool_], values: pa.Array, name: str, why: str) 
     if wrong.any():
         row = int(np.argmax(wrong))
         value = values[row].as_py()
-        raise ValueRefused(f"is {value!r}, which {why}", attribute=name, row=row)
+        raise ValueRefused(f"is {shown(value)}, which {why}", attribute=name, row=row)
 
 
 def refuse_outside(
     numbers: npt.NDArray[Any], values: pa.Array, low: float, high: float, name: str
 ) -> None:
     """Refuse the first number outside low to high."""
-    domain = f"is outside {plain(low)} to {plain(high)}; correct it, or clip"
+    domain = f"is outside {plain(low)} to {plain(high)}; correct it or clip it (clip=True, --clip)"
     refuse((numbers < low) | (numbers > high), values, name, domain)
 
 
@@ -107,8 +129,10 @@ def _as_numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number; True and False are not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    """Whether a value is a number; True, False and what no float could hold are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return not isinstance(value, int) or value.bit_length() <= 1023
 
 
 def plain(value: object) -> str:
@@ -116,6 +140,8 @@ def plain(value: object) -> str:
     if not is_number(value):
         return str(value)
     number = float(value)
+    if not math.isfinite(number):
+        return str(number)
     if number == int(number) and abs(number) < 1e15:
         return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
     return f"{number:,.6g}" if 1e-4 <= abs(number) < 1e15 else f"{number:g}"

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metricldp.channels.base import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
+from metricldp.channels.base import (
+    BitChannel,
+    Channel,
+    Clear,
+    Column,
+    Field,
+    Floats,
+    IntegerChannel,
+    Integers,
+)
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
+from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.metrics import Line, Metric
 
@@ -15,13 +25,16 @@ __all__ = [
     "CHANNELS",
     "BitChannel",
     "Channel",
+    "Clear",
     "Column",
+    "Field",
     "Floats",
     "Geometric",
     "IntegerChannel",
     "Integers",
     "Response",
     "Threshold",
+    "ThresholdDummy",
     "ThresholdPaper",
     "build",
     "choose",
@@ -33,6 +46,7 @@ LARGEST_EPSILON = Fraction(64)
 CHANNELS: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
     "threshold": Threshold,
     "threshold-paper": ThresholdPaper,
+    "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
     "response": Response,
 }

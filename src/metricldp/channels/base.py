@@ -12,7 +12,7 @@ attribute, and sums of features are all that a collector ever has to keep.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -27,8 +27,8 @@ Integers = npt.NDArray[np.integer[Any]]
 Column = npt.NDArray[Any]
 """Reports of one attribute: integers of shape (n,), or packed bits of shape (n, bytes)."""
 
-_CHUNK = 1 << 14
-"""Reports unpacked at a time where a pass needs every bit of them."""
+_CHUNK = 1 << 22
+"""Bits unpacked at a time where a pass needs every bit of the reports."""
 _MOST_BITS = 10
 """Up to this many bits of a report are read as one small integer."""
 
@@ -43,7 +43,46 @@ class Levels:
     """The code of each report of a column."""
 
 
-class Channel(ABC):
+class Field(ABC):
+    """A column of a report: how wide it is, and what it may hold."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """The size of one report."""
+
+    @abstractmethod
+    def empty(self, count: int) -> Column:
+        """A column of `count` reports, to be filled."""
+
+    @abstractmethod
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Which rows of a column no device could have sent."""
+
+
+@dataclass(frozen=True)
+class Clear(Field):
+    """A public number between low and high, sent as a 64-bit float and not blurred at all."""
+
+    low: float
+    high: float
+
+    @property
+    def bits(self) -> int:
+        """A float."""
+        return 64
+
+    def empty(self, count: int) -> Column:
+        """A column of floats."""
+        return np.empty(count)
+
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Floats outside the interval, and what is no number."""
+        wrong: npt.NDArray[np.bool_] = ~((column >= self.low) & (column <= self.high))
+        return wrong
+
+
+class Channel(Field):
     """One attribute's way from a private position to a report and back to unbiased answers."""
 
     mechanism: ClassVar[str]
@@ -55,11 +94,6 @@ class Channel(ABC):
     def features(self) -> int:
         """How many integer features a report has."""
 
-    @property
-    @abstractmethod
-    def bits(self) -> int:
-        """The size of one report."""
-
     @abstractmethod
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Blur positions: the only step that sees private values, and it runs on the device."""
@@ -69,8 +103,23 @@ class Channel(ABC):
         """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
 
     @abstractmethod
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """E[F G | x] for the decoders F and G of two functions: (..., size) -> (..., size)."""
+
+    @abstractmethod
+    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
+        """An unbiased decoder of that moment: (..., size) -> (..., features)."""
+
+    @abstractmethod
+    def cells(self, totals: Floats) -> Floats:
+        """Sums of features along the first axis to estimated frequencies of positions.
+
+        The transpose of `coefficients`: the frequency of x is the sum of the decoder of [x].
+        """
+
     def second_moment(self, functions: Floats) -> Floats:
         """S(x) = E[F^2 | x] for the decoder F of each function: (..., size) -> (..., size)."""
+        return self.moment(functions, functions)
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
@@ -89,19 +138,15 @@ class Channel(ABC):
         """The largest |F(report)| of any report: how far one report can move an answer."""
 
     @abstractmethod
-    def empty(self, count: int) -> Column:
-        """A column of `count` reports, to be filled."""
-
-    @abstractmethod
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Which rows of a column no device could have sent."""
-
-    @abstractmethod
     def levels(self, coefficients: Floats) -> Levels | None:
         """Decoders (k, features) as a table over small codes.
 
         None where too many different codes would be needed; `values` always works.
         """
+
+    @abstractmethod
+    def expand(self, column: Column) -> npt.NDArray[np.int8]:
+        """Every feature of every report: (n, features)."""
 
     @abstractmethod
     def values(self, column: Column, coefficients: Floats) -> Floats:
@@ -110,6 +155,11 @@ class Channel(ABC):
     @abstractmethod
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
         """Sums of every feature over the reports of each code: (features, count), exact."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether every two positions are told apart equally well, so that one pair shows all."""
+        return False
 
     @property
     def free_when_whole(self) -> bool:
@@ -153,6 +203,10 @@ class IntegerChannel(Channel):
         wrong: npt.NDArray[np.bool_] = (column < 0) | (column >= self.outputs)
         return wrong
 
+    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
+        """F G itself: it is a function of the report, and the only one with that mean."""
+        return np.asarray(self.coefficients(functions) * self.coefficients(others))
+
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
         return float(np.abs(self.coefficients(function)).max())
@@ -162,6 +216,10 @@ class IntegerChannel(Channel):
         table, code_of = np.unique(coefficients, axis=1, return_inverse=True)
         narrow = code_of.reshape(-1).astype(np.min_scalar_type(table.shape[1]))
         return Levels(table, lambda column: narrow[column])
+
+    def expand(self, column: Column) -> npt.NDArray[np.int8]:
+        """A one where the report is."""
+        return np.asarray(column[:, None] == np.arange(self.outputs), dtype=np.int8)
 
     def values(self, column: Column, coefficients: Floats) -> Floats:
         """One look-up per report."""
@@ -211,13 +269,17 @@ class BitChannel(Channel):
         """One bit of every report."""
         return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
 
-    def signs(self, column: Column) -> npt.NDArray[np.int8]:
-        """Every feature of every report, (n, features)."""
+    def expand(self, column: Column) -> npt.NDArray[np.int8]:
+        """A sign for each bit."""
         bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little").view(np.int8)
         signs = 2 * bits - np.int8(1)
         if self.constant:
             signs = np.concatenate([np.ones((len(column), 1), dtype=np.int8), signs], axis=1)
         return signs
+
+    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
+        """The moment is a function of the position; decoded, it is as smooth as can be."""
+        return self.coefficients(self.moment(functions, others))
 
     def influence(self, function: Floats) -> float:
         """The largest of a constant plus signed coefficients."""
@@ -245,16 +307,21 @@ class BitChannel(Channel):
     def values(self, column: Column, coefficients: Floats) -> Floats:
         """A weighted sum of all bits of each report, a chunk of reports at a time."""
         result = np.empty((len(coefficients), len(column)))
-        for start in range(0, len(column), _CHUNK):
-            signs = self.signs(column[start : start + _CHUNK])
-            result[:, start : start + _CHUNK] = coefficients @ signs.T.astype(np.float64)
+        for part in self._parts(column):
+            signs = self.expand(column[part]).astype(np.float64)
+            result[:, part] = coefficients @ signs.T
         return result
+
+    def _parts(self, column: Column) -> Iterator[slice]:
+        """Slices of at most 2^22 bits, and so of less than 2^24 reports."""
+        step = max(1, _CHUNK // self.features)
+        return (slice(start, start + step) for start in range(0, len(column), step))
 
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
         """Sums of signs by code; float32 products of at most a chunk of signs are exact."""
         result = np.zeros((self.features, count), dtype=np.int64)
-        for start in range(0, len(column), _CHUNK):
-            signs = self.signs(column[start : start + _CHUNK]).astype(np.float32)
-            chosen = codes[start : start + _CHUNK, None] == np.arange(count)
+        for part in self._parts(column):
+            signs = self.expand(column[part]).astype(np.float32)
+            chosen = codes[part, None] == np.arange(count)
             result += (signs.T @ chosen.astype(np.float32)).astype(np.int64)
         return result

@@ -53,9 +53,25 @@ class Geometric(IntegerChannel):
         result[..., -1] = f[..., -1] - a / gap * (f[..., -2] - f[..., -1])
         return result
 
-    def second_moment(self, functions: Floats) -> Floats:
-        """The mean of F^2 over the noise."""
-        return self.mean(self.coefficients(functions) ** 2)
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """The mean of F G over the noise."""
+        return self.mean(self.coefficients(functions) * self.coefficients(others))
+
+    def cells(self, totals: Floats) -> Floats:
+        """The same second difference, seen from the positions."""
+        a = math.exp(-self.epsilon)
+        gap = -math.expm1(-self.epsilon)
+        result = np.array(totals, dtype=np.float64)
+        inner = a / gap**2 * totals[1:-1]
+        result[1:-1] += 2 * inner
+        result[:-2] -= inner
+        result[2:] -= inner
+        first, last = a / gap * totals[0], a / gap * totals[-1]
+        result[0] += first
+        result[1] -= first
+        result[-1] += last
+        result[-2] -= last
+        return result
 
     def mean(self, values: Floats) -> Floats:
         """E[v(y) | x] at every x, by doubling: log2(size) passes and no matrix."""

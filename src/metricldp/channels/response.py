@@ -58,17 +58,28 @@ class Response(IntegerChannel):
         share = float(self._other / (self._true - self._other))
         return np.asarray(functions / gap - share * functions.sum(axis=-1, keepdims=True))
 
-    def second_moment(self, functions: Floats) -> Floats:
-        """The truth's square with the gap's weight, all squares with the others' share."""
-        squares = self.coefficients(functions) ** 2
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """The truth's product with the gap's weight, all products with the others' share."""
+        products = self.coefficients(functions) * self.coefficients(others)
         return np.asarray(
-            float(self._true - self._other) * squares
-            + float(self._other) * squares.sum(axis=-1, keepdims=True)
+            float(self._true - self._other) * products
+            + float(self._other) * products.sum(axis=-1, keepdims=True)
         )
+
+    def cells(self, totals: Floats) -> Floats:
+        """Each frequency less its share of everybody's noise."""
+        gap = float(self._true - self._other)
+        share = float(self._other / (self._true - self._other))
+        return np.asarray(totals / gap - share * totals.sum(axis=0, keepdims=True))
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The report x, more likely from x than from any other."""
         return Fraction(1) if x == other else self._true / self._other
+
+    @property
+    def alike(self) -> bool:
+        """The true value has one probability and all others another, whichever is true."""
+        return True
 
     def probability(self, x: int, report: Column) -> Fraction:
         """Two cases."""

@@ -18,6 +18,8 @@ from metricldp.coins import Coins, bernoulli, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, ceil_of, exp_bounds
 
+_ENTRIES = 1 << 20
+"""Bytes of rows made at a time."""
 _TABLE = 4096
 """Up to this size the unblurred rows of all positions are kept as a table."""
 
@@ -74,7 +76,11 @@ class Threshold(BitChannel):
         first = 8 * np.arange(self.width)
         # Of the eight thresholds in a byte, those below x are 0 and the others 1.
         patterns = np.array([0xFF << k & 0xFF for k in range(9)], dtype=np.uint8)
-        rows = patterns[np.clip(positions[:, None].astype(np.int64) - first, 0, 8)]
+        rows = self.empty(len(positions))
+        step = max(1, _ENTRIES // self.width)
+        for start in range(0, len(positions), step):
+            part = positions[start : start + step, None].astype(np.int64)
+            rows[start : start + step] = patterns[np.clip(part - first, 0, 8)]
         return self._without_padding(rows)
 
     def _without_padding(self, rows: Column) -> Column:
@@ -87,10 +93,20 @@ class Threshold(BitChannel):
         middle = (functions[..., :1] + functions[..., -1:]) / 2
         return np.concatenate([middle, self.kappa / 2 * steps], axis=-1)
 
-    def second_moment(self, functions: Floats) -> Floats:
-        """Everybody pays for every step of f, wherever she is."""
-        steps = functions[..., :-1] - functions[..., 1:]
-        return np.asarray(functions**2 + self.noise / 4 * (steps**2).sum(axis=-1, keepdims=True))
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """f g, and what everybody pays for every step of both, wherever she is."""
+        steps = np.diff(functions, axis=-1) * np.diff(others, axis=-1)
+        return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))
+
+    def cells(self, totals: Floats) -> Floats:
+        """Differences of neighbouring bits; the ends share the constant."""
+        signs = self.kappa / 2 * totals[1:]
+        result = np.zeros((self.size, *totals.shape[1:]))
+        result[:-1] += signs
+        result[1:] -= signs
+        result[0] += totals[0] / 2
+        result[-1] += totals[0] / 2
+        return result
 
     def mean_range_variance(self) -> float:
         """The variance one person adds to a count, mean over all ranges and positions."""

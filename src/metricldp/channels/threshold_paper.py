@@ -33,12 +33,19 @@ class ThresholdPaper(Threshold):
         return False
 
     def coefficients(self, functions: Floats) -> Floats:
-        """Equation 8: the rows of the inverse of B, (1/2)(s_0 + s_last) and (1/2)(s_k - s_k-1)."""
+        """Equation 7: the rows of the inverse of B, (1/2)(s_0 + s_last) and (1/2)(s_k - s_k-1)."""
         steps = functions[..., :-1] - functions[..., 1:]
         ends = functions[..., :1] + functions[..., -1:]
         return self.kappa / 2 * np.concatenate([steps, ends], axis=-1)
 
-    def second_moment(self, functions: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats) -> Floats:
         """As for threshold bits, and the noise of the last bit besides."""
-        ends = functions[..., :1] + functions[..., -1:]
-        return super().second_moment(functions) + self.noise / 4 * ends**2
+        ends = (functions[..., :1] + functions[..., -1:]) * (others[..., :1] + others[..., -1:])
+        return super().moment(functions, others) + self.noise / 4 * ends
+
+    def cells(self, totals: Floats) -> Floats:
+        """The inverse of B along one axis: bit k less the one before, in row 0 plus the last."""
+        result = np.array(totals, dtype=np.float64)
+        result[0] += totals[-1]
+        result[1:] -= totals[:-1]
+        return self.kappa / 2 * result

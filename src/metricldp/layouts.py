@@ -1,0 +1,303 @@
+"""The three layouts of the paper's Table 1: sums over people from cells, prefix sums or reports.
+
+All three answer the same question: for readings of some attributes, the sum over people of the
+product of their decoders, row by row. "reports" passes over the reports and keeps nothing. The
+others pass once, into a table of feature sums over just the attributes in question:
+
+cells    the estimated frequency of every combination of positions; a range adds its cells
+prefix   sums of features up to every position; a range combines a few corners of them
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.channels import Channel, Column, Floats, IntegerChannel, Integers
+from metricldp.errors import QueryError
+from metricldp.readings import Reading
+
+Batch = Mapping[str, Column]
+LAYOUTS = ("auto", "cells", "prefix", "reports")
+LARGEST_TABLE = 1 << 27
+"""Bytes of a table that "auto" will build; asked for by name, a table may be sixteen times that."""
+_MOST_CODES = 1 << 16
+"""Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
+_CHUNK = 1 << 22
+"""Entries of an expanded batch while a table is built."""
+
+
+# On the fly
+
+
+def from_reports(
+    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None = None
+) -> Floats:
+    """One pass over the reports, row sums exact wherever codes can be counted."""
+    batches = list(batches)
+    reader = _joint_codes(readings, rows)
+    if reader is not None:
+        table, read = reader
+        counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
+        return np.asarray((table * counts).sum(axis=1))
+    # One attribute with too many codes is left open: all its features are summed instead.
+    wide = max(readings, key=lambda r: math.inf if _levels(r) is None else r.channel.features)
+    rest = [r for r in readings if r is not wide]
+    if weights is None and _joint_codes(rest, rows) is not None:
+        sums = opened(batches, rest, wide.name, wide.channel, rows)
+        return np.asarray((wide.coefficients * sums).sum(axis=1))
+    return _in_floats(batches, readings, rows, weights)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A public weight of each report, and the power it enters each row with."""
+
+    name: str
+    powers: tuple[int, ...]
+
+    def rows(self, batch: Batch) -> Floats:
+        """The weights of a batch, raised for each row."""
+        return np.stack([batch[self.name] ** power for power in self.powers])
+
+
+def _count(codes: Integers, size: int, batch: Batch, weights: Weights | None) -> Floats:
+    """How many reports, or how much weight, at each code: one row for each row of the readings."""
+    if weights is None:
+        return np.bincount(codes, minlength=size)[None].astype(np.float64)
+    plain = batch[weights.name]
+    places = codes.astype(np.intp)  # bincount would do it again for each power
+    raised = {
+        power: np.bincount(places, plain if power == 1 else plain**power, size)
+        for power in set(weights.powers)
+    }
+    return np.stack([raised[power] for power in weights.powers])
+
+
+def opened(
+    batches: Iterable[Batch], readings: list[Reading], name: str, channel: Channel, rows: int
+) -> Floats:
+    """Sums of every feature of one attribute times the others' decoders: (rows, features)."""
+    reader = _joint_codes(readings, rows)
+    if reader is not None:
+        table, read = reader
+        totals = np.zeros((channel.features, table.shape[1]), dtype=np.int64)
+        for batch in batches:
+            totals += channel.totals(batch[name], read(batch), table.shape[1])
+        return np.asarray(table @ totals.T)
+    identity = np.eye(channel.features)
+    result = np.zeros((rows, channel.features))
+    for batch in batches:
+        rest = _products(batch, readings, rows)
+        for start in range(0, channel.features, 16):
+            features = channel.values(batch[name], identity[start : start + 16])
+            result[:, start : start + 16] += rest @ features.T
+    return result
+
+
+def _levels(reading: Reading) -> Floats | None:
+    levels = reading.channel.levels(reading.coefficients)
+    return None if levels is None else levels.table
+
+
+def _joint_codes(
+    readings: list[Reading], rows: int
+) -> tuple[Floats, Callable[[Batch], Integers]] | None:
+    """One small code for all attributes of a report together, and the decoders' products there.
+
+    Counting codes is exact, so an answer depends on the reports but not on their order. None
+    where there would be too many codes.
+    """
+    table = np.ones((rows, 1))
+    found = []
+    for reading in readings:
+        levels = reading.channel.levels(reading.coefficients)
+        if levels is None or table.shape[1] * levels.table.shape[1] > _MOST_CODES:
+            return None
+        table = (table[:, :, None] * levels.table[:, None, :]).reshape(rows, -1)
+        found.append((reading.name, levels))
+
+    def read(batch: Batch) -> Integers:
+        size = len(next(iter(batch.values())))
+        codes: Integers = np.zeros(size, dtype=np.min_scalar_type(table.shape[1]))
+        for name, levels in found:
+            codes *= codes.dtype.type(levels.table.shape[1])
+            codes += levels.codes(batch[name]).astype(codes.dtype)
+        return codes
+
+    return table, read
+
+
+def _in_floats(
+    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None
+) -> Floats:
+    sums: list[list[float]] = [[] for _ in range(rows)]
+    for batch in batches:
+        products = _products(batch, readings, rows)
+        if weights is not None:
+            products = products * weights.rows(batch)
+        for found, row in zip(sums, products, strict=True):
+            found.append(float(row.sum()))
+    return np.array([math.fsum(found) for found in sums])
+
+
+def _products(batch: Batch, readings: list[Reading], rows: int) -> Floats:
+    size = len(next(iter(batch.values())))
+    products = np.ones((rows, size))
+    for reading in readings:
+        products *= reading.channel.values(batch[reading.name], reading.coefficients)
+    return products
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """Sums over reports of all products of features of some attributes: exact integers."""
+
+    channels: Mapping[str, Channel]
+    sums: npt.NDArray[np.int64]
+
+    def __add__(self, other: Table) -> Table:
+        return Table(self.channels, self.sums + other.sums)
+
+    @cached_property
+    def frequencies(self) -> Floats:
+        """Equation 7: the estimated frequency of every cell, decoded along one axis at a time."""
+        cells: Floats = self.sums.astype(np.float64)
+        for channel in self.channels.values():
+            # Decode the first axis and send it to the back: after all, the order is restored.
+            cells = np.moveaxis(channel.cells(cells), 0, -1)
+        return np.ascontiguousarray(cells)
+
+    @cached_property
+    def prefixes(self) -> npt.NDArray[np.int64]:
+        """Feature sums, cumulated where features are single values; bits are prefixes already."""
+        prefixes = self.sums
+        for axis, channel in enumerate(self.channels.values()):
+            if isinstance(channel, IntegerChannel):
+                prefixes = np.cumsum(prefixes, axis=axis)
+        return prefixes
+
+    def from_cells(self, readings: list[Reading]) -> Floats:
+        """Add up the cells where every function of a row differs from zero."""
+        rows = len(readings[0].functions)
+        return np.array([_contract(self.frequencies, _row(readings, k)) for k in range(rows)])
+
+    def from_prefixes(self, readings: list[Reading]) -> Floats:
+        """Combine the prefix sums at the few places where a decoder changes."""
+        rows = len(readings[0].functions)
+        steps = [self._steps(reading) for reading in readings]
+        return np.array([_contract(self.prefixes, [s[k] for s in steps]) for k in range(rows)])
+
+    def _steps(self, reading: Reading) -> Floats:
+        if not isinstance(reading.channel, IntegerChannel):
+            return reading.coefficients
+        ahead = np.zeros_like(reading.coefficients)
+        ahead[:, :-1] = reading.coefficients[:, 1:]
+        return np.asarray(reading.coefficients - ahead)
+
+
+def _row(readings: list[Reading], k: int) -> list[Floats]:
+    return [reading.functions[k] for reading in readings]
+
+
+def _contract(table: npt.NDArray[np.generic], vectors: list[Floats]) -> float:
+    """sum of table times an outer product of vectors, visiting only where none of them is zero."""
+    places = [np.flatnonzero(vector) for vector in vectors]
+    if any(len(place) < len(v) for place, v in zip(places, vectors, strict=True)):
+        table = table[np.ix_(*places)]
+    result: Floats = np.asarray(table, dtype=np.float64)
+    for vector, place in zip(reversed(vectors), reversed(places), strict=True):
+        result = result @ vector[place]
+    return float(result)
+
+
+def table_bytes(channels: Iterable[Channel]) -> int:
+    """The memory that a table over these channels takes."""
+    return 8 * math.prod(channel.features for channel in channels)
+
+
+def check_size(channels: list[Channel], names: Sequence[str]) -> None:
+    """Refuse a table, asked for by name, that no collector should hold in memory."""
+    size = table_bytes(channels)
+    if size > 16 * LARGEST_TABLE:
+        raise QueryError(
+            f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; use layout 'reports'"
+        )
+
+
+def worth_a_table(channels: list[Channel], queries: int) -> bool:
+    """Whether so many questions about the same attributes pay for a table of them.
+
+    Small integers are counted in about the time of two questions. A product of bits takes one
+    multiplication per report and entry, of which a hundred cost about as much as one question.
+    """
+    if table_bytes(channels) > LARGEST_TABLE:
+        return False
+    if all(isinstance(channel, IntegerChannel) for channel in channels):
+        return queries > 2
+    return queries > 2 + math.prod(channel.features for channel in channels) / 100
+
+
+def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
+    """One pass over the reports into a table."""
+    sizes = [channel.features for channel in channels.values()]
+    sums = np.zeros(sizes, dtype=np.int64)
+    integers = all(isinstance(channel, IntegerChannel) for channel in channels.values())
+    for batch in batches:
+        columns = [batch[name] for name in channels]
+        if integers:
+            sums += _histogram(columns, sizes)
+        else:
+            sums += _feature_products(columns, list(channels.values()), sizes)
+    return Table(channels, sums)
+
+
+def _histogram(columns: list[Column], sizes: list[int]) -> npt.NDArray[np.int64]:
+    codes = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        codes *= size
+        codes += column
+    return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes)
+
+
+def _feature_products(
+    columns: list[Column], channels: list[Channel], sizes: list[int]
+) -> npt.NDArray[np.int64]:
+    """Expand each half of the attributes, then multiply the halves as matrices.
+
+    Features are -1, 0 or 1 and a chunk has less than 2^24 rows, so float32 sums are exact.
+    """
+    half = _balanced(sizes)
+    widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
+    step = max(1, min(1 << 16, _CHUNK // widest))
+    result = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
+    for start in range(0, len(columns[0]), step):
+        parts = [
+            channel.expand(column[start : start + step]).astype(np.float32)
+            for column, channel in zip(columns, channels, strict=True)
+        ]
+        rows = len(parts[0])
+        left, right = _expanded(parts[:half], rows), _expanded(parts[half:], rows)
+        result += (left.T @ right).astype(np.int64)
+    return result.reshape(sizes)
+
+
+def _balanced(sizes: list[int]) -> int:
+    """Where to cut the attributes in two so that the larger half is as small as can be."""
+    cuts = range(len(sizes) + 1)
+    return min(cuts, key=lambda cut: max(math.prod(sizes[:cut]), math.prod(sizes[cut:])))
+
+
+def _expanded(parts: list[npt.NDArray[np.float32]], rows: int) -> npt.NDArray[np.float32]:
+    product = np.ones((rows, 1), dtype=np.float32)
+    for part in parts:
+        product = (product[:, :, None] * part[:, None, :]).reshape(rows, -1)
+    return product

@@ -1,0 +1,64 @@
+"""How values and names stand in messages: quoted, short, and with the nearest name there is."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+
+_MOST_NAMES = 8
+_MOST_LETTERS = 80
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, on one line and never long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        text = "an integer too large to write"
+    if "\n" in text:
+        text = " ".join(text.split())
+    half = _MOST_LETTERS // 2
+    return text if len(text) <= _MOST_LETTERS else f"{text[:half]}...{text[-half // 2 :]}"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in quotes, the first few of many."""
+    quoted = [repr(name) for name in names]
+    if not quoted:
+        return "none"
+    more = len(quoted) - _MOST_NAMES
+    if more <= 1:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[:_MOST_NAMES])} and {more} more"
+
+
+def guess(name: object, names: Iterable[object]) -> str:
+    """The rest of a sentence that says which name was probably meant, or nothing."""
+    if not isinstance(name, str):
+        return ""
+    known = [other for other in names if isinstance(other, str)]
+    for what, plain in (("spaces", _spaceless), ("case", _caseless), ("accents", _accentless)):
+        for other in known:
+            if plain(other) == plain(name):
+                return f"; {other!r} differs only in its {what}"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _spaceless(name: str) -> str:
+    return "".join(name.split())
+
+
+def _caseless(name: str) -> str:
+    return _spaceless(name).casefold()
+
+
+def _accentless(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", _caseless(name))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def counted(count: int, noun: str, many: str | None = None) -> str:
+    """A number of things: 1 report, 2 reports."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -1,0 +1,101 @@
+"""Readings: what an answer wants to know of one attribute, as functions and as their decoders.
+
+An answer and its variance are sums over people of products of functions, one factor per attribute.
+A reading holds the factors of one attribute for all the sums that an answer needs, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from metricldp.channels import Channel, Floats
+from metricldp.survey import Survey
+
+Functions = Mapping[str, Floats]
+"""One function of the position for each attribute named; all others are 1."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Some functions of one attribute's position (k, size), and decoders of them (k, features)."""
+
+    name: str
+    channel: Channel
+    functions: Floats
+    coefficients: Floats
+
+
+def involved(survey: Survey, *queries: Functions) -> list[str]:
+    """The attributes that matter: those named, and those that cost even when left whole."""
+    named = {name for functions in queries for name in functions}
+    return [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
+
+
+def read(survey: Survey, functions: Functions) -> list[Reading]:
+    """Three rows for each attribute: f, E[F^2 | x] and f^2; the last two give the variance."""
+    readings = []
+    for name in involved(survey, functions):
+        channel = survey.channels[name]
+        f = functions.get(name, np.ones(channel.size))
+        readings.append(_rows(name, channel, [(f,), (f, f), (_square(survey, name, f),)]))
+    return readings
+
+
+def read_pair(survey: Survey, functions: Functions, others: Functions) -> list[Reading]:
+    """Eight rows: f, E[F^2], f^2; g, E[G^2], g^2; E[FG], f g: two answers and their covariance."""
+    readings = []
+    for name in involved(survey, functions, others):
+        channel = survey.channels[name]
+        ones = np.ones(channel.size)
+        f, g = functions.get(name, ones), others.get(name, ones)
+        f_square, g_square = _square(survey, name, f), _square(survey, name, g)
+        rows = [(f,), (f, f), (f_square,), (g,), (g, g), (g_square,), (f, g), (f * g,)]
+        readings.append(_rows(name, channel, rows))
+    return readings
+
+
+def read_weighted(survey: Survey, functions: Functions, weight: str, ends: Floats) -> list[Reading]:
+    """Four rows with a private weight w as one more attribute.
+
+    f w, E[F^2 W^2], and, for the f^2 w^2 that no single bit of w could tell, f^2 w and f^2.
+    """
+    readings = []
+    for name in involved(survey, functions, {weight: ends}):
+        channel = survey.channels[name]
+        ones = np.ones(channel.size)
+        if name == weight:
+            rows: list[tuple[Floats, ...]] = [(ends,), (ends, ends), (ends,), (ones,)]
+        else:
+            f = functions.get(name, ones)
+            square = _square(survey, name, f)
+            rows = [(f,), (f, f), (square,), (square,)]
+        readings.append(_rows(name, channel, rows))
+    return readings
+
+
+def _square(survey: Survey, name: str, f: Floats) -> Floats:
+    """f^2; or, where values are rounded at random to the grid, the best that can be said below it.
+
+    Between two points f is the straight line, and the square of a line lies below the line between
+    the squares by up to a quarter of the squared step. So the variance takes a smaller square: for
+    an indicator none next to a cut, else a quarter of the larger step less.
+    """
+    if not survey.attributes[name].rounds:
+        return np.asarray(f**2)
+    steps = np.abs(np.diff(f))
+    nearby = np.maximum(np.append(steps, 0.0), np.append(0.0, steps))
+    if set(np.unique(f)) <= {0.0, 1.0}:
+        return np.where(nearby > 0, 0.0, f)
+    return np.asarray(f**2 - nearby**2 / 4)
+
+
+def _rows(name: str, channel: Channel, items: list[tuple[Floats, ...]]) -> Reading:
+    functions = [item[0] if len(item) == 1 else channel.moment(*item) for item in items]
+    decoders = [
+        channel.coefficients(item[0]) if len(item) == 1 else channel.moment_coefficients(*item)
+        for item in items
+    ]
+    return Reading(name, channel, np.stack(functions), np.stack(decoders))
