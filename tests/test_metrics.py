@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import exact_law
-from metricldp import Categorical, Coins, Continuous, Integer, Lp, Real, Survey, SurveyError
+from metricldp import Categorical, Coins, Continuous, Integer, Lp, Real, Survey, SurveyError, Weight
 from metricldp.attributes import AutoBins
 from metricldp.binning import trade_off
 from metricldp.coins import FRACTION_BITS
@@ -79,6 +79,12 @@ def test_lp_changes_the_fingerprint_and_the_words():
 def test_bad_p(p):
     with pytest.raises(SurveyError, match="at least 1"):
         Lp(p)
+
+
+@pytest.mark.parametrize("p", [2, math.inf])
+def test_public_weights_alone_are_refused_under_any_metric(p):
+    with pytest.raises(SurveyError, match="blurred"):
+        Survey({"w": Weight(0, 1)}, metric=Lp(p))
 
 
 def test_a_survey_takes_only_lp_metrics():
@@ -165,6 +171,27 @@ def test_errors_of_real_values_are_never_understated(mechanism):
             assert estimated == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 20.0])
+def test_means_of_real_values_do_not_understate_their_error(epsilon):
+    """2,000 people next to a cut, their values on both sides of zero: the spread of 300 means.
+
+    The mean of the estimated standard errors must not be more than 6 % below it; the sampling error
+    of the spread is 4 %. Without the residual it was up to 10 % below.
+    """
+    survey = Survey(
+        {"v": Real(-4, 4, points=9, epsilon=epsilon), "b": Real(0, 8, points=9, epsilon=epsilon)}
+    )
+    rng = np.random.default_rng(6)
+    people = {"v": rng.choice([-3.0, 3.5], 2000, p=[0.3, 0.7]), "b": np.full(2000, 4.5)}
+    coins = Coins.seeded(7)
+    found = [
+        survey.tally(survey.encode(people, coins=coins)).mean("v", {"b": (0, 4)})
+        for _ in range(300)
+    ]
+    spread = np.std([mean.value for mean in found])
+    assert np.mean([mean.stderr for mean in found]) > 0.94 * spread
+
+
 def test_real_positions_are_fixed_point():
     import pyarrow as pa
 
@@ -172,6 +199,10 @@ def test_real_positions_are_fixed_point():
     one = 1 << FRACTION_BITS
     places = attribute.positions(pa.array([0, 0.5, 3.25, 10.0]), "v")
     assert places.tolist() == [0, one // 2, 3 * one + one // 4, 10 * one]
+    with pytest.raises(SurveyError, match="too wide"):
+        Real(-1e308, 1e308, points=5, epsilon=1, per=1e300)
+    with pytest.raises(SurveyError, match="too close"):
+        Real(1e16, 1e16 + 4, points=1000, epsilon=1)
     for bad in ({"points": 1}, {"points": 2.5}, {"low": 10}):
         with pytest.raises(SurveyError):
             Real(**{"low": 0, "high": 10, "points": 5, "epsilon": 1, **bad})

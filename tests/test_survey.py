@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Survey, Weight
+from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Real, Survey, Weight
 from metricldp.attributes import SMALLEST_STEP
 from metricldp.certify import prove
 from metricldp.metrics import Uniform
@@ -170,10 +170,30 @@ def test_a_broken_certificate_says_so():
     from metricldp.channels import Response
 
     pairs = prove(Response(3, 1 << 63), Uniform(SMALLEST_STEP))
-    broken = Certificate("f", (Proof("a", "response", pairs, 3, ("x", "y")),))
+    broken = Certificate("f", (Proof("a", "response", pairs, 3, ("x", "y"), promised=True),))
     assert not broken.holds
     assert "NOT certified" in str(broken)
     assert "BROKEN" in str(broken)
+
+
+@pytest.mark.parametrize("metric", [Lp(1), Lp(2), Lp(math.inf)])
+def test_a_channel_that_keeps_another_metric_than_promised_is_not_certified(metric, monkeypatch):
+    """Everything is built and proved against three times the metric: the pairs hold, but not us."""
+    from metricldp import survey as room
+
+    attributes = {
+        "a": Integer(0, 9, epsilon=1),
+        "r": Real(0, 9, points=10, epsilon=1),
+        "c": Categorical(["x", "y"], epsilon=1),
+    }
+    assert Survey(attributes, metric=metric).certify().holds
+    honest = room._kept
+    monkeypatch.setattr(room, "_kept", lambda a, share: honest(a, share).scaled(Fraction(3)))
+    certificate = Survey(attributes, metric=metric).certify()
+    assert not certificate.holds
+    for proof in certificate.proofs:
+        assert all(pair.holds for pair in proof.pairs)
+        assert not proof.promised
 
 
 def test_continuous_values_fall_into_their_bins():

@@ -109,6 +109,15 @@ class Ratio(Answer, _Parts):
     normal estimates, and not symmetric. A ratio of unbiased estimates is only nearly unbiased.
     """
 
+    def with_residual(self, variance: float) -> Ratio:
+        """The same mean, given the variance of the sum of what each value is above it."""
+        if not self.value:
+            return replace(self, variance=variance / self.below**2)
+        shared = self.above_variance + self.value**2 * self.below_variance - variance
+        return replace(
+            self, variance=variance / self.below**2, covariance=shared / (2 * self.value)
+        )
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
         z = normal_reach(level)

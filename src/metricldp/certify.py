@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any
 
 from metricldp.channels import Channel
-from metricldp.exact import at_most_exp, log
-from metricldp.metrics import Metric
+from metricldp.exact import at_most_exp, exp_bounds, log
+from metricldp.metrics import Line, Metric
 from metricldp.survey import Survey
 from metricldp.tables import table
 
@@ -48,11 +48,13 @@ class Proof:
     """How many generating pairs there are; of a channel that treats all alike, one is listed."""
     labels: tuple[str, str]
     """The tightest pair in the data's words."""
+    promised: bool
+    """Whether the distances that the channel keeps imply those that the survey promises."""
 
     @property
     def holds(self) -> bool:
-        """Whether every pair is within its distance."""
-        return all(pair.holds for pair in self.pairs)
+        """Whether every pair is within its distance, and that is what was promised."""
+        return self.promised and all(pair.holds for pair in self.pairs)
 
     @property
     def tightest(self) -> Pair:
@@ -104,8 +106,8 @@ class Certificate:
                     proof.mechanism,
                     f"{proof.count:,}",
                     " | ".join(proof.labels),
-                    f"{pair.loss:.15g}",
-                    f"{float(pair.allowed):.15g}",
+                    f"{pair.loss:.9g}",
+                    f"{float(pair.allowed):.9g}",
                     "holds" if proof.holds else "BROKEN",
                 )
             )
@@ -126,9 +128,28 @@ def certify(survey: Survey) -> Certificate:
         near = tightest(pairs)
         labels = (attribute.label(near.x), attribute.label(near.other))
         count = survey.kept[name].generating_count(channel.size)
-        proofs.append(Proof(name, channel.mechanism, pairs, count, labels))
+        promised = _implies(survey, name)
+        proofs.append(Proof(name, channel.mechanism, pairs, count, labels, promised))
     clear = tuple(name for name, a in survey.attributes.items() if a.clear)
     return Certificate(survey.fingerprint, tuple(proofs), clear)
+
+
+def _implies(survey: Survey, name: str) -> bool:
+    """Whether the metric kept on the grid implies the attribute's promised one, under Lp.
+
+    The kept distances are compared with the attribute's own, shrunk by the share of an Lp metric;
+    of a value that is rounded at random, e^kept with 1 + e. Nothing is taken from where the channel
+    was built.
+    """
+    attribute, kept = survey.attributes[name], survey.kept[name]
+    count = len(survey.channels)
+    share = survey.metric.share(count)
+    promised = attribute.metric.step * share
+    if type(kept) is not type(attribute.metric) or not survey.metric.proves(share, count):
+        return False
+    if attribute.rounds and isinstance(kept, Line):
+        return exp_bounds(kept.step)[1] <= 1 + promised
+    return kept.step <= promised
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:

@@ -83,7 +83,7 @@ def _fronts(readings: list[Reading]) -> tuple[Floats, Floats]:
     """
     lowest = highest = np.array([[1.0, 1.0]])
     for reading in readings:
-        pairs = np.unique(reading.functions[1:3].T, axis=0)
+        pairs = reading.functions[1:3].T
         lowest = _front(_products(lowest, pairs), sign=-1)
         highest = _front(_products(highest, pairs), sign=1)
     return lowest, highest

@@ -38,9 +38,7 @@ def to_answer(
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
     """
     value, second, square = (float(number) for number in sums)
-    least, most = variance_bounds(readings)
-    # A few people near a cut can go unseen, so their worst is never taken to be less.
-    low, high = max(n * least, min(n, UNSEEN) * most), n * most
+    low, high = kept_between(readings, n)
     variance = second - square
     if about == POPULATION:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
@@ -53,38 +51,59 @@ def to_answer(
     )
 
 
+def kept_between(
+    readings: list[Reading], n: float, unseen: float | None = None
+) -> tuple[float, float]:
+    """The least and the most that a standard error's square is taken to be for n people.
+
+    A few people near a cut can go unseen by chance, so it is never less than what so many at the
+    worst place would add. With weights, n and `unseen` are sums of their squares.
+    """
+    least, most = variance_bounds(readings)
+    unseen = min(n, UNSEEN) if unseen is None else unseen
+    return max(n * least, unseen * most), n * most
+
+
 def to_private_sum(
     sums: Floats, readings: list[Reading], n: int, name: str, ends: Floats, *, question: str
 ) -> Answer:
     """The four sums of `readings.read_weighted` as a sum of private weights.
 
     The exact variance subtracts sum f^2 w^2, which rounded weights cannot tell. In its place
-    stands the tangent 2 c w - c^2 <= w^2 at the estimated mean weight c: the variance comes out
-    too large by the sum of (w - c)^2 over the group, never too small on average.
+    stands the tangent 2 c w - c^2 <= w^2 at the middle c of the weight's interval: the variance is
+    too large by the sum of (w - c)^2 over the group on average, and never too small.
     """
     value, second, linear, group = (float(number) for number in sums)
-    c = linear / group if group > 0 else 0.0
-    c = min(max(c, float(ends[0])), float(ends[1]))
+    c = float(ends.mean())
     variance = second - (2 * c * linear - c**2 * group)
     # What one person adds is concave in her weight, so it is smallest with a weight at an end.
     at_ends = [
         replace(r, functions=np.stack([*r.functions[:2], ends**2])) if r.name == name else r
         for r in readings
     ]
-    low = n * variance_bounds(at_ends)[0]
-    return Answer(value, variance, question, unit=name, bounds=(low, math.inf), layout="reports")
+    bounds = (kept_between(at_ends, n)[0], math.inf)
+    return Answer(value, variance, question, unit=name, bounds=bounds, layout="reports")
 
 
 def to_ratio(
-    sums: Floats, *, question: str, unit: str, notes: tuple[str, ...] = (), layout: str = ""
+    sums: Floats,
+    readings: list[Reading],
+    n: int,
+    *,
+    question: str,
+    unit: str,
+    notes: tuple[str, ...] = (),
+    layout: str = "",
 ) -> Ratio:
     """The eight sums of `readings.read_pair` as the mean f / g with its interval."""
     above, above_second, above_square, below, below_second, below_square, both, product = (
         float(number) for number in sums
     )
-    above_variance = max(0.0, above_second - above_square)
-    below_variance = max(0.0, below_second - below_square)
-    covariance = both - product
+    counted = [replace(r, functions=r.functions[3:6]) for r in readings]
+    above_variance = max(above_second - above_square, kept_between(readings, n)[0])
+    below_variance = max(below_second - below_square, kept_between(counted, n)[0])
+    most = math.sqrt(above_variance * below_variance)
+    covariance = min(max(both - product, -most), most)
     if below <= 2 * math.sqrt(below_variance) or below <= 0:
         raise QueryError(
             f"the mean of {question} has no answer: the group is estimated at {below:,.0f} ± "

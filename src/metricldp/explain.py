@@ -93,7 +93,7 @@ def _together(survey: Survey, width: float) -> list[str]:
         *joined,
         f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
         "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
-        "income do, a report tells of one through the other: then the sum over both is the bound.",
+        "income do, a report tells of one through the other: both distances together bound that.",
         "A second report by the same person spends it all again.",
     ]
 

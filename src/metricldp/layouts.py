@@ -11,18 +11,22 @@ prefix   sums of features up to every position; a range combines a few corners o
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Channel, Column, Floats, IntegerChannel, Integers
+from metricldp import kernels
+from metricldp.bitcolumns import Batch, Terms, minus_signs
+from metricldp.channels import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
 from metricldp.errors import QueryError
+from metricldp.kernels import Words
 from metricldp.readings import Reading
 
-Batch = Mapping[str, Column]
 LAYOUTS = ("auto", "cells", "prefix", "reports")
 LARGEST_TABLE = 1 << 27
 """Bytes of a table that "auto" will build; asked for by name, a table may be sixteen times that."""
@@ -40,6 +44,9 @@ def from_reports(
 ) -> Floats:
     """One pass over the reports, row sums exact wherever codes can be counted."""
     batches = list(batches)
+    terms = None if weights is not None else Terms.of(readings, rows)
+    if terms is not None:
+        return terms.total(*terms.count(batches))
     reader = _joint_codes(readings, rows)
     if reader is not None:
         table, read = reader
@@ -247,20 +254,28 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
 
 
 def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
-    """One pass over the reports into a table."""
+    """One pass over the reports into a table, batch by batch on all cores."""
     sizes = [channel.features for channel in channels.values()]
+    kinds = list(channels.values())
+    if all(isinstance(channel, IntegerChannel) for channel in kinds):
+        count = _histogram
+    elif all(isinstance(channel, BitChannel) for channel in kinds):
+        count = _sign_products
+    else:
+        count = _feature_products
     sums = np.zeros(sizes, dtype=np.int64)
-    integers = all(isinstance(channel, IntegerChannel) for channel in channels.values())
-    for batch in batches:
-        columns = [batch[name] for name in channels]
-        if integers:
-            sums += _histogram(columns, sizes)
-        else:
-            sums += _feature_products(columns, list(channels.values()), sizes)
+    batches = list(batches)
+    if count is _sign_products:
+        kernels.expect(sums.size * sum(len(next(iter(batch.values()))) for batch in batches))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = pool.map(lambda batch: count([batch[name] for name in channels], kinds), batches)
+        for part in parts:
+            sums += part
     return Table(channels, sums)
 
 
-def _histogram(columns: list[Column], sizes: list[int]) -> npt.NDArray[np.int64]:
+def _histogram(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
+    sizes = [channel.features for channel in channels]
     codes = columns[0].astype(np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         codes *= size
@@ -268,13 +283,40 @@ def _histogram(columns: list[Column], sizes: list[int]) -> npt.NDArray[np.int64]
     return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes)
 
 
-def _feature_products(
-    columns: list[Column], channels: list[Channel], sizes: list[int]
-) -> npt.NDArray[np.int64]:
+def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
+    """Signs as bits: a product is -1 where the XOR of the minus signs is 1, so sums are counts.
+
+    The attributes are cut in two halves, all combinations within a half expanded block by block,
+    and the halves compared pair by pair.
+    """
+    sizes = [channel.features for channel in channels]
+    half = _balanced(sizes)
+    minus = [minus_signs(c, column) for c, column in zip(channels, columns, strict=True)]
+    widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
+    step = max(16, min(512, _CHUNK // widest // 8))
+    odd = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
+    for start in range(0, minus[0].shape[1], step):
+        parts = [part[:, start : start + step] for part in minus]
+        words = parts[0].shape[1]
+        left, right = _combined(parts[:half], words), _combined(parts[half:], words)
+        odd += kernels.pair_counts(left, right)
+    return (len(columns[0]) - 2 * odd).reshape(sizes)
+
+
+def _combined(parts: list[Words], words: int) -> Words:
+    """The XOR of one column of each part, for all combinations."""
+    product = parts[0] if parts else np.zeros((1, words), dtype=np.uint64)
+    for part in parts[1:]:
+        product = (product[:, None, :] ^ part[None, :, :]).reshape(-1, part.shape[1])
+    return np.ascontiguousarray(product)
+
+
+def _feature_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
     """Expand each half of the attributes, then multiply the halves as matrices.
 
     Features are -1, 0 or 1 and a chunk has less than 2^24 rows, so float32 sums are exact.
     """
+    sizes = [channel.features for channel in channels]
     half = _balanced(sizes)
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
     step = max(1, min(1 << 16, _CHUNK // widest))

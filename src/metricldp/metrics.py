@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metricldp.errors import SurveyError
-from metricldp.exact import ONE, exp_bounds, floor_of, log_bounds
+from metricldp.exact import ONE, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.values import is_number
 
 
@@ -89,13 +89,22 @@ class Lp:
 
     def share(self, attributes: int) -> Fraction:
         """What every attribute's distance is multiplied with: D^(1/p - 1), rounded down."""
-        if self.p == 1 or attributes == 1:
+        if self.p == 1 or attributes <= 1:
             return Fraction(1)
         if self.p == math.inf:
             return Fraction(1, attributes)
         power = 1 - 1 / Fraction(self.p)
         lower, _ = exp_bounds(-power * log_bounds(Fraction(attributes))[1])
         return Fraction(floor_of(lower * ONE), ONE)
+
+    def proves(self, share: Fraction, attributes: int) -> bool:
+        """Whether distances multiplied with `share` keep this norm's promise, without rounding."""
+        if self.p == 1 or attributes <= 1:
+            return share <= 1
+        if self.p == math.inf:
+            return share * attributes <= 1
+        power = 1 - 1 / Fraction(self.p)
+        return at_most_exp(share, -power * log_bounds(Fraction(attributes))[1])
 
     def join(self, distances: Sequence[float]) -> float:
         """The distance of two people whose attributes are so far apart."""

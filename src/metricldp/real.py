@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.attributes import KINDS, OnLine, Positions, check_ends
+from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, check_ends
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
@@ -44,8 +44,14 @@ class Real(OnLine):
                 raise SurveyError(f"{end} of a real attribute must be finite, not {value!r}")
             object.__setattr__(self, end, float(value))
         check_ends(self.low, self.high)
+        if not math.isfinite(self.high - self.low):
+            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
             raise SurveyError(f"a real attribute needs at least 2 points, not {self.points!r}")
+        if self.points <= LARGEST_SIZE and not (np.diff(self.grid) > 0).all():
+            raise SurveyError(
+                f"{self.points:,} points between {self.low} and {self.high} are too close"
+            )
         self._check_step(self.metric.step)
 
     @property

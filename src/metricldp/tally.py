@@ -2,14 +2,16 @@
 
 It holds the reports themselves, packed, so that every question over any of the attributes stays
 open. Merging is `+`; answers depend on which reports came in, never on their order or batches
-(to the last digit wherever codes are counted, which is every question but long lists of values).
+(to the last digit where integers are counted: in all but weights and long lists of values).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +20,17 @@ import pyarrow as pa
 from metricldp import layouts, quantiles, reports
 from metricldp.answers import Answer, Histogram, Ratio
 from metricldp.attributes import Attribute, Categorical, Ordinal
-from metricldp.channels import Floats
-from metricldp.error import variance_bounds
+from metricldp.bitcolumns import Batch, BitColumns, Terms
+from metricldp.channels import BitChannel, Floats
 from metricldp.errors import QueryError, ReportRefused
-from metricldp.estimate import RESPONDENTS, to_answer, to_private_sum, to_ratio
+from metricldp.estimate import (
+    RESPONDENTS,
+    UNSEEN,
+    kept_between,
+    to_answer,
+    to_private_sum,
+    to_ratio,
+)
 from metricldp.messages import counted, shown
 from metricldp.quantiles import Cdf, Quantile
 from metricldp.queries import Query, Where, attribute_of, parse, weight_of
@@ -145,15 +154,19 @@ class Tally:
         batches = self._batches([*_names(readings), name])
         weights = layouts.Weights(name, (1, 2, 2))
         sums = layouts.from_reports(batches, readings, 3, weights)
-        squares = sum(float(np.square(batch[name]).sum()) for batch in batches)
-        low, high = (squares * bound for bound in variance_bounds(readings))
+        squares = [np.square(batch[name]) for batch in batches]
+        largest = np.sort(
+            np.concatenate([np.zeros(1), *(np.sort(part)[-UNSEEN:] for part in squares)])
+        )
+        total = math.fsum(float(part.sum()) for part in squares)
+        bounds = kept_between(readings, total, unseen=float(largest[-UNSEEN:].sum()))
         return Answer(
             float(sums[0]),
             float(sums[1] - sums[2]),
             question,
             unit=name,
             notes=query.notes,
-            bounds=(low, high),
+            bounds=bounds,
             layout="reports",
         )
 
@@ -162,9 +175,22 @@ class Tally:
         query, group = self._valued(attribute, where)
         readings = read_pair(self.survey, query.functions, group.functions)
         sums, layout = self._sums(readings, 8)
-        return to_ratio(
-            sums, question=query.words, unit=attribute, notes=query.notes, layout=layout
+        ratio = to_ratio(
+            sums,
+            readings,
+            self.n,
+            question=query.words,
+            unit=attribute,
+            notes=query.notes,
+            layout=layout,
         )
+        if not any(self.survey.attributes[reading.name].rounds for reading in readings):
+            return ratio
+        # Rounding at random hides part of a covariance, but not of the values less their mean.
+        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
+        above = query.functions[attribute] - ratio.value * inside
+        residual = replace(query, functions={**query.functions, attribute: above})
+        return ratio.with_residual(self._answer(residual, RESPONDENTS).stderr ** 2)
 
     def histogram(
         self,
@@ -303,6 +329,9 @@ class Tally:
         self._asked[names] += 1
         layout = self._layout_for(names)
         if layout == "reports":
+            terms = Terms.of(readings, rows) if self._asked[names] > 2 else None
+            if terms is not None:
+                return self._bit_columns.sums(terms), layout
             return layouts.from_reports(self._batches(names), readings, rows), layout
         if names not in self._tables:
             channels = {name: self.survey.channels[name] for name in names}
@@ -311,6 +340,12 @@ class Tally:
         if layout == "cells":
             return table.from_cells(readings), layout
         return table.from_prefixes(readings), layout
+
+    @cached_property
+    def _bit_columns(self) -> BitColumns:
+        """The reports turned by 90 degrees, once so many questions are asked that it pays."""
+        channels = {n: c for n, c in self.survey.channels.items() if isinstance(c, BitChannel)}
+        return BitColumns(channels, self._batches(list(channels)), self.n)
 
     def _layout_for(self, names: tuple[str, ...]) -> str:
         channels = [self.survey.channels[name] for name in names]
@@ -322,7 +357,7 @@ class Tally:
             layouts.check_size(channels, names)
         return self.layout
 
-    def _batches(self, names: Sequence[str]) -> list[layouts.Batch]:
+    def _batches(self, names: Sequence[str]) -> list[Batch]:
         return list(reports.batches(self.survey, self._table.select(list(names))))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -37,11 +38,11 @@ class Response(IntegerChannel):
             )
         return cls(size, min(keep, ONE - 1))
 
-    @property
+    @cached_property
     def _true(self) -> Fraction:
         return Fraction(self.keep, ONE)
 
-    @property
+    @cached_property
     def _other(self) -> Fraction:
         return Fraction(ONE - self.keep, ONE * (self.size - 1))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -50,12 +51,12 @@ class Threshold(BitChannel):
         """One bit between each two neighbouring positions."""
         return self.size - 1
 
-    @property
+    @cached_property
     def kappa(self) -> float:
         """What a flipped sign is multiplied with to be unbiased, (e^eps + 1)/(e^eps - 1)."""
         return float(Fraction(ONE, ONE - 2 * self.flip))
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """kappa^2 - 1: the variance of one unbiased sign."""
         keep, gap = Fraction(self.flip * (ONE - self.flip)), Fraction(ONE - 2 * self.flip)

@@ -1,0 +1,110 @@
+"""The compiled loops give the integers of their numpy twins; small jobs never load them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metricldp import Coins, Integer, Survey, kernels, layouts
+from metricldp.kernels import compiled, plain
+from metricldp.queries import parse
+from metricldp.readings import read
+
+
+@settings(max_examples=60)
+@given(n=st.integers(1, 300), bits=st.integers(1, 200), seed=st.integers(0, 10**6))
+def test_transposing(n, bits, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 256, (n, -(-bits // 8)), dtype=np.uint8)
+    columns = compiled.transpose(rows, bits)
+    assert (columns == plain.transpose(rows, bits)).all()
+    person, bit = int(rng.integers(n)), int(rng.integers(bits))
+    expected = rows[person, bit // 8] >> (bit % 8) & 1
+    assert int(columns[bit, person // 64]) >> (person % 64) & 1 == expected
+
+
+@settings(max_examples=60)
+@given(
+    a=st.integers(1, 11),
+    b=st.integers(1, 7),
+    words=st.sampled_from([1, 2, 511, 512, 513, 1030]),
+    seed=st.integers(0, 10**6),
+)
+def test_counting_pairs(a, b, words, seed):
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, 2**64, (a, words), dtype=np.uint64)
+    right = rng.integers(0, 2**64, (b, words), dtype=np.uint64)
+    counts = compiled.pair_counts(left, right)
+    assert (counts == plain.pair_counts(left, right)).all()
+    assert counts[0, 0] == sum(
+        int(x ^ y).bit_count() for x, y in zip(left[0], right[0], strict=True)
+    )
+
+
+@settings(max_examples=60)
+@given(
+    k=st.integers(1, 6),
+    words=st.sampled_from([1, 7, 1023, 1024, 1025, 2500]),
+    seed=st.integers(0, 10**6),
+)
+def test_counting_parities(k, words, seed):
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, 2**64, (k, words), dtype=np.uint64)
+    subsets = np.full((5, 4), -1)
+    for row in range(1, 5):
+        size = min(k, row)
+        subsets[row, :size] = rng.choice(k, size, replace=False)
+    counts = compiled.parity_counts(columns, subsets)
+    assert (counts == plain.parity_counts(columns, subsets)).all()
+    assert counts[0] == 0
+
+
+@pytest.mark.parametrize("mechanism", ["threshold", "threshold-paper", "threshold-dummy"])
+def test_answers_are_bit_for_bit_the_same(mechanism, monkeypatch):
+    """From rows, from columns, with numpy's loops and with the compiled ones."""
+    survey = Survey({k: Integer(0, 20, epsilon=1, mechanism=mechanism) for k in "abc"})
+    rng = np.random.default_rng(1)
+    people = {k: rng.integers(0, 21, 1000) for k in "abc"}
+    reports = survey.encode(people, coins=Coins.seeded(1))
+    where = {"a": (3, 11), "c": (None, 7)}
+    tables, answers = [], []
+    for large in (1 << 62, 0):
+        monkeypatch.setattr(kernels, "LARGE", large)
+        monkeypatch.setattr(kernels, "_loaded", [])
+        tally = survey.tally(reports, layout="reports")
+        answers += [tally.count(where) for _ in range(4)]
+        assert "_bit_columns" in tally.__dict__
+        tables.append(layouts.build(tally._batches("abc"), survey.channels).sums)
+        assert bool(kernels._loaded) == (large == 0)
+    assert all(answer == answers[0] for answer in answers)
+    assert (tables[0] == tables[1]).all()
+    readings = read(survey, parse(survey, where).functions)
+    floats = layouts._in_floats(tally._batches("abc"), readings, 3, None)
+    assert answers[0].value == pytest.approx(floats[0], rel=1e-9, abs=1e-9)
+
+
+def test_columns_of_uneven_batches():
+    survey = Survey({"a": Integer(0, 9, epsilon=1, mechanism="threshold")})
+    reports = survey.encode({"a": np.arange(1000) % 10}, coins=Coins.seeded(1))
+    parts = [survey.tally(reports.slice(a, b)) for a, b in ((0, 1), (1, 63), (64, 500), (564, 436))]
+    merged = sum(parts[1:], start=parts[0])
+    whole = survey.tally(reports)
+    for _ in range(4):
+        assert merged.count({"a": (2, 6)}) == whole.count({"a": (2, 6)})
+
+
+def test_small_jobs_do_not_load_numba():
+    program = """
+import sys
+from metricldp import Integer, Survey
+survey = Survey({"a": Integer(0, 30, epsilon=1, mechanism="threshold")})
+tally = survey.tally(survey.encode({"a": list(range(30)) * 30}))
+for _ in range(5):
+    tally.count({"a": (3, 9)})
+tally.histogram("a"), tally.mean("a")
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
