@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from checks import exact_law
 from metricldp import Categorical, Coins, Continuous, Integer, Lp, Real, Survey, SurveyError, Weight
-from metricldp.attributes import AutoBins
 from metricldp.binning import trade_off
 from metricldp.coins import FRACTION_BITS
+from metricldp.continuous import AutoBins
 from metricldp.exact import at_most_exp, exp_bounds, log_bounds
 
 

@@ -12,9 +12,10 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 """
 
 from metricldp.answers import Answer, Histogram, Ratio
-from metricldp.attributes import AutoBins, Categorical, Continuous, Integer, Ordinal
+from metricldp.attributes import Categorical, Integer, Ordinal
 from metricldp.certify import Certificate
 from metricldp.coins import Coins
+from metricldp.continuous import AutoBins, Continuous
 from metricldp.errors import (
     CertificateError,
     MetricLdpError,

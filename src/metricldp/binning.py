@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.attributes import SMALLEST_STEP, AutoBins, Continuous
+from metricldp.attributes import SMALLEST_STEP
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
+from metricldp.continuous import AutoBins, Continuous
 from metricldp.errors import SurveyError
 from metricldp.exact import as_written
 

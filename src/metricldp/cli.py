@@ -210,6 +210,20 @@ def fraction(
     _answer(tally.fraction(where, about=about), level, as_json)
 
 
+@app.command()
+def weighted(
+    survey: SurveyFile,
+    reports: ReportsFile,
+    conditions: Conditions = None,
+    weight: Annotated[str | None, typer.Option(help="which weight, if there are several")] = None,
+    level: Level = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Sum a weight over the people who meet all conditions, with the error."""
+    tally, where = _opened(survey, reports, conditions)
+    _answer(tally.weighted(where, weight=weight), level, as_json)
+
+
 @app.command("sum")
 def sum_(
     survey: SurveyFile,
@@ -249,6 +263,7 @@ def quantile(
         typer.Argument(help="probabilities such as 0.25 0.5, then conditions such as age=18..29"),
     ] = None,
     method: Annotated[str, typer.Option(help="isotonic or binary-search")] = "isotonic",
+    level: Level = 0.95,
     as_json: AsJson = False,
 ) -> None:
     """Give quantiles of an attribute (its median if none is named), with intervals."""
@@ -257,10 +272,10 @@ def quantile(
     tally, where = _opened(survey, reports, [word for word in words if "=" in word])
     found = tally.quantiles(attribute, asked, where, method)
     if as_json:
-        _print_json({"attribute": attribute, "quantiles": [q.to_dict() for q in found]})
+        _print_json({"attribute": attribute, "quantiles": [q.to_dict(level) for q in found]})
         return
     for one in found:
-        print(one)
+        print(one.text(level))
 
 
 @app.command()

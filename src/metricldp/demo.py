@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.answers import Answer
-from metricldp.attributes import Categorical, Continuous, Integer
+from metricldp.attributes import Categorical, Integer
+from metricldp.continuous import Continuous
 from metricldp.queries import Where, parse
 from metricldp.survey import Survey
 from metricldp.tally import Tally

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.attributes import Attribute, Continuous, Integer, OnLine, Ordinal, is_whole
+from metricldp.attributes import Attribute, Integer, OnLine, Ordinal, is_whole
 from metricldp.channels import Channel
+from metricldp.continuous import Continuous
 from metricldp.error import predicted
 from metricldp.errors import QueryError
 from metricldp.messages import counted, shown

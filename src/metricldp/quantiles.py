@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from metricldp.answers import Answer, Ratio, normal_reach
-from metricldp.attributes import Attribute, Continuous, Integer, Ordinal
+from metricldp.answers import Answer, Ratio, normal_reach, percent
+from metricldp.attributes import Attribute, Integer, Ordinal
 from metricldp.channels import Floats, Integers
+from metricldp.continuous import Continuous
 from metricldp.errors import QueryError
 from metricldp.queries import Query
 from metricldp.values import is_number, plain
@@ -331,9 +332,13 @@ class Quantile:
         return plain(self.value)
 
     def __str__(self) -> str:
-        low, high = self.interval()
+        return self.text()
+
+    def text(self, level: float = 0.95) -> str:
+        """The quantile and its interval at that level, in one line."""
+        low, high = self.interval(level)
         text = f"{self.attribute} {self.probability:g}-quantile {self.shown()}"
-        return "; ".join([f"{text} (95%: {plain(low)} to {plain(high)})", *self.notes])
+        return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])
 
 
 # Pure functions

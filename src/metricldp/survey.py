@@ -23,9 +23,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from metricldp import channels
-from metricldp.attributes import Attribute, AutoBins, Continuous, from_dict
+from metricldp.attributes import Attribute, from_dict
 from metricldp.channels import Channel, Clear, Field
 from metricldp.coins import Coins
+from metricldp.continuous import AutoBins, Continuous
 from metricldp.errors import CertificateError, SurveyError, ValueRefused
 from metricldp.exact import log_bounds
 from metricldp.messages import guess, listed, shown
