@@ -83,10 +83,21 @@ def _fronts(readings: list[Reading]) -> tuple[Floats, Floats]:
     """
     lowest = highest = np.array([[1.0, 1.0]])
     for reading in readings:
-        pairs = reading.functions[1:3].T
-        lowest = _front(_products(lowest, pairs), sign=-1)
-        highest = _front(_products(highest, pairs), sign=1)
+        second, square = reading.functions[1:3]
+        lowest = _front(_products(lowest, _extremes(second, square, np.minimum)), sign=-1)
+        highest = _front(_products(highest, _extremes(second, square, np.maximum)), sign=1)
     return lowest, highest
+
+
+def _extremes(second: Floats, square: Floats, better: np.ufunc) -> Floats:
+    """The pairs of one attribute; of an indicator just the best inside and the best outside."""
+    inside = square == 1
+    if not (inside | (square == 0)).all():
+        return np.stack([second, square], axis=1)
+    worst = -np.inf if better is np.maximum else np.inf
+    ends = [better.reduce(second, where=where, initial=worst) for where in (~inside, inside)]
+    pairs = np.array([[ends[0], 0.0], [ends[1], 1.0]])
+    return np.asarray(pairs[np.isfinite(pairs[:, 0])])
 
 
 def _products(one: Floats, other: Floats) -> Floats:

@@ -84,7 +84,8 @@ def _square(survey: Survey, name: str, f: Floats) -> Floats:
     an indicator none next to a cut, else a quarter of the larger step less.
     """
     if not survey.attributes[name].rounds:
-        return np.asarray(f**2)
+        square = f**2
+        return f if np.array_equal(square, f) else np.asarray(square)
     steps = np.abs(np.diff(f))
     nearby = np.maximum(np.append(steps, 0.0), np.append(0.0, steps))
     if set(np.unique(f)) <= {0.0, 1.0}:
@@ -93,9 +94,13 @@ def _square(survey: Survey, name: str, f: Floats) -> Floats:
 
 
 def _rows(name: str, channel: Channel, items: list[tuple[Floats, ...]]) -> Reading:
-    functions = [item[0] if len(item) == 1 else channel.moment(*item) for item in items]
-    decoders = [
-        channel.coefficients(item[0]) if len(item) == 1 else channel.moment_coefficients(*item)
-        for item in items
-    ]
-    return Reading(name, channel, np.stack(functions), np.stack(decoders))
+    found: dict[tuple[int, ...], tuple[Floats, Floats]] = {}  # by identity: rows share functions
+    for item in items:
+        key = tuple(id(function) for function in item)
+        if key not in found:
+            alone = len(item) == 1
+            found[key] = (
+                (item[0], channel.coefficients(item[0])) if alone else channel.moments(*item)
+            )
+    rows = [found[tuple(id(function) for function in item)] for item in items]
+    return Reading(name, channel, np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))

@@ -103,12 +103,8 @@ class Channel(Field):
         """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
 
     @abstractmethod
-    def moment(self, functions: Floats, others: Floats) -> Floats:
-        """E[F G | x] for the decoders F and G of two functions: (..., size) -> (..., size)."""
-
-    @abstractmethod
-    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
-        """An unbiased decoder of that moment: (..., size) -> (..., features)."""
+    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """E[F G | x] for the decoders F and G of two functions, and an unbiased decoder of it."""
 
     @abstractmethod
     def cells(self, totals: Floats) -> Floats:
@@ -119,7 +115,7 @@ class Channel(Field):
 
     def second_moment(self, functions: Floats) -> Floats:
         """S(x) = E[F^2 | x] for the decoder F of each function: (..., size) -> (..., size)."""
-        return self.moment(functions, functions)
+        return self.moments(functions, functions)[0]
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
@@ -203,9 +199,15 @@ class IntegerChannel(Channel):
         wrong: npt.NDArray[np.bool_] = (column < 0) | (column >= self.outputs)
         return wrong
 
-    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
-        """F G itself: it is a function of the report, and the only one with that mean."""
-        return np.asarray(self.coefficients(functions) * self.coefficients(others))
+    @abstractmethod
+    def mean(self, values: Floats) -> Floats:
+        """E[v(report) | x] at every x, for functions v of the report."""
+
+    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """F G is a function of the report, and so its own decoder, the only one there is."""
+        first = self.coefficients(functions)
+        product = first * (first if others is functions else self.coefficients(others))
+        return self.mean(product), product
 
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
@@ -277,9 +279,14 @@ class BitChannel(Channel):
             signs = np.concatenate([np.ones((len(column), 1), dtype=np.int8), signs], axis=1)
         return signs
 
-    def moment_coefficients(self, functions: Floats, others: Floats) -> Floats:
+    @abstractmethod
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """E[F G | x] at every x."""
+
+    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
         """The moment is a function of the position; decoded, it is as smooth as can be."""
-        return self.coefficients(self.moment(functions, others))
+        moment = self.moment(functions, others)
+        return moment, self.coefficients(moment)
 
     def influence(self, function: Floats) -> float:
         """The largest of a constant plus signed coefficients."""

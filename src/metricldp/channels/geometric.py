@@ -53,10 +53,6 @@ class Geometric(IntegerChannel):
         result[..., -1] = f[..., -1] - a / gap * (f[..., -2] - f[..., -1])
         return result
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
-        """The mean of F G over the noise."""
-        return self.mean(self.coefficients(functions) * self.coefficients(others))
-
     def cells(self, totals: Floats) -> Floats:
         """The same second difference, seen from the positions."""
         a = math.exp(-self.epsilon)

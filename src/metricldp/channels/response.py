@@ -59,12 +59,11 @@ class Response(IntegerChannel):
         share = float(self._other / (self._true - self._other))
         return np.asarray(functions / gap - share * functions.sum(axis=-1, keepdims=True))
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
-        """The truth's product with the gap's weight, all products with the others' share."""
-        products = self.coefficients(functions) * self.coefficients(others)
+    def mean(self, values: Floats) -> Floats:
+        """The truth's value with the gap's weight, all values with the others' share."""
         return np.asarray(
-            float(self._true - self._other) * products
-            + float(self._other) * products.sum(axis=-1, keepdims=True)
+            float(self._true - self._other) * values
+            + float(self._other) * values.sum(axis=-1, keepdims=True)
         )
 
     def cells(self, totals: Floats) -> Floats:
