@@ -155,11 +155,9 @@ class Tally:
         weights = layouts.Weights(name, (1, 2, 2))
         sums = layouts.from_reports(batches, readings, 3, weights)
         squares = [np.square(batch[name]) for batch in batches]
-        largest = np.sort(
-            np.concatenate([np.zeros(1), *(np.sort(part)[-UNSEEN:] for part in squares)])
-        )
+        largest = sorted(float(square) for part in squares for square in _largest(part, UNSEEN))
         total = math.fsum(float(part.sum()) for part in squares)
-        bounds = kept_between(readings, total, unseen=float(largest[-UNSEEN:].sum()))
+        bounds = kept_between(readings, total, unseen=sum(largest[-UNSEEN:]))
         return Answer(
             float(sums[0]),
             float(sums[1] - sums[2]),
@@ -363,3 +361,8 @@ class Tally:
 
 def _names(readings: list[Reading]) -> tuple[str, ...]:
     return tuple(reading.name for reading in readings)
+
+
+def _largest(values: Floats, count: int) -> Floats:
+    """The few largest values, in any order."""
+    return values if len(values) <= count else np.partition(values, -count)[-count:]
