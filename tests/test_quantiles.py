@@ -10,7 +10,17 @@ import pytest
 from scipy import stats
 from scipy.optimize import isotonic_regression
 
-from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey, cli
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    Survey,
+    cli,
+    error,
+)
 from metricldp import quantiles as q
 
 LEVELS = ["never", "rarely", "often", "always"]
@@ -321,18 +331,20 @@ def test_half_the_error_of_the_papers_search():
 
 def test_formulas_of_the_bounds():
     kappa = (math.e + 1) / (math.e - 1)
-    assert q.paper_percentile_bound(1, 200, 0.05) == pytest.approx(
+    assert error.paper_percentile_bound(1, 200, 0.05) == pytest.approx(
         kappa * math.sqrt(2 / 200 * math.log(20))
     )
-    assert q.paper_quantile_bound(1, 200, 64, 0.05) == pytest.approx(
+    assert error.paper_quantile_bound(1, 200, 64, 0.05) == pytest.approx(
         2 * kappa * math.sqrt(2 / 200 * math.log(2 * 6 / 0.05))
     )
-    assert q.percentile_bound(1, 200, 0.05) == pytest.approx(kappa * math.sqrt(math.log(40) / 400))
-    assert q.quantile_bound(1, 200, 64, 0.05) == pytest.approx(
-        q.percentile_bound(1, 200, 0.05 / 63)
+    assert error.percentile_bound(1, 200, 0.05) == pytest.approx(
+        kappa * math.sqrt(math.log(40) / 400)
+    )
+    assert error.quantile_bound(1, 200, 64, 0.05) == pytest.approx(
+        error.percentile_bound(1, 200, 0.05 / 63)
     )
     for m in (2, 100, 10**6):
-        assert q.quantile_bound(1, 200, m, 0.05) < q.paper_quantile_bound(1, 200, m, 0.05)
+        assert error.quantile_bound(1, 200, m, 0.05) < error.paper_quantile_bound(1, 200, m, 0.05)
 
 
 def test_the_algebra_of_the_papers_lemma():
@@ -349,7 +361,7 @@ def test_the_algebra_of_the_papers_lemma():
     # Two-sided Hoeffding for its 2n signs is below the lemma up to delta = 1/2, not beyond.
     for delta, below in ((0.01, True), (0.5, True), (0.6, False)):
         correct = kappa * math.sqrt(math.log(2 / delta) / 100)
-        assert (correct <= q.paper_percentile_bound(1, 100, delta) * (1 + 1e-12)) is below
+        assert (correct <= error.paper_percentile_bound(1, 100, delta) * (1 + 1e-12)) is below
 
 
 def test_the_bounds_hold_and_a_third_of_them_does_not():
@@ -362,7 +374,7 @@ def test_the_bounds_hold_and_a_third_of_them_does_not():
     values = np.random.default_rng(9).integers(0, m, n)
     shares = np.cumsum(np.bincount(values, minlength=m)) / n
     coins = Coins.seeded(10)
-    one, whole = q.percentile_bound(0.5, n, delta), q.quantile_bound(0.5, n, m, delta)
+    one, whole = error.percentile_bound(0.5, n, delta), error.quantile_bound(0.5, n, m, delta)
     failed = {"one": 0, "third": 0, "isotonic": 0, "binary-search": 0}
     for _ in range(repetitions):
         found = survey.tally(survey.encode({"a": values}, coins=coins)).cdf("a")
@@ -389,7 +401,7 @@ def test_the_bounds_hold_and_a_third_of_them_does_not():
     ],
 )
 def test_bounds_of_nothing(arguments, needle):
-    for bound in (q.quantile_bound, q.paper_quantile_bound):
+    for bound in (error.quantile_bound, error.paper_quantile_bound):
         with pytest.raises(QueryError, match=needle):
             bound(*arguments)
 
