@@ -410,3 +410,10 @@ def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
         ]
         == 0.5
     )
+
+
+def test_the_package_runs_as_a_module():
+    shown = subprocess.run(
+        [sys.executable, "-m", "metricldp", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == f"metricldp {version('metricldp')}\n"

@@ -252,6 +252,7 @@ def test_a_bar_of_everybody_has_no_error(epsilon):
     survey = Survey({"a": Integer(0, 99, epsilon=epsilon, mechanism="geometric")})
     tally = survey.tally(survey.encode({"a": [5] * 100}, coins=Coins.seeded(1)))
     (bar,) = tally.histogram("a", width=200)
+    assert "widths count those" in str(bar)
     assert bar.value == pytest.approx(100)
     assert bar.stderr == pytest.approx(0, abs=1e-6)
 

@@ -264,6 +264,7 @@ def test_bins_are_settled_in_the_file():
         '"many"',
         "{people = 5}",
         "{n = 0}",
+        "{smoothness = 2, prior = [1.0, 2.0]}",
         "{smoothness = -1}",
         "{prior = [-1.0, 2.0]}",
     ):

@@ -247,7 +247,7 @@ def test_weights_travel_with_the_reports(tmp_path):
 def test_bad_weights():
     with pytest.raises(SurveyError, match="private=True"):
         Weight(0, 1, epsilon=1)
-    with pytest.raises(SurveyError, match="epsilon"):
+    with pytest.raises(SurveyError, match="needs an epsilon"):
         Weight(0, 1, private=True)
     with pytest.raises(SurveyError, match="from low to high"):
         Weight(1, 1)

@@ -44,6 +44,8 @@ class AutoBins:
         if isinstance(self.n, bool) or not is_whole(self.n) or self.n < 1:
             raise SurveyError(f"the best bins are for n people, at least 1, not {self.n!r}")
         positive("smoothness", self.smoothness)
+        if self.prior is not None and self.smoothness != 1:
+            raise SurveyError("a prior says how smooth people lie; give it or smoothness, not both")
         if self.prior is not None:
             try:
                 shares = np.asarray(self.prior, dtype=np.float64)

@@ -85,6 +85,10 @@ def weight_of(survey: Survey, name: str | None) -> tuple[str, Weight]:
     if name is None and len(weights) == 1:
         return next(iter(weights.items()))
     if name not in weights:
+        if name is None and weights:
+            raise QueryError(
+                f"name one of the survey's weights, {listed(weights)}: weight=NAME, --weight NAME"
+            )
         there = f"{listed(weights)}{guess(name, weights)}"
         raise QueryError(f"name one of the survey's weights, not {shown(name)}; it has {there}")
     return name, weights[name]

@@ -210,6 +210,9 @@ class Tally:
         if width > 1 and isinstance(described, Categorical):
             raise QueryError(f"{attribute} has no order, so its bars cannot be {width} wide")
         size = described.size
+        if width > size:
+            note = f"one bar of everybody: {attribute} has {size} positions, and widths count those"
+            query = replace(query, notes=(*query.notes, note))
         ends = [(start, min(start + int(width), size) - 1) for start in range(0, size, int(width))]
         labels = tuple(described.label(first, last) for first, last in ends)
         grid = np.arange(size)

@@ -48,6 +48,8 @@ class Weight(Attribute):
             )
         if not isinstance(self.private, bool):
             raise SurveyError(f"private is true or false, not {self.private!r}")
+        if self.private and self.epsilon == math.inf:
+            raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
         if self.private:
             super().__post_init__()
             self._check_step(self.metric.step)

@@ -51,10 +51,11 @@ def run(
     """Simulate, and write the picture, the numbers, and the text that is returned too."""
     setting = QUICK if quick else Setting()
     points, ranges = simulate(setting, progress), each_range(setting)
-    text = describe(setting, points, ranges)
+    text = describe(setting, points, ranges) + (_QUICK_NOTE if quick else "")
     names = ("figure2.png", "figure2.svg", "figure2.csv", "figure2-ranges.csv", "figure2.md")
     files = [output / name for name in names]
-    plots.panels(picture(points, ranges), files[:2], title=_TITLE.format(**asdict(setting)))
+    title = _TITLE.format(**asdict(setting)) + (" (quick version)" if quick else "")
+    plots.panels(picture(points, ranges), files[:2], title=title)
     _write(files[2], points)
     _write(files[3], ranges)
     files[4].write_text(text, "utf-8")
@@ -68,6 +69,7 @@ def _write(path: Path, rows: Sequence[Point] | Sequence[RangeError]) -> None:
         writer.writerows(asdict(row) for row in rows)
 
 
+_QUICK_NOTE = "A quick version, for trying things out: fewer attributes than the paper's figure.\n"
 _TITLE = "Figure 2 again: {people} people, {size} values per attribute, Zipf {zipf}"
 _COLORS = dict(zip(MECHANISMS, ("#d1495b", "#1b4965", "#3a8f5c"), strict=True))
 _SHADES = ("#f4a582", "#d6604d", "#9e1a3a", "#4a0720")

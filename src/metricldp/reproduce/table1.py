@@ -209,9 +209,10 @@ def run(
             costs[name].append(measure(size, 0.01 if quick else 0.2))
             done += 1
             progress(done / todo)
-    text = describe(sweeps, costs)
+    text = describe(sweeps, costs) + (_QUICK_NOTE if quick else "")
     files = [output / f"table1.{kind}" for kind in ("png", "svg", "csv", "md")]
     title = "Table 1 measured: the collector's three layouts, threshold-paper"
+    title += " (quick version)" if quick else ""
     plots.panels(picture(sweeps, costs), files[:2], title=title, size=(4.2, 3.4))
     with files[2].open("w", encoding="utf-8", newline="") as file:
         rows = [
@@ -227,6 +228,7 @@ def run(
     return text, files
 
 
+_QUICK_NOTE = "\nA quick version, for trying things out: much too small to show how costs grow.\n"
 Costs = Mapping[str, Sequence[Sequence[Cost]]]
 Sweeps = Mapping[str, Sequence[Size]]
 
