@@ -299,7 +299,7 @@ def test_simulated_variance_is_1_72_times_theorem_3():
             np.prod(
                 [r.channel.values(batch[r.name], r.coefficients[:1])[0] for r in readings], axis=0
             )
-            for batch in rooms.batches(survey, reports)
+            for batch in rooms.batches(reports)
         ]
     )
     squared = (product - 1) ** 2

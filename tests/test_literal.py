@@ -171,7 +171,7 @@ def test_the_tally_answers_equation_7(sizes, epsilons, seed):
     survey = survey_of(sizes, epsilons)
     _, reports = some_reports(survey, 50, seed)
     o = literal.observations(survey, reports)
-    table = build_table(list(batches(survey, reports)), survey.channels)
+    table = build_table(list(batches(reports)), survey.channels)
     assert table.sums.reshape(-1, order="F").tolist() == o.tolist()  # integers, exactly
     dense = literal.frequencies(o, sizes, epsilons)
     scale = math.prod(map(literal.kappa, epsilons)) * np.abs(o).max()

@@ -95,7 +95,7 @@ def test_simulated_errors_by_another_route(mechanism):
     world = figure2.World.draw(figure2.QUICK, 3)
     survey = world.survey(mechanism, 1.0)
     reports = world.reports(survey, Coins.seeded(1))
-    (batch,) = batches(survey, reports.combine_chunks())
+    (batch,) = batches(reports.combine_chunks())
     both = cross = same = 1.0
     for (name, channel), x in zip(survey.channels.items(), world.positions, strict=True):
         decoded = channel.values(batch[name], channel.coefficients(np.eye(10)))
@@ -212,7 +212,7 @@ def test_memory_is_what_the_layouts_hold():
 def test_all_layouts_are_asked_the_same():
     size = table1.Size(people=300, values=6, attributes=2)
     survey, collected = table1._reports(size)
-    columns, readings = list(batches(survey, collected)), table1._readings(survey, size)
+    columns, readings = list(batches(collected)), table1._readings(survey, size)
     answers = [
         table1._ask(columns, readings, k, table1._build(columns, survey.channels, k))
         for k in table1.LAYOUTS

@@ -366,6 +366,19 @@ def is_whole(value: Any) -> bool:  # noqa: ANN401
     return is_number(value) and math.isfinite(value) and value == int(value)
 
 
+def real_ends(low: object, high: object, kind: str) -> tuple[float, float]:
+    """The ends of a domain of real numbers: finite, in order, not too wide for a float."""
+    ends = []
+    for end, value in (("low", low), ("high", high)):
+        if not is_number(value) or not math.isfinite(value):
+            raise SurveyError(f"{end} of a {kind} attribute must be finite, not {shown(value)}")
+        ends.append(float(value))
+    check_ends(ends[0], ends[1])
+    if not math.isfinite(ends[1] - ends[0]):
+        raise SurveyError(f"the domain {ends[0]} to {ends[1]} is too wide for a float")
+    return ends[0], ends[1]
+
+
 def check_ends(low: float, high: float) -> None:
     """Refuse a domain without two values."""
     if low >= high:

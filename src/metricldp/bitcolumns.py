@@ -100,7 +100,7 @@ class BitColumns:
         def fill(start: int, batch: Batch) -> None:
             for name, channel in channels.items():
                 assert isinstance(channel, BitChannel)
-                signs = minus_signs(channel, batch[name])[channel.constant :]
+                signs = minus_bits(channel, batch[name])
                 first = self._first[name]
                 block = self._columns[first : first + channel.bits]
                 block[:, start : start + signs.shape[1]] = signs
@@ -121,13 +121,19 @@ def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
     return padded.view("<u8")
 
 
-def minus_signs(channel: Channel, column: Column) -> Words:
-    """Bit columns (features, words) that are 1 where a report's sign is -1; the constant is +1."""
-    assert isinstance(channel, BitChannel)
+def minus_bits(channel: BitChannel, column: Column) -> Words:
+    """Bit columns (bits, words) that are 1 where a report's sign is -1."""
     bits = kernels.transpose(np.bitwise_not(column), channel.bits)
     last = len(column) % 64
     if last:
         bits[:, -1] &= np.uint64((1 << last) - 1)
+    return bits
+
+
+def minus_signs(channel: Channel, column: Column) -> Words:
+    """The same for all features: a constant is +1 for everybody."""
+    assert isinstance(channel, BitChannel)
+    bits = minus_bits(channel, column)
     if not channel.constant:
         return bits
     return np.concatenate([np.zeros((1, bits.shape[1]), dtype=np.uint64), bits])

@@ -17,9 +17,9 @@ from metricldp.attributes import (
     LARGEST_SIZE,
     OnLine,
     Positions,
-    check_ends,
     is_whole,
     positive,
+    real_ends,
 )
 from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
@@ -80,16 +80,9 @@ class Continuous(OnLine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for end in ("low", "high"):
-            value = getattr(self, end)
-            if not is_number(value) or not math.isfinite(value):
-                raise SurveyError(
-                    f"{end} of a continuous attribute must be finite, not {shown(value)}"
-                )
-            object.__setattr__(self, end, float(value))
-        check_ends(self.low, self.high)
-        if not math.isfinite(self.high - self.low):
-            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+        low, high = real_ends(self.low, self.high, self.kind)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
         if self.bins == "auto":
             object.__setattr__(self, "bins", AutoBins())
         if isinstance(self.bins, Mapping):

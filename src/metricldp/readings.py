@@ -36,12 +36,14 @@ def involved(survey: Survey, *queries: Functions) -> list[str]:
 
 def read(survey: Survey, functions: Functions) -> list[Reading]:
     """Three rows for each attribute: f, E[F^2 | x] and f^2; the last two give the variance."""
-    readings = []
-    for name in involved(survey, functions):
-        channel = survey.channels[name]
-        f = functions.get(name, np.ones(channel.size))
-        readings.append(_rows(name, channel, [(f,), (f, f), (_square(survey, name, f),)]))
-    return readings
+    return [read_one(survey, name, functions.get(name)) for name in involved(survey, functions)]
+
+
+def read_one(survey: Survey, name: str, function: Floats | None) -> Reading:
+    """The same three rows for one attribute; no function is 1 everywhere."""
+    channel = survey.channels[name]
+    f = np.ones(channel.size) if function is None else function
+    return _rows(name, channel, [(f,), (f, f), (_square(survey, name, f),)])
 
 
 def read_pair(survey: Survey, functions: Functions, others: Functions) -> list[Reading]:

@@ -9,7 +9,6 @@ channel's own epsilon per step. Sums and means are unbiased for the real values,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -18,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, check_ends
+from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, real_ends
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
-from metricldp.values import is_number, numbers_of, plain, refuse_outside
+from metricldp.values import numbers_of, plain, refuse_outside
 from metricldp.wording import Chosen, between, range_ends, range_words
 
 
@@ -38,14 +37,9 @@ class Real(OnLine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for end in ("low", "high"):
-            value = getattr(self, end)
-            if not is_number(value) or not math.isfinite(value):
-                raise SurveyError(f"{end} of a real attribute must be finite, not {value!r}")
-            object.__setattr__(self, end, float(value))
-        check_ends(self.low, self.high)
-        if not math.isfinite(self.high - self.low):
-            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+        low, high = real_ends(self.low, self.high, self.kind)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
             raise SurveyError(f"a real attribute needs at least 2 points, not {self.points!r}")
         if self.points <= LARGEST_SIZE and not (np.diff(self.grid) > 0).all():

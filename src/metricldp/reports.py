@@ -180,7 +180,7 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
     # From here on the schema is the survey's own, so that all its tables can be joined.
     table = pa.Table.from_arrays(table.columns, schema=expected)
     row = 0
-    for batch in batches(survey, table):
+    for batch in batches(table):
         for name, values in batch.items():
             wrong = survey.fields[name].invalid(values)
             if wrong.any():
@@ -192,7 +192,7 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
     return table
 
 
-def batches(survey: Survey, table: pa.Table) -> Iterator[dict[str, Column]]:
+def batches(table: pa.Table) -> Iterator[dict[str, Column]]:
     """The columns of a table of reports as numpy arrays, without copying, chunk by chunk."""
     for batch in table.to_batches(max_chunksize=BATCH):
         if batch.num_rows:
@@ -229,11 +229,8 @@ def write(survey: Survey, table: pa.Table, path: str | Path) -> None:
         raise ReportRefused("file", f"cannot write the reports file {path}: {why}") from None
 
 
-def read(survey: Survey, path: str | Path, names: Sequence[str] | None = None) -> pa.Table:
-    """Reports from a Parquet file, refused unless they are this survey's.
-
-    With `names`, only those attributes' columns are read and checked.
-    """
+def read(survey: Survey, path: str | Path) -> pa.Table:
+    """Reports from a Parquet file, refused unless they are this survey's."""
     try:
         with pq.ParquetFile(path) as file:
             check_marks(survey, file.schema_arrow, f"the reports in {path}")
@@ -265,7 +262,7 @@ def pack(survey: Survey, table: pa.Table) -> list[bytes]:
     """Each report as a byte string of `packed_size` bytes."""
     found: list[bytes] = []
     size = packed_size(survey)
-    for batch in batches(survey, check_table(survey, table).combine_chunks()):
+    for batch in batches(check_table(survey, table).combine_chunks()):
         bits = [_to_bits(survey.fields[name], column) for name, column in batch.items()]
         fields = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
         header = np.broadcast_to(_header(survey), (len(fields), _HEADER))

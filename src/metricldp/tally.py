@@ -34,7 +34,7 @@ from metricldp.estimate import (
 from metricldp.messages import counted, shown
 from metricldp.quantiles import Cdf, Quantile
 from metricldp.queries import Query, Where, attribute_of, parse, weight_of
-from metricldp.readings import Reading, read, read_pair, read_weighted
+from metricldp.readings import Reading, involved, read, read_one, read_pair, read_weighted
 from metricldp.survey import Survey
 from metricldp.weights import Weight
 
@@ -120,8 +120,7 @@ class Tally:
     def counts(self, wheres: Sequence[Where], *, about: str = RESPONDENTS) -> list[Answer]:
         """Many counts; "auto" builds the tables that so many questions are worth."""
         queries = [self._parsed(where) for where in wheres]
-        readings = [read(self.survey, query.functions) for query in queries]
-        self._asked.update(_names(found) for found in readings)
+        self._asked.update(tuple(involved(self.survey, query.functions)) for query in queries)
         return [self._answer(query, about) for query in queries]
 
     def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
@@ -270,9 +269,7 @@ class Tally:
         sums = layouts.opened(batches, rest, attribute, channel, 3)
         answers = []
         for function, label in zip(functions, labels, strict=True):
-            (reading,) = (
-                r for r in read(self.survey, {attribute: function * inside}) if r.name == attribute
-            )
+            reading = read_one(self.survey, attribute, function * inside)
             found = (reading.coefficients * sums).sum(axis=1)
             answers.append(
                 to_answer(
@@ -359,7 +356,7 @@ class Tally:
         return self.layout
 
     def _batches(self, names: Sequence[str]) -> list[Batch]:
-        return list(reports.batches(self.survey, self._table.select(list(names))))
+        return list(reports.batches(self._table.select(list(names))))
 
 
 def _names(readings: list[Reading]) -> tuple[str, ...]:

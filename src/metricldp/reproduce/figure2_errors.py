@@ -168,7 +168,7 @@ class World:
 
     def squared_errors(self, survey: Survey, reports: pa.Table) -> Floats:
         """Mean squared error of single values, from the collector's table, and of ranges."""
-        (batch,) = batches(survey, reports.combine_chunks())
+        (batch,) = batches(reports.combine_chunks())
         singles = layouts.build([batch], survey.channels).frequencies - self.cells
         products = np.ones((self.inside.shape[1], self.positions.shape[1]))
         for (name, channel), inside in zip(survey.channels.items(), self.inside, strict=True):

@@ -99,7 +99,7 @@ def paper_order(size: Size, layout: str) -> dict[str, float]:
 def measure(size: Size, least: float = 0.2) -> list[Cost]:
     """The three layouts on the same reports; times are taken for at least so many seconds."""
     survey, collected = _reports(size)
-    columns = list(batches(survey, collected))
+    columns = list(batches(collected))
     readings = _readings(survey, size)
     costs = []
     for layout in LAYOUTS:
