@@ -210,11 +210,17 @@ class Integer(OnLine):
 
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""
-        grid = np.arange(self.low, self.high + 1)
         if isinstance(words, tuple):
             low, high = range_ends(words, name)
-            inside = nonempty(between(grid, low, high), words, name, self._domain)
+            first = self.low if low is None else math.ceil(min(max(low, self.low), self.high + 1))
+            last = (
+                self.high if high is None else math.floor(min(max(high, self.low - 1), self.high))
+            )
+            inside = np.zeros(self.size, dtype=bool)
+            inside[first - self.low : max(last + 1 - self.low, 0)] = True
+            nonempty(inside, words, name, self._domain)
             return Chosen(inside, range_words(low, high))
+        grid = np.arange(self.low, self.high + 1)
         wanted = members_of(words, name)
         if self._yes_or_no:
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
