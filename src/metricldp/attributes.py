@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,6 +92,10 @@ class Attribute(ABC):
     @abstractmethod
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """Values to positions; `name` is for the message when one is refused."""
+
+    @abstractmethod
+    def place(self, value: object) -> int | None:
+        """The position of one plain Python value; None where only `positions` can tell."""
 
     @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:
@@ -208,6 +213,16 @@ class Integer(OnLine):
         refuse_outside(numbers, values, self.low, self.high, name)
         return numbers.astype(np.int64) - self.low
 
+    def place(self, value: object) -> int | None:
+        """An int, a float that is whole, or True and False where they may be."""
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        elif type(value) is bool and self._yes_or_no:
+            return int(value)
+        if type(value) is int and self.low <= value <= self.high:
+            return value - self.low
+        return None
+
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""
         if isinstance(words, tuple):
@@ -273,6 +288,14 @@ class Ordinal(OnLine):
         """The place of each level; there is nothing to clip."""
         return places_of(values, self.levels, name)
 
+    def place(self, value: object) -> int | None:
+        """A level."""
+        return self._places.get(value) if type(value) is str else None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.levels)}
+
     def choose(self, words: object, name: str) -> Chosen:
         """A level, a pair of levels as ends, or a list of levels."""
         if isinstance(words, tuple):
@@ -317,6 +340,14 @@ class Categorical(Attribute):
         """The place of each category; there is nothing to clip."""
         return places_of(values, self.categories, name)
 
+    def place(self, value: object) -> int | None:
+        """A category."""
+        return self._places.get(value) if type(value) is str else None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.categories)}
+
     def choose(self, words: object, name: str) -> Chosen:
         """A category or a list of them."""
         if isinstance(words, tuple):
@@ -326,6 +357,13 @@ class Categorical(Attribute):
     def name_of(self, position: int) -> str:
         """The category."""
         return self.categories[position]
+
+
+def plain_number(value: object, low: float, high: float) -> float | None:
+    """A Python int or float from low to high, as a float; None for anything else."""
+    if type(value) is float or (type(value) is int and -LARGEST_END <= value <= LARGEST_END):
+        return float(value) if low <= value <= high else None
+    return None
 
 
 KINDS: dict[str, type[Attribute]] = {
