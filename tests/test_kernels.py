@@ -99,16 +99,27 @@ def test_sums_of_products_are_the_same_floats(rows, attributes, n, seed):
     words=st.sampled_from([1, 7, 1023, 1024, 1025, 2500]),
     seed=st.integers(0, 10**6),
 )
-def test_counting_parities(k, words, seed):
+def test_sums_of_digits(k, words, seed):
     rng = np.random.default_rng(seed)
-    columns = rng.integers(0, 2**64, (k, words), dtype=np.uint64)
-    subsets = np.full((5, 4), -1)
-    for row in range(1, 5):
-        size = min(k, row)
-        subsets[row, :size] = rng.choice(k, size, replace=False)
-    counts = compiled.parity_counts(columns, subsets)
-    assert (counts == plain.parity_counts(columns, subsets)).all()
-    assert counts[0] == 0
+    n = 64 * words - int(rng.integers(0, 64))
+    lanes = rng.integers(0, 2, (k, n), dtype=np.uint8)
+    packed = np.zeros((k, 8 * words), dtype=np.uint8)
+    packed[:, : -(-n // 8)] = np.packbits(lanes, axis=1, bitorder="little")
+    columns = packed.view(np.uint64)
+    firsts, seconds = np.full((6, 3), -1), np.full((6, 3), -1)
+    expected = np.full((6, n), 1)
+    for row in range(1, 6):
+        for place in range(min(3, row)):
+            one, other = rng.integers(0, k, 2)
+            firsts[row, place] = one
+            digit = 1 - 2 * lanes[one].astype(int)
+            if rng.integers(2):
+                seconds[row, place] = other
+                digit = (digit - (1 - 2 * lanes[other].astype(int))) // 2
+            expected[row] *= digit
+    sums = compiled.digit_sums(columns, firsts, seconds, n)
+    assert (sums == plain.digit_sums(columns, firsts, seconds, n)).all()
+    assert (sums == expected.sum(axis=1)).all()
 
 
 @pytest.mark.parametrize("mechanism", ["threshold", "threshold-paper", "threshold-dummy"])

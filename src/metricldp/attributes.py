@@ -227,13 +227,13 @@ class Integer(OnLine):
         """A number, a pair of ends, or a list of numbers."""
         if isinstance(words, tuple):
             low, high = range_ends(words, name)
-            first = self.low if low is None else math.ceil(min(max(low, self.low), self.high + 1))
-            last = (
-                self.high if high is None else math.floor(min(max(high, self.low - 1), self.high))
-            )
-            inside = np.zeros(self.size, dtype=bool)
-            inside[first - self.low : max(last + 1 - self.low, 0)] = True
-            nonempty(inside, words, name, self._domain)
+            before, size = self.low, self.size
+            first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
+            end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
+            inside = np.zeros(size, dtype=bool)
+            inside[first:end] = True
+            if first >= end:
+                nonempty(inside, words, name, self._domain)
             return Chosen(inside, range_words(low, high))
         grid = np.arange(self.low, self.high + 1)
         wanted = members_of(words, name)

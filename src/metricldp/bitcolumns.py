@@ -6,105 +6,216 @@ XOR and a count of ones do the rest: no table, no float until the end.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp import kernels
-from metricldp.channels import BitChannel, Channel, Column, Floats
+from metricldp.channels import BitChannel, Channel, Column, Floats, Threshold
 from metricldp.kernels import Words
+from metricldp.queries import Query
 from metricldp.readings import Reading
+from metricldp.survey import Survey
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
-_SEGMENT = 1 << 20
+_SEGMENT = 1 << 22
 """Reports from which on a segment is full."""
+_MOST_CUT = 6
+"""Up to this many attributes a count is found in closed form, from every subset of them."""
 _MOST_TERMS = 1 << 10
 """Up to this many products of signs are counted one by one."""
 
 
+class Digit(NamedTuple):
+    """The sign of one bit, or half the difference of the signs of two: -1, 0 or 1."""
+
+    name: str
+    channel: BitChannel
+    first: int
+    second: int | None
+
+
+Product = tuple[Digit, ...]
+
+
 @dataclass(frozen=True)
 class Terms:
-    """Decoders of bits, multiplied out: each term is a weight times the signs of a few bits.
+    """Decoders of bits, multiplied out: each term is a weight times a few digits.
 
-    The product of signs is -1 where the XOR of the minus signs is 1, so a sum over reports is a
-    count of ones: exact, and as fast as the bits can be read.
+    A range cut at both ends reads two bits, and only their difference; so over any number of
+    attributes it has one term where all are cut, and its sum over reports is two counts of ones:
+    exact, and as fast as the bits can be read.
     """
 
-    bits: list[tuple[str, BitChannel, int]]
-    subsets: npt.NDArray[np.int64]
-    """The bits of each term, as places in `bits`, filled up with -1."""
-    weights: Floats
-    """(rows, terms)"""
+    terms: list[Product]
+    weights: list[list[float]]
+    """The weight of each term in each row."""
 
     @classmethod
     def of(cls, readings: list[Reading], rows: int) -> Terms | None:
         """None unless all attributes are bits and the terms are few."""
         if not readings or not all(isinstance(r.channel, BitChannel) for r in readings):
             return None
-        bits: list[tuple[str, BitChannel, int]] = []
-        found: list[tuple[tuple[int, ...], Floats]] = [((), np.ones(rows))]
+        found: list[tuple[Product, list[float]]] = [((), [1.0] * rows)]
         for reading in readings:
-            channel = reading.channel
-            assert isinstance(channel, BitChannel)
-            used = np.flatnonzero(reading.coefficients.any(axis=0))
-            if len(found) * len(used) > _MOST_TERMS:
+            factors = _factors(reading)
+            if factors is None or len(found) * len(factors) > _MOST_TERMS:
                 return None
-            choices: list[tuple[tuple[int, ...], Floats]] = []
-            for feature in used.tolist():
-                place: tuple[int, ...] = ()
-                if feature >= channel.constant:
-                    place = (len(bits),)
-                    bits.append((reading.name, channel, feature - channel.constant))
-                choices.append((place, reading.coefficients[:, feature]))
-            found = [(p + q, a * b) for p, a in found for q, b in choices]
-        subsets = np.full((len(found), len(readings)), -1, dtype=np.int64)
-        for row, (places, _) in enumerate(found):
-            subsets[row, : len(places)] = places
-        weights = np.array([weight for _, weight in found]).reshape(-1, rows).T
-        return cls(bits, subsets, weights)
+            found = [
+                (digits + digit, [a * b for a, b in zip(weights, by, strict=True)])
+                for digits, weights in found
+                for digit, by in factors
+            ]
+        return cls([digits for digits, _ in found], [weights for _, weights in found])
 
-    def count(self, batches: list[Batch]) -> tuple[npt.NDArray[np.int64], int]:
-        """How many reports are odd in each term, from rows of reports; and how many in all."""
-        odd, n = np.zeros(len(self.subsets), dtype=np.int64), 0
-        for batch in batches:
-            columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in self.bits]
-            size = len(next(iter(batch.values())))
-            words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
-            odd += kernels.parity_counts(words, self.subsets)
-            n += size
-        return odd, n
+    def total(self, counts: Sequence[int]) -> Floats:
+        """The sums of all rows from those of the terms, added in their order."""
+        rows = zip(*self.weights, strict=True)
+        return np.array([sum(w * c for w, c in zip(row, counts, strict=True)) for row in rows])
 
-    def total(self, odd: npt.NDArray[np.int64], n: int) -> Floats:
-        """The sums of all rows."""
-        return np.asarray(self.weights @ (n - 2 * odd))
+
+class Cuts:
+    """A count over ranges of threshold bits, in closed form.
+
+    The decoder of a range is F = c + w g, with g a digit: of two cuts c = 0 and w = kappa, of one
+    c = 1/2 and w = +-kappa/2. Wherever a person is, E[F^2] = f + v, with v = (kappa^2 - 1)/4 for
+    each cut. So the variance is the sum of prod (F + v) - prod F, which the same digits tell, and
+    one person adds prod v if she is outside of all ranges, prod (1 + v) - 1 if she is inside.
+    """
+
+    def __init__(self, terms: list[Product], parts: list[tuple[float, float, float]]) -> None:
+        self.terms = terms
+        self._parts = parts
+
+    @classmethod
+    def of(cls, survey: Survey, query: Query) -> Cuts | None:
+        """None unless all attributes are threshold bits, each cut once or twice by a range."""
+        digits: list[Digit] = []
+        parts: list[tuple[float, float, float]] = []
+        for name, function in query.functions.items():
+            channel = survey.channels[name]
+            if type(channel) is not Threshold or survey.attributes[name].rounds:
+                return None
+            starts_inside, ends_inside = function[0], function[-1]
+            cuts = np.flatnonzero(function[1:] != function[:-1]).tolist()
+            if len(cuts) == 2 and starts_inside == ends_inside == 0 and function[cuts[1]] == 1:
+                digits.append(Digit(name, channel, cuts[1], cuts[0]))
+                parts.append((0.0, channel.kappa, channel.noise / 2))
+            elif len(cuts) == 1 and {starts_inside, ends_inside} == {0, 1}:
+                digits.append(Digit(name, channel, cuts[0], None))
+                weight = channel.kappa / 2 if starts_inside else -channel.kappa / 2
+                parts.append((0.5, weight, channel.noise / 4))
+            else:
+                return None
+        free = all(channel.free_when_whole for channel in survey.channels.values())
+        if not digits or not free or len(digits) > _MOST_CUT:
+            return None
+        return cls(_subsets(digits), parts)
+
+    def read(self, counts: Sequence[int]) -> tuple[float, float]:
+        """The sums of F and of E[F^2], from the sums of the terms."""
+        value = second = 0.0
+        for count, factors in zip(counts, self._weights(), strict=True):
+            value += factors[0] * count
+            second += factors[1] * count
+        return value, second
+
+    def _weights(self) -> Iterator[tuple[float, float]]:
+        """What each subset's sum enters prod F and prod (F + v) with."""
+        for chosen in _choices(len(self._parts)):
+            plain = noisy = 1.0
+            for inside, (constant, weight, noise) in zip(chosen, self._parts, strict=True):
+                plain *= weight if inside else constant
+                noisy *= weight if inside else constant + noise
+            yield plain, noisy
+
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that one person adds to the variance."""
+        noises = [noise for _, _, noise in self._parts]
+        return math.prod(noises), math.prod(1 + noise for noise in noises) - 1
+
+
+def _choices(count: int) -> Iterator[tuple[bool, ...]]:
+    return product((False, True), repeat=count)
+
+
+def _subsets(digits: list[Digit]) -> list[Product]:
+    return [
+        tuple(digit for digit, inside in zip(digits, chosen, strict=True) if inside)
+        for chosen in _choices(len(digits))
+    ]
+
+
+def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[int]:
+    """The sum of each product of digits, from rows of reports."""
+    counts = [0] * len(terms)
+    bits = list(dict.fromkeys(bit for digits in terms for bit in _bits(digits)))
+    place = {(name, bit): k for k, (name, _, bit) in enumerate(bits)}
+    asked = _Asked.of(terms, place)
+    for batch in batches:
+        size = _size(batch)
+        columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
+        words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
+        found = kernels.digit_sums(words, asked.firsts, asked.seconds, size)
+        counts = [a + b for a, b in zip(counts, found.tolist(), strict=True)]
+    return counts
+
+
+def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
+    """What a decoder is a sum of: the constant, and digits with their weight in each row."""
+    channel = reading.channel
+    assert isinstance(channel, BitChannel)
+    constant = int(channel.constant)
+    by_bit = reading.coefficients[:, constant:]
+    used = np.flatnonzero(by_bit.any(axis=0)).tolist()
+    if len(used) > _MOST_TERMS:
+        return None
+    weights = by_bit[:, used].T.tolist()
+    factors: list[tuple[Product, list[float]]] = []
+    if constant:
+        factors.append(((), reading.coefficients[:, 0].tolist()))
+    if len(used) == 2 and all(a == -b for a, b in zip(*weights, strict=True)):
+        pair = Digit(reading.name, channel, used[0], used[1])
+        return [*factors, ((pair,), [2 * weight for weight in weights[0]])]
+    for bit, weight in zip(used, weights, strict=True):
+        factors.append(((Digit(reading.name, channel, bit, None),), weight))
+    return factors
+
+
+def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, BitChannel, int]]:
+    for digit in digits:
+        yield digit.name, digit.channel, digit.first
+        if digit.second is not None:
+            yield digit.name, digit.channel, digit.second
 
 
 @dataclass(frozen=True)
-class _Segment:
-    """The columns of about a million reports, and how many ones each of them has."""
+class _Asked:
+    """The columns of the digits of each term, filled up with -1."""
 
-    columns: Words
-    ones: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    seconds: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, channels: Mapping[str, BitChannel], batches: list[Batch]) -> _Segment:
-        widths = [-(-len(next(iter(batch.values()))) // 64) for batch in batches]
-        height = sum(channel.bits for channel in channels.values())
-        columns = np.empty((height, sum(widths)), dtype=np.uint64)
-        start = 0
-        for batch, width in zip(batches, widths, strict=True):
-            row = 0
-            for name, channel in channels.items():
-                signs = minus_bits(channel, batch[name])
-                columns[row : row + channel.bits, start : start + width] = signs
-                row += channel.bits
-            start += width
-        return cls(columns, kernels.column_counts(columns))
+    def of(cls, terms: Sequence[Product], place: Mapping[tuple[str, int], int]) -> _Asked:
+        most = max((len(digits) for digits in terms), default=0)
+        firsts = np.full((len(terms), most), -1)
+        seconds = np.full((len(terms), most), -1)
+        for row, digits in enumerate(terms):
+            for k, digit in enumerate(digits):
+                firsts[row, k] = place[digit.name, digit.first]
+                if digit.second is not None:
+                    seconds[row, k] = place[digit.name, digit.second]
+        return cls(firsts, seconds)
 
 
 class BitColumns:
@@ -114,50 +225,79 @@ class BitColumns:
     """
 
     def __init__(self, channels: Mapping[str, BitChannel], batches: list[Batch]) -> None:
-        self.n = sum(len(next(iter(batch.values()))) for batch in batches)
-        self._first: dict[str, int] = {}
-        height = 0
-        for name, channel in channels.items():
-            self._first[name] = height
-            height += channel.bits
-        kernels.expect(self.n * height)
+        bits = [(name, bit) for name, channel in channels.items() for bit in range(channel.bits)]
+        self._place = {bit: place for place, bit in enumerate(bits)}
+        self._n = sum(map(_size, batches))
+        self._ones = np.zeros(len(bits), dtype=np.int64)
+        """How many ones each column has, in all segments."""
+        self._segments: list[tuple[int, Words]] = []
+        kernels.expect(len(bits) * self._n)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            parts = pool.map(lambda part: _Segment.of(channels, part), _segments(batches))
-            self._segments = list(parts)
+            for part in _parts(batches):
+                columns, ones = _turned(channels, part, pool)
+                self._segments.append((sum(map(_size, part)), columns))
+                self._ones += ones
 
     def __add__(self, other: BitColumns) -> BitColumns:
-        merged = BitColumns.__new__(BitColumns)
-        merged.n = self.n + other.n
-        merged._first = self._first
+        merged = copy(self)
         merged._segments = self._segments + other._segments
+        merged._n, merged._ones = self._n + other._n, self._ones + other._ones
         return merged
 
-    def sums(self, terms: Terms) -> Floats:
-        """The sums of all rows, exactly as from the reports themselves."""
-        places = np.array([self._first[name] + bit for name, _, bit in terms.bits] + [-1])
-        subsets = places[terms.subsets]
-        # How many ones a single column has is known; no column at all is even for everybody.
-        several = subsets[:, 1] >= 0 if subsets.shape[1] > 1 else np.zeros(len(subsets), bool)
-        single = (subsets[:, 0] >= 0) & ~several
-        odd = np.zeros(len(subsets), dtype=np.int64)
-        for segment in self._segments:
-            odd[single] += segment.ones[subsets[single, 0]]
-            odd[several] += kernels.parity_counts(segment.columns, subsets[several])
-        return terms.total(odd, self.n)
+    def counts(self, terms: Sequence[Product]) -> list[int]:
+        """The sum of each product of digits, exactly as from the reports themselves."""
+        joint = [digits for digits in terms if len(digits) > 1]
+        sums = np.zeros(len(joint), dtype=np.int64)
+        if joint:
+            asked = _Asked.of(joint, self._place)
+            for n, columns in self._segments:
+                sums += kernels.digit_sums(columns, asked.firsts, asked.seconds, n)
+        found = iter(sums.tolist())
+        return [next(found) if len(digits) > 1 else self._known(digits) for digits in terms]
+
+    def _known(self, digits: Product) -> int:
+        """The sum of no digit or one, from the ones that were counted before."""
+        if not digits:
+            return self._n
+        (digit,) = digits
+        first = int(self._ones[self._place[digit.name, digit.first]])
+        if digit.second is None:
+            return self._n - 2 * first
+        return int(self._ones[self._place[digit.name, digit.second]]) - first
 
 
-def _segments(batches: list[Batch]) -> Iterator[list[Batch]]:
-    """Batches in groups of about a million reports."""
+def _size(batch: Batch) -> int:
+    return len(next(iter(batch.values())))
+
+
+def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups of a segment each."""
     group: list[Batch] = []
-    size = 0
     for batch in batches:
         group.append(batch)
-        size += len(next(iter(batch.values())))
-        if size >= _SEGMENT:
+        if sum(map(_size, group)) >= _SEGMENT:
             yield group
-            group, size = [], 0
+            group = []
     if group:
         yield group
+
+
+def _turned(
+    channels: Mapping[str, BitChannel], batches: list[Batch], pool: ThreadPoolExecutor
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Rows of reports to columns, batch by batch on all cores, and how many ones each has."""
+    widths = [-(-_size(batch) // 64) for batch in batches]
+    height = sum(channel.bits for channel in channels.values())
+    columns = np.empty((height, sum(widths)), dtype=np.uint64)
+    starts = [sum(widths[:k]) for k in range(len(widths))]
+
+    def fill(start: int, batch: Batch) -> npt.NDArray[np.int64]:
+        signs = np.concatenate([minus_bits(c, batch[name]) for name, c in channels.items()])
+        columns[:, start : start + signs.shape[1]] = signs
+        return kernels.column_counts(signs)
+
+    ones = list(pool.map(fill, starts, batches))
+    return columns, np.sum(ones, axis=0)
 
 
 def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:

@@ -19,55 +19,50 @@ from metricldp.errors import QueryError
 from metricldp.readings import Reading
 
 RESPONDENTS, POPULATION = "respondents", "population"
+Bounds = tuple[Floats, Floats]
+"""The least and the most that one person adds to the variance of each query."""
 UNSEEN = 3
 """So many people may add nothing to an estimated variance by chance: the rule of three."""
 
 
 def to_answers(
     sums: Floats,
-    readings: list[Reading],
+    bounds: Bounds,
     n: int,
-    queries: Sequence[tuple[str, tuple[str, ...]]],
+    asked: Sequence[tuple[str, tuple[str, ...]]],
     *,
     about: str = RESPONDENTS,
     layout: str = "",
 ) -> list[Answer]:
-    """The three blocks of sums of `readings.read` as values with their variances.
+    """Sums of f, E[F^2] and f^2, a column for each query, as values with their variances.
 
     Of the respondents: second - square, the noise of blurring these very people. Of a population
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
-    Each query comes as its words and notes.
+    What is asked comes as words and notes.
     """
     if about not in (RESPONDENTS, POPULATION):
         raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
-    values, seconds, squares = sums.reshape(3, -1)
-    low, high = kept_between(readings, n)
-    variances = seconds - squares
-    if about == POPULATION:
-        # Drawing people adds to the noise of blurring them, so its least possible value stays.
-        variances = (seconds - values**2 / n) * n / (n - 1) if n > 1 else np.full_like(low, np.inf)
-        high = np.full_like(low, np.inf if readings else 0.0)  # everybody is everybody
-    numbers = zip(
-        values.tolist(),
-        variances.tolist(),
-        zip(low.tolist(), high.tolist(), strict=True),
-        strict=True,
-    )
-    return [
-        Answer(value, variance, words, "people", about, notes, bounds, layout)
-        for (value, variance, bounds), (words, notes) in zip(numbers, queries, strict=True)
-    ]
+    low, high = kept_between(bounds, n)
+    answers = []
+    columns = zip(*sums.tolist(), low.tolist(), high.tolist(), asked, strict=True)
+    for value, second, square, least, most, (words, notes) in columns:
+        variance, largest = second - square, most
+        if about == POPULATION and most > 0:
+            # Drawing people adds to the noise of blurring them, so its least possible value stays.
+            variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
+            largest = math.inf
+        kept = (least, largest)
+        answers.append(Answer(value, variance, words, "people", about, notes, kept, layout))
+    return answers
 
 
-def kept_between(
-    readings: list[Reading], n: float, unseen: float | None = None
-) -> tuple[Floats, Floats]:
+def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> tuple[Floats, Floats]:
     """The least and the most that a standard error's square is taken to be, for each query.
 
     A few people near a cut can go unseen by chance, so it is never less than what so many at the
     worst place would add. With weights, n and `unseen` are sums of their squares.
     """
-    least, most = variance_bounds(readings)
+    least, most = bounds
     unseen = min(n, UNSEEN) if unseen is None else unseen
     return np.maximum(n * least, unseen * most), n * most
 
@@ -91,7 +86,7 @@ def to_private_sum(
         )
         for r in readings
     ]
-    bounds = (float(kept_between(at_ends, n)[0][0]), math.inf)
+    bounds = (float(kept_between(variance_bounds(at_ends), n)[0][0]), math.inf)
     return Answer(value, variance, question, unit=name, bounds=bounds, layout="reports")
 
 
@@ -112,8 +107,12 @@ def to_ratio(
     added, counted = (
         [replace(r, functions=r.functions[start : start + 3]) for r in readings] for start in (0, 3)
     )
-    above_variance = max(above_second - above_square, float(kept_between(added, n)[0][0]))
-    below_variance = max(below_second - below_square, float(kept_between(counted, n)[0][0]))
+    above_variance = max(
+        above_second - above_square, float(kept_between(variance_bounds(added), n)[0][0])
+    )
+    below_variance = max(
+        below_second - below_square, float(kept_between(variance_bounds(counted), n)[0][0])
+    )
     most = math.sqrt(above_variance * below_variance)
     covariance = min(max(both - product, -most), most)
     if below <= 2 * math.sqrt(below_variance) or below <= 0:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp import kernels
-from metricldp.bitcolumns import Batch, Terms, minus_signs
+from metricldp.bitcolumns import Batch, minus_signs
 from metricldp.channels import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
 from metricldp.errors import QueryError
 from metricldp.kernels import Words
@@ -44,9 +44,6 @@ def from_reports(
 ) -> Floats:
     """One pass over the reports, row sums exact wherever codes can be counted."""
     batches = list(batches)
-    terms = None if weights is not None else Terms.of(readings, rows)
-    if terms is not None:
-        return terms.total(*terms.count(batches))
     reader = _joint_codes(readings, rows)
     if reader is not None:
         table, read = reader
@@ -248,7 +245,7 @@ class _Steps:
     @property
     def most(self) -> int:
         """The most changes that a row has."""
-        return self.places.shape[1]
+        return int(self.places.shape[1])
 
 
 def _changes(reading: Reading) -> Floats:
@@ -261,7 +258,7 @@ def _changes(reading: Reading) -> Floats:
 
 
 def _combine(prefixes: npt.NDArray[np.int64], steps: list[_Steps]) -> Floats:
-    """For each row the sum over all corners; added in a fixed order, whatever the other rows are."""
+    """For each row the sum over all corners, added in an order that other rows cannot change."""
     rows = len(steps[0].places)
     flat = np.zeros((rows, 1), dtype=np.int64)
     for step, size in zip(steps, prefixes.shape, strict=True):

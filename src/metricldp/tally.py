@@ -22,12 +22,21 @@ import pyarrow as pa
 from metricldp import layouts, quantiles, reports
 from metricldp.answers import Answer, Histogram, Ratio
 from metricldp.attributes import Attribute, Categorical, Ordinal
-from metricldp.bitcolumns import Batch, BitColumns, Terms
+from metricldp.bitcolumns import (
+    Batch,
+    BitColumns,
+    Cuts,
+    Product,
+    Terms,
+    counts_from_reports,
+)
 from metricldp.channels import BitChannel, Floats
+from metricldp.error import variance_bounds
 from metricldp.errors import QueryError, ReportRefused
 from metricldp.estimate import (
     RESPONDENTS,
     UNSEEN,
+    Bounds,
     kept_between,
     to_answers,
     to_private_sum,
@@ -162,7 +171,7 @@ class Tally:
         squares = [np.square(batch[name]) for batch in batches]
         largest = sorted(float(square) for part in squares for square in _largest(part, UNSEEN))
         total = math.fsum(float(part.sum()) for part in squares)
-        low, high = kept_between(readings, total, unseen=sum(largest[-UNSEEN:]))
+        low, high = kept_between(variance_bounds(readings), total, sum(largest[-UNSEEN:]))
         return Answer(
             float(sums[0]),
             float(sums[1] - sums[2]),
@@ -282,14 +291,9 @@ class Tally:
             by_block = reading.coefficients.reshape(3, len(some), -1) * sums[:, None, :]
             repeated = [_repeated(r, len(some)) for r in rest]
             asked = [(label, group.notes) for _, label in some]
-            answers += to_answers(
-                by_block.sum(axis=2),
-                [*repeated, reading],
-                self.n,
-                asked,
-                about=about,
-                layout="reports",
-            )
+            bounds = variance_bounds([*repeated, reading])
+            found = by_block.sum(axis=2)
+            answers += to_answers(found, bounds, self.n, asked, about=about, layout="reports")
         return answers
 
     def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
@@ -305,7 +309,7 @@ class Tally:
         return query if self.n else replace(query, notes=(*query.notes, "no reports yet"))
 
     def _answers(self, queries: Sequence[Query], about: str = RESPONDENTS) -> list[Answer]:
-        """Answers in the order of the queries; those over the same attributes are found together."""
+        """Answers in the order of the queries; those about the same attributes come together."""
         places: dict[tuple[str, ...], list[int]] = {}
         for place, query in enumerate(queries):
             places.setdefault(tuple(involved(self.survey, query.functions)), []).append(place)
@@ -313,18 +317,26 @@ class Tally:
         for names, asked in places.items():
             self._asked[names] += len(asked)
             layout = self._layout_for(names)
+            # On the fly one at a time; from a table as many as their decoders fit the cache.
             for some in _chunks(asked, 1 if layout == "reports" else _TOGETHER):
-                readings = read(self.survey, *(queries[place].functions for place in some))
-                answers = to_answers(
-                    self._sums(readings, 3 * len(some), layout),
-                    readings,
-                    self.n,
-                    [(queries[place].words, queries[place].notes) for place in some],
-                    about=about,
-                    layout=layout,
-                )
+                sums, bounds = self._blocks(names, [queries[place] for place in some], layout)
+                words = [(queries[place].words, queries[place].notes) for place in some]
+                answers = to_answers(sums, bounds, self.n, words, about=about, layout=layout)
                 found.update(zip(some, answers, strict=True))
         return [found[place] for place in range(len(queries))]
+
+    def _blocks(
+        self, names: tuple[str, ...], queries: list[Query], layout: str
+    ) -> tuple[Floats, Bounds]:
+        """Sums of f, E[F^2] and f^2, a column for each query, and what one person may add."""
+        if layout == "reports" and (cuts := Cuts.of(self.survey, queries[0])):
+            value, second = cuts.read(self._digit_counts(names, cuts.terms))
+            least, most = cuts.bounds()
+            sums = np.array([[value], [second], [value]])
+            return sums, (np.array([least]), np.array([most]))
+        readings = read(self.survey, *(query.functions for query in queries))
+        sums = self._sums(readings, 3 * len(queries), layout)
+        return sums.reshape(3, -1), variance_bounds(readings)
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[Query, Query]:
         """The query of an attribute's values over a group, and the group's own."""
@@ -342,15 +354,19 @@ class Tally:
             return np.full(rows, float(self.n))
         names = _names(readings)
         if layout == "reports":
-            terms = Terms.of(readings, rows) if self._asked[names] > 2 else None
-            if terms is not None:
-                return self._bit_columns.sums(terms)
+            if (terms := Terms.of(readings, rows)) is not None:
+                return terms.total(self._digit_counts(names, terms.terms))
             return layouts.from_reports(self._batches(names), readings, rows)
         if names not in self._tables:
             channels = {name: self.survey.channels[name] for name in names}
             self._tables[names] = layouts.build(self._batches(names), channels)
         table = self._tables[names]
         return table.from_cells(readings) if layout == "cells" else table.from_prefixes(readings)
+
+    def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
+        if self._asked[names] > 2:
+            return self._bit_columns.counts(terms)
+        return counts_from_reports(terms, self._batches(names))
 
     @cached_property
     def _bit_columns(self) -> BitColumns:

@@ -130,14 +130,18 @@ def _as_numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
 
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number; True, False and what no float could hold are not."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return False
-    return not isinstance(value, int) or value.bit_length() <= 1023
+    if type(value) is float:
+        return True
+    if isinstance(value, int):
+        return not isinstance(value, bool) and value.bit_length() <= 1023
+    return isinstance(value, (float, np.integer, np.floating))
 
 
 def plain(value: object) -> str:
     """A number as people write it: no exponent, no trailing zeros, thousands apart."""
     if not is_number(value):
+        return str(value)
+    if isinstance(value, int) and -10_000 < value < 10_000:
         return str(value)
     number = float(value)
     if not math.isfinite(number):

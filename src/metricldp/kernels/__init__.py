@@ -21,10 +21,10 @@ __all__ = [
     "LARGE",
     "Words",
     "column_counts",
+    "digit_sums",
     "expect",
     "joint_histogram",
     "pair_counts",
-    "parity_counts",
     "product_sums",
     "transpose",
 ]
@@ -74,10 +74,14 @@ def pair_counts(left: Words, right: Words) -> Counts:
     return cast(Counts, _loops(work).pair_counts(left, right))
 
 
-def parity_counts(columns: Words, subsets: npt.NDArray[np.int64]) -> Counts:
-    """For each subset of columns, a row of places ended by -1, how many lanes are odd."""
-    work = 64 * columns.shape[1] * subsets.size
-    return cast(Counts, _loops(work).parity_counts(columns, subsets))
+def digit_sums(columns: Words, firsts: Counts, seconds: Counts, n: int) -> Counts:
+    """Sums over n lanes of products of digits, one for each row of `firsts` and `seconds`.
+
+    A digit is the sign of a column, -1 where it is 1, or half the difference of the signs of two;
+    rows of places are filled up with -1. Lanes beyond n are 0 in all columns.
+    """
+    work = 64 * columns.shape[1] * firsts.size
+    return cast(Counts, _loops(work).digit_sums(columns, firsts, seconds, n))
 
 
 def joint_histogram(columns: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> Counts:

@@ -140,34 +140,59 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
 
 
 @njit(nogil=True, cache=True)
-def parity_counts(columns, subsets):  # noqa: ANN001, ANN201
-    """Odd lanes of the XOR of each subset of columns, a block of words at a time."""
+def digit_sums(columns, firsts, seconds, n):  # noqa: ANN001, ANN201
+    """Sums over n lanes of products of digits, a block of words at a time in the cache."""
     words = columns.shape[1]
-    rows, most = subsets.shape
-    counts = np.zeros(rows, dtype=np.int64)
-    for start in range(0, words, 1024):
-        stop = min(start + 1024, words)
-        for row in range(rows):
+    terms, most = firsts.shape
+    sums = np.zeros(terms, dtype=np.int64)
+    counted = np.empty(1024, dtype=np.uint64)
+    minus = np.empty(1024, dtype=np.uint64)
+    for term in range(terms):
+        pairs = False
+        for k in range(most):
+            pairs |= seconds[term, k] >= 0
+        if not pairs:
+            sums[term] = n
+        if most == 2 and seconds[term, 0] >= 0 and seconds[term, 1] >= 0:
+            sums[term] = _two_digits(columns, firsts[term], seconds[term])
+            continue
+        for start in range(0, words, 1024):
+            block = min(1024, words - start)
+            counted[:block] = np.uint64(0xFFFFFFFFFFFFFFFF)
+            minus[:block] = np.uint64(0)
+            for k in range(most):
+                if firsts[term, k] < 0:
+                    continue
+                first = columns[firsts[term, k], start : start + block]
+                for w in range(block):
+                    minus[w] ^= first[w]
+                if seconds[term, k] >= 0:
+                    second = columns[seconds[term, k], start : start + block]
+                    for w in range(block):
+                        counted[w] &= first[w] ^ second[w]
             total = np.uint64(0)
-            one = subsets[row, 0] if most > 0 else -1
-            two = subsets[row, 1] if most > 1 else -1
-            if one < 0:
-                continue
-            if two < 0:
-                for w in range(start, stop):
-                    total += _ones(columns[one, w])
-            elif most == 2 or subsets[row, 2] < 0:
-                for w in range(start, stop):
-                    total += _ones(columns[one, w] ^ columns[two, w])
-            else:
-                for w in range(start, stop):
-                    parity = columns[one, w] ^ columns[two, w]
-                    for k in range(2, most):
-                        if subsets[row, k] >= 0:
-                            parity ^= columns[subsets[row, k], w]
-                    total += _ones(parity)
-            counts[row] += np.int64(total)
-    return counts
+            negative = np.uint64(0)
+            if pairs:
+                for w in range(block):
+                    total += _ones(counted[w])
+            for w in range(block):
+                negative += _ones(counted[w] & minus[w])
+            sums[term] += np.int64(total) - 2 * np.int64(negative)
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _two_digits(columns, firsts, seconds):  # noqa: ANN001, ANN202
+    """The usual case, two ranges cut at both ends, as fast as memory delivers the columns."""
+    one, two = columns[firsts[0]], columns[firsts[1]]
+    one_end, two_end = columns[seconds[0]], columns[seconds[1]]
+    total = np.uint64(0)
+    negative = np.uint64(0)
+    for w in range(len(one)):
+        counted = (one[w] ^ one_end[w]) & (two[w] ^ two_end[w])
+        total += _ones(counted)
+        negative += _ones(counted & (one[w] ^ two[w]))
+    return np.int64(total) - 2 * np.int64(negative)
 
 
 @njit(nogil=True, cache=True)

@@ -21,7 +21,7 @@ def transpose(rows: Words, bits: int) -> Words:
 
 def column_counts(columns: Words) -> Counts:
     """How many lanes of each column are 1."""
-    return np.bitwise_count(columns).sum(axis=1, dtype=np.int64)
+    return np.asarray(np.bitwise_count(columns).sum(axis=1, dtype=np.int64))
 
 
 def pair_counts(left: Words, right: Words) -> Counts:
@@ -32,15 +32,22 @@ def pair_counts(left: Words, right: Words) -> Counts:
     return counts
 
 
-def parity_counts(columns: Words, subsets: npt.NDArray[np.int64]) -> Counts:
-    """For each subset of columns, a row of places ended by -1, how many lanes are odd."""
-    counts = np.zeros(len(subsets), dtype=np.int64)
-    for row, subset in enumerate(subsets):
-        parity = np.zeros(columns.shape[1], dtype=np.uint64)
-        for place in subset[subset >= 0]:
-            parity ^= columns[place]
-        counts[row] = np.bitwise_count(parity).sum(dtype=np.int64)
-    return counts
+def digit_sums(columns: Words, firsts: Counts, seconds: Counts, n: int) -> Counts:
+    """Sums over n lanes of products of digits: each is the sign of a column, -1 where it is 1, or
+    half the difference of two signs, which is 0 where the two columns agree.
+    """
+    sums = np.zeros(len(firsts), dtype=np.int64)
+    for term, (ones, others) in enumerate(zip(firsts, seconds, strict=True)):
+        counted = np.full(columns.shape[1], 2**64 - 1, dtype=np.uint64)
+        minus = np.zeros(columns.shape[1], dtype=np.uint64)
+        for one, other in zip(ones[ones >= 0], others[ones >= 0], strict=True):
+            minus ^= columns[one]
+            if other >= 0:
+                counted &= columns[one] ^ columns[other]
+        pairs = (others >= 0).any()
+        total = np.bitwise_count(counted).sum(dtype=np.int64) if pairs else n
+        sums[term] = total - 2 * np.bitwise_count(counted & minus).sum(dtype=np.int64)
+    return sums
 
 
 def joint_histogram(columns: npt.NDArray[np.unsignedinteger], sizes: Counts) -> Counts:
