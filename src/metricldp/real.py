@@ -46,7 +46,7 @@ class Real(OnLine):
             raise SurveyError(
                 f"{self.points:,} points between {self.low} and {self.high} are too close"
             )
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def rounds(self) -> bool:
@@ -78,6 +78,10 @@ class Real(OnLine):
         whole = np.minimum(np.floor(steps), self.points - 2)
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
+
+    def distance(self, x: object, other: object) -> Fraction:
+        """Of the real values themselves."""
+        return super().distance(x, other) / (1 << FRACTION_BITS)
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends; points inside count fully, and up to a step beyond them in part."""
