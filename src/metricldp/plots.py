@@ -266,6 +266,7 @@ def _draw_edges(
                 ends[:, 0].mean(),
                 ends[:, 1].mean(),
                 plain(float(length)),
+                parse_math=False,
                 fontsize=8,
                 ha="center",
                 va="center",

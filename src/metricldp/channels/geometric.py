@@ -131,7 +131,7 @@ class Geometric(IntegerChannel):
             steps, ends = self._steps
             return max(steps[left], steps[right], ends[left], ends[right])
         worst = Fraction(1)
-        reach = self.noise.length + 1
+        reach = min(self.noise.length + 1, self.size)
         last = self.size - 1
         near = [np.arange(at - reach, at + reach + 1) for at in (x, other)]
         for y in np.unique(np.clip(np.concatenate([*near, [0, last]]), 0, last)):

@@ -61,10 +61,16 @@ class Closed:
 
 @dataclass(frozen=True)
 class Distances(Metric):
-    """E(x, x') = unit times a whole number, from a table; made by `tightened`."""
+    """E(x, x') = unit times a whole number, from a table; made by `tightened` and `added`."""
 
     table: Closed
     unit: Fraction
+
+    @classmethod
+    def of(cls, numbers: Integers, unit: Fraction) -> Distances:
+        """In the largest unit there is, so that equal metrics are equal."""
+        factor = int(np.gcd.reduce(numbers, axis=None))
+        return cls(Closed(numbers // factor), unit * factor)
 
     def distance(self, x: int, other: int) -> Fraction:
         """A look-up."""
@@ -77,7 +83,7 @@ class Distances(Metric):
     def nearest(self, size: int) -> tuple[int, int]:
         """The first of the smallest entries off the diagonal."""
         numbers = self.table.numbers.copy()
-        np.fill_diagonal(numbers, numbers.max())
+        np.fill_diagonal(numbers, numbers.max() + 1)
         return self._pair(int(np.argmin(numbers)))
 
     def farthest(self, size: int) -> tuple[int, int]:
@@ -116,7 +122,7 @@ def tightened(
             f"nothing leads from {shown(names[x])} to {shown(names[other])}; "
             "state distances that connect all values"
         )
-    metric = Distances(Closed(closed), unit)
+    metric = Distances.of(closed, unit)
     pairs = [(x, other, said[x, other], metric.distance(x, other)) for x, other in said]
     changes = [Change(*pair) for pair in pairs if pair[3] < pair[2]]
     return metric, tuple(sorted(changes, key=lambda change: (change.x, change.other)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from metricldp.errors import SurveyError
 from metricldp.metrics.base import Integers, Metric
-from metricldp.metrics.closed import MOST_POSITIONS, Closed, Distances, common_unit, kind_for
+from metricldp.metrics.closed import MOST_POSITIONS, Distances, common_unit, kind_for
 from metricldp.metrics.line import Line, Uniform
 from metricldp.metrics.sensitive import Sensitive
 
@@ -32,7 +32,7 @@ def added(metrics: Sequence[Metric], size: int) -> Metric:
     total: Integers = np.zeros((size, size), dtype=kind_for(largest))
     for numbers, part in tables:
         total += numbers.astype(total.dtype) * int(part / unit)
-    return Distances(Closed(total), unit)
+    return Distances.of(total, unit)
 
 
 def _form(metric: Line | Uniform | Sensitive) -> object:

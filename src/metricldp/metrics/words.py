@@ -30,7 +30,7 @@ Value = str | int
 Length = int | float | str
 """A positive number as it is written; text such as "1/3" where no decimal says it."""
 
-_FRACTION = re.compile(r"[0-9]{1,18}/[0-9]{1,18}")
+_FRACTION = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
 _SHORTEST, _LONGEST = Fraction(1, 1 << 60), 1 << 60
 _MOST_PAIRS = 3
 """So many changed pairs are named in a warning."""
