@@ -185,8 +185,12 @@ def metric_graph(
     pairs = list(metric.generating_pairs(size))
     nodes = _node_places(metric, size)
     flat = isinstance(metric, Line)
+    wide, high = np.ptp(nodes, axis=0)
     figure, axes = plt.subplots(
-        figsize=(max(6.0, 0.55 * size), 2.4) if flat else (8, 7), layout="constrained"
+        figsize=(max(6.0, 0.55 * size), 2.4)
+        if flat
+        else (8, 2 + 5 * min(1, high / max(wide, 1e-9))),
+        layout="constrained",
     )
     _draw_edges(axes, nodes, pairs, [metric.distance(*pair) for pair in pairs])
     colors = [_TRUTH if place in marked else _INK for place in range(size)]
@@ -229,7 +233,8 @@ def _circle(count: int) -> npt.NDArray[np.float64]:
 def _stretched(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Multidimensional scaling: places whose distances are near the metric's (SMACOF).
 
-    Relative errors count, so that near values are as true as far ones. It starts on a circle.
+    Relative errors count, so that near values are as true as far ones. It starts on a circle and
+    ends with the widest side level.
     """
     size = len(distances)
     apart = distances + np.eye(size)
@@ -242,7 +247,9 @@ def _stretched(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         pull = -weights * distances / np.maximum(between, 1e-9)
         np.fill_diagonal(pull, -pull.sum(axis=1))
         nodes = inverse @ pull @ nodes
-    return np.asarray(nodes / np.abs(nodes).max())
+    nodes -= nodes.mean(axis=0)
+    widest_first = np.linalg.svd(nodes, full_matrices=False)[2]
+    return np.asarray(nodes @ widest_first.T / np.abs(nodes).max())
 
 
 def _draw_edges(
