@@ -55,10 +55,15 @@ def replay(text, name):
 def isolated():
     """A temporary directory to work in, and coins that fall the same way every time."""
     seeds = itertools.count(1)
+
+    def coins():
+        return Coins.seeded(next(seeds))
+
     with (
         tempfile.TemporaryDirectory() as directory,
         contextlib.chdir(directory),
-        mock.patch("metricldp.reports.Coins", lambda: Coins.seeded(next(seeds))),
+        mock.patch("metricldp.reports.Coins", coins),
+        mock.patch("metricldp.device.Coins", coins),
     ):
         yield
 

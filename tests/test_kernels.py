@@ -15,12 +15,16 @@ from metricldp.readings import read
 
 
 @settings(max_examples=60)
-@given(n=st.integers(1, 300), bits=st.integers(1, 200), seed=st.integers(0, 10**6))
+@given(n=st.integers(1, 700), bits=st.integers(1, 600), seed=st.integers(0, 10**6))
 def test_transposing(n, bits, seed):
+    """Blocks of 64 x 256 bits, eight blocks to a cache line: all their edges are crossed."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 256, (n, -(-bits // 8)), dtype=np.uint8)
-    columns = compiled.transpose(rows, bits)
-    assert (columns == plain.transpose(rows, bits)).all()
+    words = np.zeros((n, 8 * -(-bits // 64)), dtype=np.uint8)
+    words[:, : rows.shape[1]] = rows
+    columns = compiled.transpose(words.view(np.uint64), bits)
+    assert (columns == plain.transpose(words.view(np.uint64), bits)).all()
+    assert (columns == kernels.transpose(rows, bits)).all()
     person, bit = int(rng.integers(n)), int(rng.integers(bits))
     expected = rows[person, bit // 8] >> (bit % 8) & 1
     assert int(columns[bit, person // 64]) >> (person % 64) & 1 == expected
@@ -29,8 +33,8 @@ def test_transposing(n, bits, seed):
 @settings(max_examples=60)
 @given(
     a=st.integers(1, 11),
-    b=st.integers(1, 7),
-    words=st.sampled_from([1, 2, 511, 512, 513, 1030]),
+    b=st.sampled_from([1, 7, 63, 64, 65, 255, 256, 257, 300]),
+    words=st.sampled_from([1, 2, 7, 8, 9, 100]),
     seed=st.integers(0, 10**6),
 )
 def test_counting_pairs(a, b, words, seed):
@@ -42,6 +46,51 @@ def test_counting_pairs(a, b, words, seed):
     assert counts[0, 0] == sum(
         int(x ^ y).bit_count() for x, y in zip(left[0], right[0], strict=True)
     )
+
+
+@pytest.mark.parametrize("words", [2046, 2047, 2048, 4096])
+def test_counters_are_emptied_before_they_are_full(words):
+    """All lanes of both columns are 1, so every counter counts every lane."""
+    full = np.full((3, words), 2**64 - 1, dtype=np.uint64)
+    assert (compiled._common_counts(full, full) == 64 * words).all()
+    assert (compiled.pair_counts(full, full) == 0).all()
+    assert (compiled.column_counts(full) == 64 * words).all()
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=3),
+    n=st.integers(0, 500),
+    seed=st.integers(0, 10**6),
+)
+def test_joint_histograms(sizes, n, seed):
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, size, n).astype(np.min_scalar_type(size - 1)) for size in sizes]
+    stacked, shape = np.stack(columns), np.array(sizes)
+    counts = compiled.joint_histogram(stacked, shape)
+    assert (counts == plain.joint_histogram(stacked, shape)).all()
+    table = kernels.joint_histogram(columns, sizes)
+    literal = np.zeros(sizes, dtype=int)
+    for row in zip(*columns, strict=True):
+        literal[row] += 1
+    assert (table == literal).all()
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.integers(1, 4),
+    attributes=st.integers(1, 3),
+    n=st.integers(1, 300),
+    seed=st.integers(0, 10**6),
+)
+def test_sums_of_products_are_the_same_floats(rows, attributes, n, seed):
+    rng = np.random.default_rng(seed)
+    tables = rng.normal(size=(rows, 20))
+    places = rng.integers(0, 20, (attributes, n))
+    weights = rng.normal(size=(rows, n))
+    sums = compiled.product_sums(tables, places, weights)
+    assert (sums == plain.product_sums(tables, places, weights)).all()
+    assert sums == pytest.approx((weights * tables[:, places].prod(axis=1)).sum(axis=1))
 
 
 @settings(max_examples=60)
@@ -74,6 +123,7 @@ def test_answers_are_bit_for_bit_the_same(mechanism, monkeypatch):
     for large in (1 << 62, 0):
         monkeypatch.setattr(kernels, "LARGE", large)
         monkeypatch.setattr(kernels, "_loaded", [])
+        monkeypatch.setattr(kernels, "_done", [0])
         tally = survey.tally(reports, layout="reports")
         answers += [tally.count(where) for _ in range(4)]
         assert "_bit_columns" in tally.__dict__

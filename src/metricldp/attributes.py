@@ -115,6 +115,10 @@ class Attribute(ABC):
         """Values to positions; `name` is for the message when one is refused."""
 
     @abstractmethod
+    def place(self, value: object) -> int | None:
+        """The position of one plain Python value; None where only `positions` can tell."""
+
+    @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:
         """The positions that one entry of a where-clause means."""
 
@@ -303,13 +307,29 @@ class Integer(Discrete, OnLine):
         refuse_outside(numbers, values, self.low, self.high, name)
         return numbers.astype(np.int64) - self.low
 
+    def place(self, value: object) -> int | None:
+        """An int, a float that is whole, or True and False where they may be."""
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        elif type(value) is bool and self._yes_or_no:
+            return int(value)
+        if type(value) is int and self.low <= value <= self.high:
+            return value - self.low
+        return None
+
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""
-        grid = np.arange(self.low, self.high + 1)
         if isinstance(words, tuple):
             low, high = range_ends(words, name)
-            inside = nonempty(between(grid, low, high), words, name, self._domain)
+            first = self.low if low is None else math.ceil(min(max(low, self.low), self.high + 1))
+            last = (
+                self.high if high is None else math.floor(min(max(high, self.low - 1), self.high))
+            )
+            inside = np.zeros(self.size, dtype=bool)
+            inside[first - self.low : max(last + 1 - self.low, 0)] = True
+            nonempty(inside, words, name, self._domain)
             return Chosen(inside, range_words(low, high))
+        grid = np.arange(self.low, self.high + 1)
         wanted = members_of(words, name)
         if self._yes_or_no:
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
@@ -367,6 +387,14 @@ class Ordinal(Discrete, OnLine):
         """The place of each level; there is nothing to clip."""
         return places_of(values, self.levels, name)
 
+    def place(self, value: object) -> int | None:
+        """A level."""
+        return self._places.get(value) if type(value) is str else None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.levels)}
+
     def choose(self, words: object, name: str) -> Chosen:
         """A level, a pair of levels as ends, or a list of levels."""
         if isinstance(words, tuple):
@@ -416,6 +444,14 @@ class Categorical(Discrete):
         """The place of each category; there is nothing to clip."""
         return places_of(values, self.categories, name)
 
+    def place(self, value: object) -> int | None:
+        """A category."""
+        return self._places.get(value) if type(value) is str else None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.categories)}
+
     def choose(self, words: object, name: str) -> Chosen:
         """A category or a list of them."""
         if isinstance(words, tuple):
@@ -425,6 +461,13 @@ class Categorical(Discrete):
     def name_of(self, position: int) -> str:
         """The category."""
         return self.categories[position]
+
+
+def plain_number(value: object, low: float, high: float) -> float | None:
+    """A Python int or float from low to high, as a float; None for anything else."""
+    if type(value) is float or (type(value) is int and -LARGEST_END <= value <= LARGEST_END):
+        return float(value) if low <= value <= high else None
+    return None
 
 
 KINDS: dict[str, type[Attribute]] = {

@@ -7,7 +7,7 @@ XOR and a count of ones do the rest: no table, no float until the end.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ from metricldp.readings import Reading
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
+_SEGMENT = 1 << 20
+"""Reports from which on a segment is full."""
 _MOST_TERMS = 1 << 10
 """Up to this many products of signs are counted one by one."""
 
@@ -82,36 +84,80 @@ class Terms:
         return np.asarray(self.weights @ (n - 2 * odd))
 
 
-class BitColumns:
-    """All bits of all reports as columns, so that a question reads just the bits it needs."""
+@dataclass(frozen=True)
+class _Segment:
+    """The columns of about a million reports, and how many ones each of them has."""
 
-    def __init__(self, channels: Mapping[str, Channel], batches: list[Batch], n: int) -> None:
-        self.n = n
+    columns: Words
+    ones: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, channels: Mapping[str, BitChannel], batches: list[Batch]) -> _Segment:
+        widths = [-(-len(next(iter(batch.values()))) // 64) for batch in batches]
+        height = sum(channel.bits for channel in channels.values())
+        columns = np.empty((height, sum(widths)), dtype=np.uint64)
+        start = 0
+        for batch, width in zip(batches, widths, strict=True):
+            row = 0
+            for name, channel in channels.items():
+                signs = minus_bits(channel, batch[name])
+                columns[row : row + channel.bits, start : start + width] = signs
+                row += channel.bits
+            start += width
+        return cls(columns, kernels.column_counts(columns))
+
+
+class BitColumns:
+    """All bits of all reports as columns, so that a question reads just the bits it needs.
+
+    Columns come in segments, so that tallies are merged by putting their segments in one list.
+    """
+
+    def __init__(self, channels: Mapping[str, BitChannel], batches: list[Batch]) -> None:
+        self.n = sum(len(next(iter(batch.values()))) for batch in batches)
         self._first: dict[str, int] = {}
         height = 0
         for name, channel in channels.items():
             self._first[name] = height
             height += channel.bits
-        widths = [-(-len(next(iter(batch.values()))) // 64) for batch in batches]
-        self._columns = np.empty((height, sum(widths)), dtype=np.uint64)
-        starts = np.concatenate([[0], np.cumsum(widths)]).tolist()[:-1]
-        kernels.expect(64 * self._columns.size)
-
-        def fill(start: int, batch: Batch) -> None:
-            for name, channel in channels.items():
-                assert isinstance(channel, BitChannel)
-                signs = minus_bits(channel, batch[name])
-                first = self._first[name]
-                block = self._columns[first : first + channel.bits]
-                block[:, start : start + signs.shape[1]] = signs
-
+        kernels.expect(self.n * height)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(fill, starts, batches))
+            parts = pool.map(lambda part: _Segment.of(channels, part), _segments(batches))
+            self._segments = list(parts)
+
+    def __add__(self, other: BitColumns) -> BitColumns:
+        merged = BitColumns.__new__(BitColumns)
+        merged.n = self.n + other.n
+        merged._first = self._first
+        merged._segments = self._segments + other._segments
+        return merged
 
     def sums(self, terms: Terms) -> Floats:
         """The sums of all rows, exactly as from the reports themselves."""
         places = np.array([self._first[name] + bit for name, _, bit in terms.bits] + [-1])
-        return terms.total(kernels.parity_counts(self._columns, places[terms.subsets]), self.n)
+        subsets = places[terms.subsets]
+        # How many ones a single column has is known; no column at all is even for everybody.
+        several = subsets[:, 1] >= 0 if subsets.shape[1] > 1 else np.zeros(len(subsets), bool)
+        single = (subsets[:, 0] >= 0) & ~several
+        odd = np.zeros(len(subsets), dtype=np.int64)
+        for segment in self._segments:
+            odd[single] += segment.ones[subsets[single, 0]]
+            odd[several] += kernels.parity_counts(segment.columns, subsets[several])
+        return terms.total(odd, self.n)
+
+
+def _segments(batches: list[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups of about a million reports."""
+    group: list[Batch] = []
+    size = 0
+    for batch in batches:
+        group.append(batch)
+        size += len(next(iter(batch.values())))
+        if size >= _SEGMENT:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:

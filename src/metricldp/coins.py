@@ -14,6 +14,7 @@ import warnings
 import weakref
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -78,14 +79,16 @@ class Coins:
 
     def words(self, count: int) -> Words:
         """The next `count` words of 64 independent fair bits."""
+        return np.frombuffer(self.draw(8 * count), dtype="<u8")
+
+    def draw(self, count: int) -> bytes:
+        """The next `count` bytes of independent fair bits."""
         with self._lock:
             if self._process != (os.getpid(), _forks):
                 self._rekey(self._key_after_fork())
-            if 8 * count <= len(_ZEROS):
-                stream = self._cipher.update(_ZEROS[: 8 * count])
-            else:
-                stream = self._cipher.update(bytes(8 * count))
-        return np.frombuffer(stream, dtype="<u8")
+            if count <= len(_ZEROS):
+                return self._cipher.update(_ZEROS[:count])
+            return self._cipher.update(bytes(count))
 
     def spawn(self) -> Coins:
         """Another, independent stream, for another thread or batch."""
@@ -254,6 +257,20 @@ class GeometricNoise:
         size[lanes(bernoulli(coins, self.zero, words), count).astype(bool)] = 0
         return size
 
+    def draw(self, coins: Handful, limit: int) -> int:
+        """One draw, as `sample` makes many."""
+        size = 1
+        for j, digit in enumerate(self.digits):
+            size += coins.toss(digit) << j
+        for _ in range(limit // self.length + 1):
+            if not coins.toss(self.block):
+                break
+            size += self.length
+        negative, zero = coins.integer(1), coins.toss(self.zero)
+        if zero:
+            return 0
+        return -size if negative else size
+
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""
         if size == 0:
@@ -276,3 +293,71 @@ class GeometricNoise:
             at_least = one * at_least if rest >> j & 1 else one + (1 - one) * at_least
         inside = (1 - block) * at_least + block
         return Fraction(ONE - self.zero, 2 * ONE) * block**blocks * inside
+
+
+# One person at a time, in plain integers ---------------------------------------------------------
+
+_HANDFUL = 512
+"""Bytes taken from a stream at once: enough for most reports, and quick to make."""
+
+
+class Handful:
+    """Coins for one report, taken from a stream many at a time; for one thread only."""
+
+    def __init__(self, coins: Coins) -> None:
+        self._coins = coins
+        self._drawn = b""
+        self._used = 0
+
+    def integer(self, bits: int) -> int:
+        """An integer of that many fair bits; what is left over in a byte is not used again."""
+        start = self._used
+        end = start + (bits + 7 >> 3)
+        if end > len(self._drawn):
+            start, end = 0, end - start
+            self._drawn = self._coins.draw(max(end, _HANDFUL))
+        self._used = end
+        return int.from_bytes(self._drawn[start:end], "little") >> (-bits & 7)
+
+    def toss(self, threshold: int) -> bool:
+        """True with probability exactly threshold / 2^64."""
+        return self.integer(64) < threshold
+
+    def lanes(self, threshold: int, count: int) -> int:
+        """An integer of `count` bits, each 1 with probability exactly threshold / 2^64.
+
+        As in `bernoulli`, every bit stands for a number that is drawn digit by digit until it
+        differs from the threshold.
+        """
+        below, undecided = 0, (1 << count) - 1
+        if threshold <= 0 or threshold >= ONE:
+            return below if threshold <= 0 else undecided
+        for digit in _digits(threshold):
+            agree = undecided & self.integer(count)
+            if digit:
+                below |= undecided ^ agree
+                undecided = agree
+            else:
+                undecided ^= agree
+            if not undecided:
+                break
+        return below
+
+    def uniform(self, bound: int) -> int:
+        """An integer exactly uniform on 0 .. bound - 1, by rejection."""
+        bits = (bound - 1).bit_length()
+        drawn = self.integer(bits)
+        while drawn >= bound:
+            drawn = self.integer(bits)
+        return drawn
+
+    def rounded(self, position: int) -> int:
+        """A position in units of 2^-32 to a whole one, as `round_at_random` does it."""
+        rest = position & ((1 << FRACTION_BITS) - 1)
+        return (position >> FRACTION_BITS) + (self.integer(FRACTION_BITS) < rest)
+
+
+@lru_cache(maxsize=256)
+def _digits(threshold: int) -> tuple[bool, ...]:
+    """The binary digits of threshold / 2^64 from the highest to the last that is 1."""
+    return tuple(digit == "1" for digit in f"{threshold:064b}".rstrip("0"))

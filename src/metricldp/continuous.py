@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from metricldp.attributes import (
     OnLine,
     Positions,
     is_whole,
+    plain_number,
     positive,
     real_ends,
 )
@@ -133,6 +136,21 @@ class Continuous(OnLine):
         bins -= numbers < edges[bins]
         bins += (numbers >= edges[bins + 1]) & (bins < self.size - 1)
         return bins
+
+    def place(self, value: object) -> int | None:
+        """The bin of a number, by the same steps in the same order."""
+        number = plain_number(value, self.low, self.high)
+        if number is None:
+            return None
+        last, edges = self.size - 1, self._edges
+        found = int((number - self.low) / (self.high - self.low) * self.size)
+        found = min(max(found, 0), last)
+        found -= number < edges[found]
+        return found + (found < last and number >= edges[found + 1])
+
+    @cached_property
+    def _edges(self) -> array[float]:
+        return array("d", self.edges.tobytes())
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends, moved to the nearest edges; or one number, meaning its bin."""

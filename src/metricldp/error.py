@@ -7,7 +7,7 @@ the second moment of the decoder of f_d. Everything here is that expression, ave
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from metricldp.readings import Reading, read
 from metricldp.survey import Survey
 from metricldp.values import is_number
 
+_TINY = 1e-300
 Prior = str | npt.ArrayLike | Mapping[str, npt.ArrayLike]
 
 
@@ -38,7 +39,7 @@ def predicted(
         raise QueryError(f"an error needs at least one person, not n = {n}")
     readings = read(survey, query.functions)
     if isinstance(prior, str) and prior == "worst":
-        _, pairs = _fronts(readings)
+        _, pairs = _fronts([(r.functions[1], r.functions[2]) for r in readings])
     else:
         pairs = np.array([_mean_pair(readings, query, prior)])
     second, square = _weight_pair(survey, weights)
@@ -64,27 +65,60 @@ def _weight_pair(
     return float(low + (high - low) * share), square
 
 
-def variance_bounds(readings: list[Reading]) -> tuple[float, float]:
-    """The least and the most that one person, wherever she is, adds to the variance."""
-    lowest, highest = _fronts(readings)
-    return float(_differences(lowest).min()), float(_differences(highest).max())
+def variance_bounds(readings: list[Reading]) -> tuple[Floats, Floats]:
+    """The least and the most that one person, wherever she is, adds to the variance of each query.
+
+    Readings hold three blocks of rows, as `readings.read` makes them.
+    """
+    if not readings:  # everybody is known
+        return np.zeros(1), np.zeros(1)
+    pairs = [r.functions.reshape(3, -1, r.functions.shape[-1])[1:] for r in readings]
+    if all(((square == 0) | (square == 1)).all() for _, square in pairs):
+        return _indicator_bounds(pairs)
+    queries = range(len(pairs[0][0]))
+    fronts = [_fronts([(second[q], square[q]) for second, square in pairs]) for q in queries]
+    least = [_differences(lowest[:, 0], lowest[:, 1]).min() for lowest, _ in fronts]
+    most = [_differences(highest[:, 0], highest[:, 1]).max() for _, highest in fronts]
+    return np.array(least), np.array(most)
 
 
-def _differences(pairs: Floats) -> Floats:
+def _indicator_bounds(pairs: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """The same where every f^2 is 0 or 1: the extremes of E[F^2] inside and outside decide.
+
+    Inside every range a person adds the product less 1, outside of at least one the product.
+    """
+    queries = len(pairs[0][0])
+    inside_low, inside_high = np.ones(queries), np.ones(queries)
+    outside_low, outside_high = np.full(queries, np.inf), np.full(queries, -1.0)
+    for second, square in pairs:
+        inside = square == 1
+        kept = np.maximum(second, _TINY)  # infinity times zero is no number
+        here_low = np.min(kept, axis=1, where=inside, initial=np.inf)
+        here_high = np.max(kept, axis=1, where=inside, initial=-1.0)
+        there_low = np.min(kept, axis=1, where=~inside, initial=np.inf)
+        there_high = np.max(kept, axis=1, where=~inside, initial=-1.0)
+        either_low, either_high = np.minimum(here_low, there_low), np.maximum(here_high, there_high)
+        outside_low = np.minimum(outside_low * either_low, inside_low * there_low)
+        outside_high = np.maximum(outside_high * either_high, inside_high * there_high)
+        inside_low, inside_high = inside_low * here_low, inside_high * here_high
+    least = np.minimum(outside_low, _differences(inside_low, 1.0))
+    return least, np.maximum(outside_high, _differences(inside_high, 1.0))
+
+
+def _differences(first: Floats, second: Floats | float) -> Floats:
     """First less second, and zero where only rounding keeps them apart."""
-    apart = pairs[:, 0] - pairs[:, 1]
-    return np.where(apart > 1e-14 * pairs[:, 0], apart, 0.0)
+    apart = first - second
+    return np.where(apart > 1e-14 * first, apart, 0.0)
 
 
-def _fronts(readings: list[Reading]) -> tuple[Floats, Floats]:
+def _fronts(factors: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """The pairs (product of E[F^2], product of f^2) that can make their difference extreme.
 
     Attributes are joined one at a time, and only those pairs are kept that some later factor
     could still make the smallest or the largest.
     """
     lowest = highest = np.array([[1.0, 1.0]])
-    for reading in readings:
-        second, square = reading.functions[1:3]
+    for second, square in factors:
         lowest = _front(_products(lowest, _extremes(second, square, np.minimum)), sign=-1)
         highest = _front(_products(highest, _extremes(second, square, np.maximum)), sign=1)
     return lowest, highest

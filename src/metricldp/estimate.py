@@ -7,6 +7,7 @@ prod E[F_d^2 | x_d] - prod f_d(x_d)^2, is itself a function of her values and ca
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,46 +23,53 @@ UNSEEN = 3
 """So many people may add nothing to an estimated variance by chance: the rule of three."""
 
 
-def to_answer(
+def to_answers(
     sums: Floats,
     readings: list[Reading],
     n: int,
+    queries: Sequence[tuple[str, tuple[str, ...]]],
     *,
-    question: str,
     about: str = RESPONDENTS,
-    notes: tuple[str, ...] = (),
     layout: str = "",
-) -> Answer:
-    """The three sums of `readings.read` as a value with its variance.
+) -> list[Answer]:
+    """The three blocks of sums of `readings.read` as values with their variances.
 
     Of the respondents: second - square, the noise of blurring these very people. Of a population
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
+    Each query comes as its words and notes.
     """
-    value, second, square = (float(number) for number in sums)
+    if about not in (RESPONDENTS, POPULATION):
+        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
+    values, seconds, squares = sums.reshape(3, -1)
     low, high = kept_between(readings, n)
-    variance = second - square
+    variances = seconds - squares
     if about == POPULATION:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
-        variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
-        high = math.inf if readings else 0.0  # everybody is everybody
-    elif about != RESPONDENTS:
-        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
-    return Answer(
-        value, variance, question, about=about, notes=notes, bounds=(low, high), layout=layout
+        variances = (seconds - values**2 / n) * n / (n - 1) if n > 1 else np.full_like(low, np.inf)
+        high = np.full_like(low, np.inf if readings else 0.0)  # everybody is everybody
+    numbers = zip(
+        values.tolist(),
+        variances.tolist(),
+        zip(low.tolist(), high.tolist(), strict=True),
+        strict=True,
     )
+    return [
+        Answer(value, variance, words, "people", about, notes, bounds, layout)
+        for (value, variance, bounds), (words, notes) in zip(numbers, queries, strict=True)
+    ]
 
 
 def kept_between(
     readings: list[Reading], n: float, unseen: float | None = None
-) -> tuple[float, float]:
-    """The least and the most that a standard error's square is taken to be for n people.
+) -> tuple[Floats, Floats]:
+    """The least and the most that a standard error's square is taken to be, for each query.
 
     A few people near a cut can go unseen by chance, so it is never less than what so many at the
     worst place would add. With weights, n and `unseen` are sums of their squares.
     """
     least, most = variance_bounds(readings)
     unseen = min(n, UNSEEN) if unseen is None else unseen
-    return max(n * least, unseen * most), n * most
+    return np.maximum(n * least, unseen * most), n * most
 
 
 def to_private_sum(
@@ -78,10 +86,12 @@ def to_private_sum(
     variance = second - (2 * c * linear - c**2 * group)
     # What one person adds is concave in her weight, so it is smallest with a weight at an end.
     at_ends = [
-        replace(r, functions=np.stack([*r.functions[:2], ends**2])) if r.name == name else r
+        replace(
+            r, functions=np.stack([*r.functions[:2], ends**2 if r.name == name else r.functions[2]])
+        )
         for r in readings
     ]
-    bounds = (kept_between(at_ends, n)[0], math.inf)
+    bounds = (float(kept_between(at_ends, n)[0][0]), math.inf)
     return Answer(value, variance, question, unit=name, bounds=bounds, layout="reports")
 
 
@@ -99,9 +109,11 @@ def to_ratio(
     above, above_second, above_square, below, below_second, below_square, both, product = (
         float(number) for number in sums
     )
-    counted = [replace(r, functions=r.functions[3:6]) for r in readings]
-    above_variance = max(above_second - above_square, kept_between(readings, n)[0])
-    below_variance = max(below_second - below_square, kept_between(counted, n)[0])
+    added, counted = (
+        [replace(r, functions=r.functions[start : start + 3]) for r in readings] for start in (0, 3)
+    )
+    above_variance = max(above_second - above_square, float(kept_between(added, n)[0][0]))
+    below_variance = max(below_second - below_square, float(kept_between(counted, n)[0][0]))
     most = math.sqrt(above_variance * below_variance)
     covariance = min(max(both - product, -most), most)
     if below <= 2 * math.sqrt(below_variance) or below <= 0:

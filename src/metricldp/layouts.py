@@ -143,22 +143,38 @@ def _joint_codes(
 def _in_floats(
     batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None
 ) -> Floats:
-    sums: list[list[float]] = [[] for _ in range(rows)]
+    """Products of decoders, report by report; the batches' sums are added without rounding."""
+    sums = []
     for batch in batches:
-        products = _products(batch, readings, rows)
-        if weights is not None:
-            products = products * weights.rows(batch)
-        for found, row in zip(sums, products, strict=True):
-            found.append(float(row.sum()))
-    return np.array([math.fsum(found) for found in sums])
+        tables, places = _factors(batch, readings)
+        size = len(next(iter(batch.values())))
+        raised = np.ones((rows, size)) if weights is None else weights.rows(batch)
+        sums.append(kernels.product_sums(tables, places, raised))
+    return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
 def _products(batch: Batch, readings: list[Reading], rows: int) -> Floats:
-    size = len(next(iter(batch.values())))
-    products = np.ones((rows, size))
-    for reading in readings:
-        products *= reading.channel.values(batch[reading.name], reading.coefficients)
+    tables, places = _factors(batch, readings)
+    products = np.ones((rows, places.shape[1]))
+    for place in places:
+        products *= tables[:, place]
     return products
+
+
+def _factors(batch: Batch, readings: list[Reading]) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The decoders' values side by side, (rows, entries), and where each report finds its own."""
+    tables, places, start = [], [], 0
+    for reading in readings:
+        column = batch[reading.name]
+        levels = reading.channel.levels(reading.coefficients)
+        if levels is None:
+            tables.append(reading.channel.values(column, reading.coefficients))
+            places.append(np.arange(start, start + len(column)))
+        else:
+            tables.append(levels.table)
+            places.append(levels.codes(column).astype(np.int64) + start)
+        start += tables[-1].shape[1]
+    return np.concatenate(tables, axis=1), np.stack(places)
 
 
 # Tables
@@ -194,25 +210,69 @@ class Table:
 
     def from_cells(self, readings: list[Reading]) -> Floats:
         """Add up the cells where every function of a row differs from zero."""
-        rows = len(readings[0].functions)
-        return np.array([_contract(self.frequencies, _row(readings, k)) for k in range(rows)])
+        rows = range(len(readings[0].functions))
+        return np.array(
+            [_contract(self.frequencies, [r.functions[k] for r in readings]) for k in rows]
+        )
 
     def from_prefixes(self, readings: list[Reading]) -> Floats:
-        """Combine the prefix sums at the few places where a decoder changes."""
+        """Combine the prefix sums at the few places where a decoder changes, all rows at once."""
+        steps = [_Steps.of(reading) for reading in readings]
         rows = len(readings[0].functions)
-        steps = [self._steps(reading) for reading in readings]
-        return np.array([_contract(self.prefixes, [s[k] for s in steps]) for k in range(rows)])
-
-    def _steps(self, reading: Reading) -> Floats:
-        if not isinstance(reading.channel, IntegerChannel):
-            return reading.coefficients
-        ahead = np.zeros_like(reading.coefficients)
-        ahead[:, :-1] = reading.coefficients[:, 1:]
-        return np.asarray(reading.coefficients - ahead)
+        if math.prod(step.most for step in steps) * rows > _CHUNK:
+            changes = [_changes(reading) for reading in readings]
+            return np.array(
+                [_contract(self.prefixes, [c[k] for c in changes]) for k in range(rows)]
+            )
+        return _combine(self.prefixes, steps)
 
 
-def _row(readings: list[Reading], k: int) -> list[Floats]:
-    return [reading.functions[k] for reading in readings]
+@dataclass(frozen=True)
+class _Steps:
+    """Where the decoders of some rows change, and by how much; short rows end in zeros."""
+
+    places: npt.NDArray[np.int64]
+    by: Floats
+
+    @classmethod
+    def of(cls, reading: Reading) -> _Steps:
+        changes = _changes(reading)
+        row, place = np.nonzero(changes)
+        counts = np.bincount(row, minlength=len(changes))
+        rank = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        shape = (len(changes), max(1, int(counts.max())))
+        places, by = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        places[row, rank], by[row, rank] = place, changes[row, place]
+        return cls(places, by)
+
+    @property
+    def most(self) -> int:
+        """The most changes that a row has."""
+        return self.places.shape[1]
+
+
+def _changes(reading: Reading) -> Floats:
+    """What to multiply each prefix with: the step of the decoder behind it; bits are prefixes."""
+    if not isinstance(reading.channel, IntegerChannel):
+        return reading.coefficients
+    changes = reading.coefficients.copy()
+    changes[:, :-1] -= reading.coefficients[:, 1:]
+    return changes
+
+
+def _combine(prefixes: npt.NDArray[np.int64], steps: list[_Steps]) -> Floats:
+    """For each row the sum over all corners; added in a fixed order, whatever the other rows are."""
+    rows = len(steps[0].places)
+    flat = np.zeros((rows, 1), dtype=np.int64)
+    for step, size in zip(steps, prefixes.shape, strict=True):
+        flat = (flat[:, :, None] * size + step.places[:, None, :]).reshape(rows, -1)
+    found: Floats = prefixes.reshape(-1)[flat].astype(np.float64)
+    for step in reversed(steps):
+        terms = found.reshape(rows, -1, step.most) * step.by[:, None, :]
+        found = terms[:, :, 0]
+        for place in range(1, step.most):
+            found = found + terms[:, :, place]
+    return found[:, 0]
 
 
 def _contract(table: npt.NDArray[np.generic], vectors: list[Floats]) -> float:
@@ -275,12 +335,7 @@ def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
 
 
 def _histogram(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    sizes = [channel.features for channel in channels]
-    codes = columns[0].astype(np.int64)
-    for column, size in zip(columns[1:], sizes[1:], strict=True):
-        codes *= size
-        codes += column
-    return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes)
+    return kernels.joint_histogram(columns, [channel.features for channel in channels])
 
 
 def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ A reading holds the factors of one attribute for all the sums that an answer nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +34,27 @@ def involved(survey: Survey, *queries: Functions) -> list[str]:
     return [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
 
 
-def read(survey: Survey, functions: Functions) -> list[Reading]:
-    """Three rows for each attribute: f, E[F^2 | x] and f^2; the last two give the variance."""
-    return [read_one(survey, name, functions.get(name)) for name in involved(survey, functions)]
+def read(survey: Survey, *queries: Functions) -> list[Reading]:
+    """Three rows for each query: f, E[F^2 | x] and f^2; the last two give the variance.
+
+    The rows of many queries come in three blocks, so that each block is read at once.
+    """
+    return [
+        read_one(survey, name, _gathered(survey, name, queries))
+        for name in involved(survey, *queries)
+    ]
 
 
-def read_one(survey: Survey, name: str, function: Floats | None) -> Reading:
-    """The same three rows for one attribute; no function is 1 everywhere."""
-    channel = survey.channels[name]
-    f = np.ones(channel.size) if function is None else function
-    return _rows(name, channel, [(f,), (f, f), (_square(survey, name, f),)])
+def read_one(survey: Survey, name: str, functions: Floats) -> Reading:
+    """The same three blocks of rows for one attribute: (queries, size) functions."""
+    f = functions
+    return _rows(name, survey.channels[name], [(f,), (f, f), (_square(survey, name, f),)])
+
+
+def _gathered(survey: Survey, name: str, queries: Sequence[Functions]) -> Floats:
+    """One row for each query; no function is 1 everywhere."""
+    whole = np.ones(survey.channels[name].size)
+    return np.array([functions.get(name, whole) for functions in queries])
 
 
 def read_pair(survey: Survey, functions: Functions, others: Functions) -> list[Reading]:
@@ -85,14 +96,17 @@ def _square(survey: Survey, name: str, f: Floats) -> Floats:
     the squares by up to a quarter of the squared step. So the variance takes a smaller square: for
     an indicator none next to a cut, else a quarter of the larger step less.
     """
+    square = f**2
+    plain = np.array_equal(square, f)
     if not survey.attributes[name].rounds:
-        square = f**2
-        return f if np.array_equal(square, f) else np.asarray(square)
+        return f if plain else np.asarray(square)
     steps = np.abs(np.diff(f))
-    nearby = np.maximum(np.append(steps, 0.0), np.append(0.0, steps))
-    if set(np.unique(f)) <= {0.0, 1.0}:
-        return np.where(nearby > 0, 0.0, f)
-    return np.asarray(f**2 - nearby**2 / 4)
+    nothing = np.zeros((*f.shape[:-1], 1))
+    nearby = np.maximum(
+        np.concatenate([steps, nothing], axis=-1), np.concatenate([nothing, steps], axis=-1)
+    )
+    indicator = (square == f).all(axis=-1, keepdims=True)
+    return np.where(indicator, np.where(nearby > 0, 0.0, f), square - nearby**2 / 4)
 
 
 def _rows(name: str, channel: Channel, items: list[tuple[Floats, ...]]) -> Reading:
@@ -105,4 +119,10 @@ def _rows(name: str, channel: Channel, items: list[tuple[Floats, ...]]) -> Readi
                 (item[0], channel.coefficients(item[0])) if alone else channel.moments(*item)
             )
     rows = [found[tuple(id(function) for function in item)] for item in items]
-    return Reading(name, channel, np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))
+    functions, coefficients = (_joined([row[part] for row in rows]) for part in (0, 1))
+    return Reading(name, channel, functions, coefficients)
+
+
+def _joined(rows: list[Floats]) -> Floats:
+    """Rows, or blocks of rows, as one block."""
+    return np.stack(rows) if rows[0].ndim == 1 else np.concatenate(rows)

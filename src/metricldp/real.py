@@ -9,6 +9,7 @@ channel's own epsilon per step. Sums and means are unbiased for the real values,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, real_ends
+from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, plain_number, real_ends
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
@@ -82,6 +83,16 @@ class Real(OnLine):
     def distance(self, x: object, other: object) -> Fraction:
         """Of the real values themselves."""
         return super().distance(x, other) / (1 << FRACTION_BITS)
+
+    def place(self, value: object) -> int | None:
+        """The place of a number, by the same steps in the same order."""
+        number = plain_number(value, self.low, self.high)
+        if number is None:
+            return None
+        steps = (number - self.low) / (self.high - self.low) * (self.points - 1)
+        whole = min(math.floor(steps), self.points - 2)
+        rest = round((steps - whole) * (1 << FRACTION_BITS))
+        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends; points inside count fully, and up to a step beyond them in part."""

@@ -253,9 +253,13 @@ def packed_size(survey: Survey) -> int:
     return _HEADER + -(-survey.report_bits // 8)
 
 
+def header(survey: Survey) -> bytes:
+    """The first bytes of every report: the version and the start of the fingerprint."""
+    return bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
+
+
 def _header(survey: Survey) -> npt.NDArray[np.uint8]:
-    start = bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
-    return np.frombuffer(start, dtype=np.uint8)
+    return np.frombuffer(header(survey), dtype=np.uint8)
 
 
 def pack(survey: Survey, table: pa.Table) -> list[bytes]:

@@ -27,14 +27,15 @@ from metricldp.attributes import Attribute, from_dict
 from metricldp.channels import Channel, Clear, Field
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
-from metricldp.errors import CertificateError, SurveyError, ValueRefused
+from metricldp.errors import CertificateError, SurveyError
 from metricldp.exact import log_bounds
-from metricldp.messages import guess, listed, shown
+from metricldp.messages import shown
 from metricldp.metrics import Line, Lp, Metric
 from metricldp.weights import Weight
 
 if TYPE_CHECKING:
     from metricldp.certify import Certificate
+    from metricldp.device import Device
     from metricldp.error import Prior
     from metricldp.explain import Explanation
     from metricldp.queries import Where
@@ -226,19 +227,13 @@ class Survey:
         self, person: Mapping[str, Any], *, coins: Coins | None = None, clip: bool = False
     ) -> bytes:
         """Blur one person's values on her device: the bytes to send."""
-        from metricldp import reports  # noqa: PLC0415 - a door
+        return self._device.report(person, coins=coins, clip=clip)
 
-        if not isinstance(person, Mapping):
-            raise ValueRefused(f"a person is a dict of values by attribute, not {shown(person)}")
-        for name in self.attributes:
-            if name not in person:
-                there = f"{listed(person)}{guess(name, person)}"
-                raise ValueRefused(f"the person has no value for {name!r}; she has {there}")
-        columns = {name: [person[name]] for name in self.attributes}
-        try:
-            return reports.pack(self, self.encode(columns, coins=coins, clip=clip))[0]
-        except ValueRefused as wrong:
-            raise ValueRefused(wrong.why, attribute=wrong.attribute) from None
+    @cached_property
+    def _device(self) -> Device:
+        from metricldp.device import Device  # noqa: PLC0415 - a door
+
+        return Device(self)
 
     def tally(
         self,

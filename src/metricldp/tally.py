@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +29,7 @@ from metricldp.estimate import (
     RESPONDENTS,
     UNSEEN,
     kept_between,
-    to_answer,
+    to_answers,
     to_private_sum,
     to_ratio,
 )
@@ -37,6 +39,10 @@ from metricldp.queries import Query, Where, attribute_of, parse, weight_of
 from metricldp.readings import Reading, involved, read, read_one, read_pair, read_weighted
 from metricldp.survey import Survey
 from metricldp.weights import Weight
+
+T = TypeVar("T")
+_TOGETHER = 256
+"""Queries read at a time: their functions and decoders stay in the cache."""
 
 
 class Tally:
@@ -87,6 +93,8 @@ class Tally:
         merged = Tally(self.survey, pa.concat_tables([self._table, other._table]), self.layout)
         for names in self._tables.keys() & other._tables.keys():
             merged._tables[names] = self._tables[names] + other._tables[names]
+        if "_bit_columns" in self.__dict__ and "_bit_columns" in other.__dict__:
+            merged._bit_columns = self._bit_columns + other._bit_columns
         return merged
 
     def __radd__(self, other: object) -> Tally:
@@ -115,13 +123,11 @@ class Tally:
 
     def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
         """How many people are in all the ranges and categories of the where-clause."""
-        return self._answer(self._parsed(where), about)
+        return self._answers([self._parsed(where)], about)[0]
 
-    def counts(self, wheres: Sequence[Where], *, about: str = RESPONDENTS) -> list[Answer]:
-        """Many counts; "auto" builds the tables that so many questions are worth."""
-        queries = [self._parsed(where) for where in wheres]
-        self._asked.update(tuple(involved(self.survey, query.functions)) for query in queries)
-        return [self._answer(query, about) for query in queries]
+    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> list[Answer]:
+        """Thousands of counts at once; "auto" builds the tables that so many are worth."""
+        return self._answers([self._parsed(where) for where in wheres], about)
 
     def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
         """The same as a share of all who reported."""
@@ -134,7 +140,7 @@ class Tally:
     ) -> Answer:
         """The sum of an attribute over the people of the where-clause."""
         query, _ = self._valued(attribute, where)
-        return replace(self._answer(query, about), unit=attribute)
+        return replace(self._answers([query], about)[0], unit=attribute)
 
     def weighted(self, where: Where | None = None, *, weight: str | None = None) -> Answer:
         """The sum of a weight over the people of the where-clause; name it if there are several."""
@@ -156,14 +162,14 @@ class Tally:
         squares = [np.square(batch[name]) for batch in batches]
         largest = sorted(float(square) for part in squares for square in _largest(part, UNSEEN))
         total = math.fsum(float(part.sum()) for part in squares)
-        bounds = kept_between(readings, total, unseen=sum(largest[-UNSEEN:]))
+        low, high = kept_between(readings, total, unseen=sum(largest[-UNSEEN:]))
         return Answer(
             float(sums[0]),
             float(sums[1] - sums[2]),
             question,
             unit=name,
             notes=query.notes,
-            bounds=bounds,
+            bounds=(float(low[0]), float(high[0])),
             layout="reports",
         )
 
@@ -171,7 +177,10 @@ class Tally:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
         query, group = self._valued(attribute, where)
         readings = read_pair(self.survey, query.functions, group.functions)
-        sums, layout = self._sums(readings, 8)
+        names = _names(readings)
+        self._asked[names] += 1
+        layout = self._layout_for(names)
+        sums = self._sums(readings, 8, layout)
         ratio = to_ratio(
             sums,
             readings,
@@ -187,7 +196,7 @@ class Tally:
         inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
         above = query.functions[attribute] - ratio.value * inside
         residual = replace(query, functions={**query.functions, attribute: above})
-        return ratio.with_residual(self._answer(residual, RESPONDENTS).stderr ** 2)
+        return ratio.with_residual(self._answers([residual])[0].stderr ** 2)
 
     def histogram(
         self,
@@ -215,7 +224,6 @@ class Tally:
         ends = [(start, min(start + int(width), size) - 1) for start in range(0, size, int(width))]
         labels = tuple(described.label(first, last) for first, last in ends)
         grid = np.arange(size)
-        # One at a time: all bars together would be a matrix of size x size.
         bars = (((first <= grid) & (grid <= last)).astype(np.float64) for first, last in ends)
         answers = self.profile(attribute, query, bars, labels, about=about)
         named = isinstance(described, Ordinal | Categorical)
@@ -267,20 +275,20 @@ class Tally:
         inside = group.functions.get(attribute, np.ones(channel.size))
         batches = self._batches([*_names(rest), attribute])
         sums = layouts.opened(batches, rest, attribute, channel, 3)
-        answers = []
-        for function, label in zip(functions, labels, strict=True):
-            reading = read_one(self.survey, attribute, function * inside)
-            found = (reading.coefficients * sums).sum(axis=1)
-            answers.append(
-                to_answer(
-                    found,
-                    [*rest, reading],
-                    self.n,
-                    question=label,
-                    about=about,
-                    notes=group.notes,
-                    layout="reports",
-                )
+        answers: list[Answer] = []
+        # A few at a time: all together would be a matrix of size x size.
+        for some in _chunks(zip(functions, labels, strict=True), _TOGETHER):
+            reading = read_one(self.survey, attribute, np.array([f * inside for f, _ in some]))
+            by_block = reading.coefficients.reshape(3, len(some), -1) * sums[:, None, :]
+            repeated = [_repeated(r, len(some)) for r in rest]
+            asked = [(label, group.notes) for _, label in some]
+            answers += to_answers(
+                by_block.sum(axis=2),
+                [*repeated, reading],
+                self.n,
+                asked,
+                about=about,
+                layout="reports",
             )
         return answers
 
@@ -296,18 +304,27 @@ class Tally:
         query = parse(self.survey, where)
         return query if self.n else replace(query, notes=(*query.notes, "no reports yet"))
 
-    def _answer(self, query: Query, about: str) -> Answer:
-        readings = read(self.survey, query.functions)
-        sums, layout = self._sums(readings, 3)
-        return to_answer(
-            sums,
-            readings,
-            self.n,
-            question=query.words,
-            about=about,
-            notes=query.notes,
-            layout=layout,
-        )
+    def _answers(self, queries: Sequence[Query], about: str = RESPONDENTS) -> list[Answer]:
+        """Answers in the order of the queries; those over the same attributes are found together."""
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, query in enumerate(queries):
+            places.setdefault(tuple(involved(self.survey, query.functions)), []).append(place)
+        found: dict[int, Answer] = {}
+        for names, asked in places.items():
+            self._asked[names] += len(asked)
+            layout = self._layout_for(names)
+            for some in _chunks(asked, 1 if layout == "reports" else _TOGETHER):
+                readings = read(self.survey, *(queries[place].functions for place in some))
+                answers = to_answers(
+                    self._sums(readings, 3 * len(some), layout),
+                    readings,
+                    self.n,
+                    [(queries[place].words, queries[place].notes) for place in some],
+                    about=about,
+                    layout=layout,
+                )
+                found.update(zip(some, answers, strict=True))
+        return [found[place] for place in range(len(queries))]
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[Query, Query]:
         """The query of an attribute's values over a group, and the group's own."""
@@ -319,33 +336,32 @@ class Tally:
         notes = (*group.notes, note) if note else group.notes
         return Query(functions, f"{attribute} among {group.words}", notes), group
 
-    def _sums(self, readings: list[Reading], rows: int) -> tuple[Floats, str]:
-        """The sum over people of every row's product, and the layout it came from."""
+    def _sums(self, readings: list[Reading], rows: int, layout: str) -> Floats:
+        """The sum over people of every row's product."""
         if not readings:
-            return np.full(rows, float(self.n)), "reports"
+            return np.full(rows, float(self.n))
         names = _names(readings)
-        self._asked[names] += 1
-        layout = self._layout_for(names)
         if layout == "reports":
             terms = Terms.of(readings, rows) if self._asked[names] > 2 else None
             if terms is not None:
-                return self._bit_columns.sums(terms), layout
-            return layouts.from_reports(self._batches(names), readings, rows), layout
+                return self._bit_columns.sums(terms)
+            return layouts.from_reports(self._batches(names), readings, rows)
         if names not in self._tables:
             channels = {name: self.survey.channels[name] for name in names}
             self._tables[names] = layouts.build(self._batches(names), channels)
         table = self._tables[names]
-        if layout == "cells":
-            return table.from_cells(readings), layout
-        return table.from_prefixes(readings), layout
+        return table.from_cells(readings) if layout == "cells" else table.from_prefixes(readings)
 
     @cached_property
     def _bit_columns(self) -> BitColumns:
         """The reports turned by 90 degrees, once so many questions are asked that it pays."""
         channels = {n: c for n, c in self.survey.channels.items() if isinstance(c, BitChannel)}
-        return BitColumns(channels, self._batches(list(channels)), self.n)
+        return BitColumns(channels, self._batches(list(channels)))
 
     def _layout_for(self, names: tuple[str, ...]) -> str:
+        """How to answer about these attributes, given how often they were asked about."""
+        if not names:
+            return "reports"
         channels = [self.survey.channels[name] for name in names]
         if self.layout == "auto":
             if names in self._tables or layouts.worth_a_table(channels, self._asked[names]):
@@ -361,6 +377,17 @@ class Tally:
 
 def _names(readings: list[Reading]) -> tuple[str, ...]:
     return tuple(reading.name for reading in readings)
+
+
+def _repeated(reading: Reading, times: int) -> Reading:
+    """Three rows as three blocks of the same row."""
+    return replace(reading, functions=np.repeat(reading.functions, times, axis=0))
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some
 
 
 def _largest(values: Floats, count: int) -> Floats:

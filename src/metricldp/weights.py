@@ -8,6 +8,7 @@ the collector sees one bit of it.
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.attributes import KINDS, Attribute, Positions
+from metricldp.attributes import KINDS, Attribute, Positions, plain_number
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
 from metricldp.metrics import Metric, Uniform
@@ -96,6 +97,15 @@ class Weight(Attribute):
         numbers = self.checked(values, name, clip=clip)
         share = (numbers - self.low) / (self.high - self.low)
         return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
+
+    def place(self, value: object) -> int | None:
+        """The place of a number; of a public weight the 64 bits of the double itself."""
+        number = plain_number(value, self.low, self.high)
+        if number is None:
+            return None
+        if self.clear:
+            return int.from_bytes(struct.pack("<d", number), "little")
+        return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
 
     def choose(self, words: object, name: str) -> Chosen:
         """A weight selects nobody."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.coins import Coins
+from metricldp.coins import Coins, Handful
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -97,6 +97,10 @@ class Channel(Field):
     @abstractmethod
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Blur positions: the only step that sees private values, and it runs on the device."""
+
+    @abstractmethod
+    def blur(self, position: int, coins: Handful) -> int:
+        """Blur one position, with the law of `encode`: the report as an integer of `bits` bits."""
 
     @abstractmethod
     def coefficients(self, functions: Floats) -> Floats:

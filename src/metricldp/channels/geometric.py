@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
-from metricldp.coins import Coins, GeometricNoise
+from metricldp.coins import Coins, GeometricNoise, Handful
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,10 @@ class Geometric(IntegerChannel):
         noise = self.noise.sample(coins, len(positions), self.size)
         noise += positions
         return np.clip(noise, 0, self.size - 1, out=noise).astype(self.dtype)
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """Add noise and clip."""
+        return min(max(position + self.noise.draw(coins, self.size), 0), self.size - 1)
 
     def coefficients(self, functions: Floats) -> Floats:
         """The exact inverse of the channel, a second difference of f."""

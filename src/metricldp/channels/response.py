@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
-from metricldp.coins import Coins, bernoulli, lanes, uniform, words_for
+from metricldp.coins import Coins, Handful, bernoulli, lanes, uniform, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, exp_bounds, floor_of
 
@@ -52,6 +52,11 @@ class Response(IntegerChannel):
         keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
         moved = (positions + 1 + uniform(coins, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.dtype)
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """Keep or move on; both are drawn, so that the time does not tell which."""
+        keep, moved = coins.toss(self.keep), 1 + coins.uniform(self.size - 1)
+        return position if keep else (position + moved) % self.size
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = (f(y) - q sum f) / (p - q)."""

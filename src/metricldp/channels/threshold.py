@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.channels.base import BitChannel, Column, Floats, Integers
-from metricldp.coins import Coins, bernoulli, words_for
+from metricldp.coins import Coins, Handful, bernoulli, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, ceil_of, exp_bounds
 
@@ -71,6 +71,11 @@ class Threshold(BitChannel):
         flips = bernoulli(coins, self.flip, words_for(8 * column.size))
         column ^= flips.view(np.uint8)[: column.size].reshape(column.shape)
         return self._without_padding(column)
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """Ones from the position on, then flips."""
+        truth = (1 << self.bits) - (1 << position)
+        return truth ^ coins.lanes(self.flip, self.bits)
 
     def _rows(self, positions: Integers) -> Column:
         """The bits x <= k before blurring."""

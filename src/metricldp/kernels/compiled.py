@@ -9,6 +9,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from metricldp.kernels.vectors import LANES, PLANES, TABLE, add_chosen, sums_of_four
+
 
 @intrinsic
 def _ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own types
@@ -22,88 +24,119 @@ def _ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own 
 
 @njit(nogil=True, cache=True)
 def transpose(rows, bits):  # noqa: ANN001, ANN201 - compiled for the types it meets
-    """Packed rows (n, bytes) to bit columns (bits, words), in blocks of 64 x 64."""
-    n, width = rows.shape
+    """Rows of words (n, groups) to bit columns (bits, words), 512 x 256 bits at a time."""
+    n, groups = rows.shape
     words = (n + 63) // 64
     columns = np.zeros((bits, words), dtype=np.uint64)
-    block = np.zeros(64, dtype=np.uint64)
-    for word in range(words):
-        first = 64 * word
-        last = min(first + 64, n)
-        for group in range((bits + 63) // 64):
-            start = 8 * group
-            stop = min(start + 8, width)
-            for row in range(64):
-                value = np.uint64(0)
-                if first + row < last:
-                    for place in range(start, stop):
-                        byte = np.uint64(rows[first + row, place])
-                        value |= byte << np.uint64(8 * (place - start))
-                block[row] = value
-            _turn(block)
-            for bit in range(min(64, bits - 64 * group)):
-                columns[64 * group + bit, word] = block[bit]
+    block = np.zeros(64 * LANES, dtype=np.uint64)
+    lines = np.zeros((64 * LANES, 8), dtype=np.uint64)  # whole cache lines, written out at once
+    for start in range(0, words, 8):
+        stop = min(start + 8, words)
+        for group in range(0, groups, LANES):
+            lanes = min(LANES, groups - group)
+            for word in range(start, stop):
+                last = min(64, n - 64 * word)
+                if last < 64 or lanes < LANES:
+                    block[:] = 0
+                for row in range(last):
+                    for lane in range(lanes):
+                        block[LANES * row + lane] = rows[64 * word + row, group + lane]
+                _turn(block)
+                for bit in range(64):
+                    for lane in range(LANES):
+                        lines[64 * lane + bit, word - start] = block[LANES * bit + lane]
+            for bit in range(min(64 * LANES, bits - 64 * group)):
+                for k in range(stop - start):
+                    columns[64 * group + bit, start + k] = lines[bit, k]
     return columns
 
 
 @njit(nogil=True, cache=True)
 def _turn(block):  # noqa: ANN001, ANN202
-    """Transpose a 64 x 64 block of bits in place: swap halves, then quarters, and so on."""
+    """Transpose LANES blocks of 64 x 64 bits side by side: swap halves, then quarters, and so on.
+
+    Word `LANES * row + lane` is a row of one block, so every step works on whole vectors.
+    """
     step = 32
     mask = np.uint64(0x00000000FFFFFFFF)
     while step:
         shift = np.uint64(step)
-        row = 0
-        while row < 64:
-            swap = ((block[row] >> shift) ^ block[row + step]) & mask
-            block[row] ^= swap << shift
-            block[row + step] ^= swap
-            row = (row + step + 1) & ~step
+        for row in range(0, 64, 2 * step):
+            for place in range(LANES * row, LANES * (row + step)):
+                swap = ((block[place] >> shift) ^ block[place + LANES * step]) & mask
+                block[place] ^= swap << shift
+                block[place + LANES * step] ^= swap
         step >>= 1
         if step:
             mask ^= mask << np.uint64(step)
 
 
 @njit(nogil=True, cache=True)
+def column_counts(columns):  # noqa: ANN001, ANN201
+    """How many lanes of each column are 1."""
+    height, words = columns.shape
+    counts = np.zeros(height, dtype=np.int64)
+    for row in range(height):
+        total = np.uint64(0)
+        for w in range(words):
+            total += _ones(columns[row, w])
+        counts[row] = np.int64(total)
+    return counts
+
+
+@njit(nogil=True, cache=True)
 def pair_counts(left, right):  # noqa: ANN001, ANN201
-    """How many lanes differ for each pair of columns, four by two pairs at a time in registers."""
+    """How many lanes differ for each pair of columns: the ones of each less twice their common."""
+    common = _common_counts(left, right)
+    first, second = column_counts(left), column_counts(right)
+    for i in range(len(first)):
+        for j in range(len(second)):
+            common[i, j] = first[i] + second[j] - 2 * common[i, j]
+    return common
+
+
+@njit(nogil=True, cache=True)
+def _common_counts(left, right):  # noqa: ANN001, ANN202
+    """How many lanes are 1 in both columns of each pair, 256 columns of the right at a time.
+
+    The right columns are turned to rows, and each left column adds up the rows where it is 1.
+    """
     a, words = left.shape
     b = right.shape[0]
-    counts = np.zeros((a, b), dtype=np.int64)
-    full_a, full_b = a - a % 4, b - b % 2
-    for start in range(0, words, 512):
-        stop = min(start + 512, words)
-        for i in range(0, full_a, 4):
-            for j in range(0, full_b, 2):
-                c00 = c01 = c10 = c11 = np.uint64(0)
-                c20 = c21 = c30 = c31 = np.uint64(0)
-                for w in range(start, stop):
-                    x, y = right[j, w], right[j + 1, w]
-                    p, q = left[i, w], left[i + 1, w]
-                    r, s = left[i + 2, w], left[i + 3, w]
-                    c00 += _ones(p ^ x)
-                    c01 += _ones(p ^ y)
-                    c10 += _ones(q ^ x)
-                    c11 += _ones(q ^ y)
-                    c20 += _ones(r ^ x)
-                    c21 += _ones(r ^ y)
-                    c30 += _ones(s ^ x)
-                    c31 += _ones(s ^ y)
-                counts[i, j] += np.int64(c00)
-                counts[i, j + 1] += np.int64(c01)
-                counts[i + 1, j] += np.int64(c10)
-                counts[i + 1, j + 1] += np.int64(c11)
-                counts[i + 2, j] += np.int64(c20)
-                counts[i + 2, j + 1] += np.int64(c21)
-                counts[i + 3, j] += np.int64(c30)
-                counts[i + 3, j + 1] += np.int64(c31)
-        for i in range(a):
-            for j in range(full_b if i < full_a else 0, b):
-                rest = np.uint64(0)
-                for w in range(start, stop):
-                    rest += _ones(left[i, w] ^ right[j, w])
-                counts[i, j] += np.int64(rest)
-    return counts
+    width = 64 * LANES
+    common = np.zeros((a, b), dtype=np.int64)
+    table = np.zeros(TABLE, dtype=np.uint64)
+    rows = np.zeros((8, width), dtype=np.uint64)
+    choosing = np.zeros((8, a, 1), dtype=np.uint64)
+    counters = np.zeros((a, PLANES * LANES), dtype=np.uint64)
+    longest = ((1 << PLANES) - 1) // 64  # words until a counter may be full
+    for first in range(0, b, width):
+        columns = min(width, b - first)
+        for begin in range(0, words, longest):
+            end = min(words, begin + longest)
+            counters[:] = 0
+            for start in range(begin, end, 8):
+                many = min(8, end - start)
+                for i in range(a):
+                    for k in range(many):
+                        choosing[k, i, 0] = left[i, start + k]
+                rows[:] = 0
+                for j in range(columns):
+                    for k in range(many):
+                        rows[k, LANES * (j & 63) + (j >> 6)] = right[first + j, start + k]
+                for k in range(many):
+                    _turn(rows[k])
+                    sums_of_four(rows[k], table)
+                    for i in range(a):
+                        add_chosen(table, choosing[k, i], counters[i])
+            for i in range(a):
+                for j in range(columns):
+                    total = np.uint64(0)
+                    for p in range(PLANES):
+                        digit = counters[i, LANES * p + (j >> 6)] >> np.uint64(j & 63)
+                        total |= (digit & np.uint64(1)) << np.uint64(p)
+                    common[i, first + j] += np.int64(total)
+    return common
 
 
 @njit(nogil=True, cache=True)
@@ -135,3 +168,34 @@ def parity_counts(columns, subsets):  # noqa: ANN001, ANN201
                     total += _ones(parity)
             counts[row] += np.int64(total)
     return counts
+
+
+@njit(nogil=True, cache=True)
+def joint_histogram(columns, sizes):  # noqa: ANN001, ANN201
+    """How often each combination occurs, flat: (attributes, n) small integers."""
+    attributes, n = columns.shape
+    cells = 1
+    for size in sizes:
+        cells *= size
+    counts = np.zeros(cells, dtype=np.int64)
+    for report in range(n):
+        cell = np.int64(columns[0, report])
+        for attribute in range(1, attributes):
+            cell = cell * sizes[attribute] + np.int64(columns[attribute, report])
+        counts[cell] += 1
+    return counts
+
+
+@njit(nogil=True, cache=True)
+def product_sums(tables, places, weights):  # noqa: ANN001, ANN201
+    """For each row the sum over reports of weight times the table's entries at all its places."""
+    rows = len(tables)
+    attributes, n = places.shape
+    sums = np.zeros(rows)
+    for report in range(n):
+        for row in range(rows):
+            product = weights[row, report]
+            for attribute in range(attributes):
+                product *= tables[row, places[attribute, report]]
+            sums[row] += product
+    return sums

@@ -6,18 +6,25 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
-def transpose(rows: npt.NDArray[np.uint8], bits: int) -> Words:
-    """Packed rows (n, bytes) to bit columns (bits, words); lanes beyond n are 0."""
-    unpacked = np.unpackbits(rows, axis=1, count=bits, bitorder="little")
+def transpose(rows: Words, bits: int) -> Words:
+    """Rows of words (n, groups) to bit columns (bits, words); lanes beyond n are 0."""
+    unpacked = np.unpackbits(rows.view(np.uint8), axis=1, count=bits, bitorder="little")
     packed = np.packbits(unpacked.T, axis=1, bitorder="little")
     columns = np.zeros((bits, 8 * -(-len(rows) // 64)), dtype=np.uint8)
     columns[:, : packed.shape[1]] = packed
     return columns.view("<u8")
 
 
-def pair_counts(left: Words, right: Words) -> npt.NDArray[np.int64]:
+def column_counts(columns: Words) -> Counts:
+    """How many lanes of each column are 1."""
+    return np.bitwise_count(columns).sum(axis=1, dtype=np.int64)
+
+
+def pair_counts(left: Words, right: Words) -> Counts:
     """For each pair of columns, how many lanes differ: (a, words), (b, words) -> (a, b)."""
     counts = np.empty((len(left), len(right)), dtype=np.int64)
     for place, column in enumerate(left):
@@ -25,7 +32,7 @@ def pair_counts(left: Words, right: Words) -> npt.NDArray[np.int64]:
     return counts
 
 
-def parity_counts(columns: Words, subsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def parity_counts(columns: Words, subsets: npt.NDArray[np.int64]) -> Counts:
     """For each subset of columns, a row of places ended by -1, how many lanes are odd."""
     counts = np.zeros(len(subsets), dtype=np.int64)
     for row, subset in enumerate(subsets):
@@ -34,3 +41,23 @@ def parity_counts(columns: Words, subsets: npt.NDArray[np.int64]) -> npt.NDArray
             parity ^= columns[place]
         counts[row] = np.bitwise_count(parity).sum(dtype=np.int64)
     return counts
+
+
+def joint_histogram(columns: npt.NDArray[np.unsignedinteger], sizes: Counts) -> Counts:
+    """How often each combination occurs, flat: (attributes, n) small integers."""
+    cells = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        cells *= size
+        cells += column
+    return np.bincount(cells, minlength=int(np.prod(sizes)))
+
+
+def product_sums(tables: Floats, places: npt.NDArray[np.int64], weights: Floats) -> Floats:
+    """For each row the sum over reports of weight times the table's entries at all its places.
+
+    Reports are added one after the other, as the compiled loop adds them.
+    """
+    products = weights.copy()
+    for place in places:
+        products *= tables[:, place]
+    return np.asarray(np.cumsum(products, axis=1)[:, -1])
