@@ -273,6 +273,22 @@ def test_certify(survey, at_work, run):
     assert data["holds"] is True
 
 
+def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "loose.toml").write_text(
+        'metricldp = 1\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b", "c"]\n'
+        "epsilon = 1\n[attributes.v.metric]\n"
+        'kind = "table"\nrows = [[0, 1, 9], [1, 0, 1], [9, 1, 0]]\n'
+    )
+    monkeypatch.setattr(sys, "argv", ["metricldp", "certify", str(tmp_path / "loose.toml")])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 0
+    assert "holds" in out
+    assert err.startswith("metricldp: some distances")
+    assert err.endswith("'a' to 'c' from 9 to 2\n")
+
+
 def test_certify_of_a_broken_channel(at_work, run, monkeypatch):
     careless = classmethod(lambda cls, size, epsilon: cls(size, exact.ONE // 100))
     monkeypatch.setattr(Threshold, "for_epsilon", careless)

@@ -56,7 +56,7 @@ def test_the_joint_loss_is_within_the_lp_metric(p):
             start=Fraction(1),
         )
         distances = [
-            float(a.metric.distance(*v))
+            float(a.distances.distance(*v))
             for a, v in zip(survey.attributes.values(), zip(x, other, strict=True), strict=True)
         ]
         allowed = Fraction(survey.metric.join(distances)) + Fraction(1, 1 << 45)

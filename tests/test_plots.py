@@ -9,7 +9,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Coins, Integer, Ordinal, Survey, plots
+from metricldp import (
+    Categorical,
+    Coins,
+    Graph,
+    Integer,
+    Ordinal,
+    QueryError,
+    SensitiveSet,
+    Survey,
+    Table,
+    plots,
+)
 
 NAMES = [
     "north",
@@ -119,3 +130,65 @@ def test_the_truth_stands_beside(tally, drawn):
     axes = drawn(plots.histogram, tally.histogram("region"), truth=[100, 200, 300, 200, 100])
     labels = axes.get_legend_handles_labels()[1]
     assert "truth (never collected)" in labels
+
+
+METRICS = {
+    "line": Integer(0, 20, epsilon=1),
+    "uniform": Categorical(NAMES, epsilon=1),
+    "sensitive": Categorical(CANTONS[:30], epsilon=1, metric=SensitiveSet(CANTONS[3:6])),
+    "star": Categorical(NAMES, epsilon=1, metric=SensitiveSet(NAMES[:1])),
+    "ring": Integer(
+        0, 9, epsilon=1, metric=Graph([(k, (k + 1) % 10, 1 + k / 9) for k in range(10)])
+    ),
+    "net": Integer(
+        0,
+        29,
+        epsilon=1,
+        metric=Graph(
+            [*((k, k + 1, 1 + k / 30) for k in range(29)), *((0, k) for k in range(2, 30))]
+        ),
+    ),
+    "two": Ordinal(["no", "yes"], epsilon=1, metric=Table([[0, 1], [1, 0]])),
+}
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_a_metric_is_drawn_with_all_values_and_generating_pairs(kind, drawn):
+    attribute = METRICS[kind]
+    labels = [attribute.label(k) for k in range(attribute.size)]
+
+    def draw(metric, path, title):
+        plots.metric_graph(metric, labels, path, title=title, marked=[0])
+
+    axes = drawn(draw, attribute.distances)
+    pairs = list(attribute.distances.generating_pairs(attribute.size))
+    assert len(axes.lines) == len(pairs)
+    (nodes,) = axes.collections
+    places = nodes.get_offsets()
+    assert len(np.unique(np.round(places, 6), axis=0)) == attribute.size
+    for line, pair in zip(axes.lines, pairs, strict=True):
+        np.testing.assert_allclose(np.column_stack(line.get_data()), places[list(pair)])
+    texts = [text for text in axes.texts if text.get_text() in labels or "..." in text.get_text()]
+    assert len(texts) >= attribute.size
+    assert not any(text.get_parse_math() for text in texts)
+
+
+def test_places_follow_the_distances_where_a_plane_can_hold_them():
+    """A square of towns, its diagonals implied or not: the picture is the square."""
+    side, across = 1.0, 2**0.5
+    rows = [
+        [0, side, across, side],
+        [side, 0, side, across],
+        [across, side, 0, side],
+        [side, across, side, 0],
+    ]
+    metric = Categorical(list("abcd"), epsilon=1, metric=Table(rows)).distances
+    places = plots._node_places(metric, 4)
+    between = np.linalg.norm(places[:, None] - places, axis=2)
+    np.testing.assert_allclose(between / between[0, 1], rows, atol=1e-6)
+
+
+def test_too_many_values_are_no_picture(tmp_path):
+    attribute = Integer(0, 99, epsilon=1)
+    with pytest.raises(QueryError, match="2 to 60 values, not 100"):
+        plots.metric_graph(attribute.distances, ["x"] * 100, tmp_path / "a.png", title="")

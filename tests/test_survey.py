@@ -99,9 +99,9 @@ def test_surveys_are_fixed_and_can_be_pickled():
 
 
 def test_decimals_mean_what_is_written():
-    assert Integer(0, 9, epsilon=0.1, per=0.3).metric.step == Fraction(1, 3)
-    assert Continuous(0, 0.3, bins=3, epsilon=1, per=0.1).metric.step == 1
-    assert Categorical(["x", "y"], epsilon=0.1).metric.step == Fraction(1, 10)
+    assert Integer(0, 9, epsilon=0.1, per=0.3).distances.step == Fraction(1, 3)
+    assert Continuous(0, 0.3, bins=3, epsilon=1, per=0.1).distances.step == 1
+    assert Categorical(["x", "y"], epsilon=0.1).distances.step == Fraction(1, 10)
 
 
 def test_many_categories_are_certified_by_one_pair():

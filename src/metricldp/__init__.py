@@ -23,9 +23,11 @@ from metricldp.errors import (
     ReportRefused,
     SeededCoinsWarning,
     SurveyError,
+    TightenedMetricWarning,
     ValueRefused,
 )
-from metricldp.metrics import Lp
+from metricldp.ledger import Ledger
+from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
 from metricldp.quantiles import Cdf, Quantile
 from metricldp.real import Real
 from metricldp.survey import Survey
@@ -43,8 +45,10 @@ __all__ = [
     "CertificateError",
     "Coins",
     "Continuous",
+    "Graph",
     "Histogram",
     "Integer",
+    "Ledger",
     "Lp",
     "MetricLdpError",
     "Ordinal",
@@ -54,9 +58,13 @@ __all__ = [
     "Real",
     "ReportRefused",
     "SeededCoinsWarning",
+    "SensitiveSet",
     "Survey",
     "SurveyError",
+    "Table",
     "Tally",
+    "TightenedMetricWarning",
+    "Tree",
     "ValueRefused",
     "Weight",
 ]

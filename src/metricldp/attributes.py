@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metricldp.errors import QueryError, SurveyError
+from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.exact import as_written
 from metricldp.messages import guess, listed, shown
-from metricldp.metrics import Line, Metric, Uniform
+from metricldp.metrics import Line, Metric, MetricInWords, Uniform, Value
+from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.values import is_number, numbers_of, places_of, plain, refuse, refuse_outside
 from metricldp.wording import (
     Chosen,
@@ -39,6 +40,8 @@ SMALLEST_STEP = Fraction(1, 1 << 40)
 """Below this epsilon per step 64-bit coins could not tell two positions apart any more."""
 LARGEST_STEP = 1 << 10
 """Above this epsilon per step nothing is blurred, and e to that power is only a waste of time."""
+LARGEST_DISTANCE = 1 << 20
+"""Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
 LARGEST_SIZE = 1 << 20
@@ -75,9 +78,27 @@ class Attribute(ABC):
         """How many positions there are."""
 
     @property
+    def unit(self) -> Fraction:
+        """The epsilon of one unit of length."""
+        return as_written(self.epsilon)
+
+    @property
     @abstractmethod
-    def metric(self) -> Metric:
+    def usual(self) -> Metric:
+        """The metric on positions where nothing else is said."""
+
+    @cached_property
+    def distances(self) -> Metric:
         """E on positions."""
+        return self.usual
+
+    def distance(self, x: object, other: object) -> Fraction:
+        """E of two values in the data's own words."""
+        try:
+            here, there = (int(self.positions(_column(v), "")[0]) for v in (x, other))
+        except ValueRefused as wrong:
+            raise ValueRefused(wrong.why, attribute=f"the {self.kind} value") from None
+        return self.distances.distance(here, there)
 
     @property
     def clear(self) -> bool:
@@ -126,21 +147,84 @@ class Attribute(ABC):
             data[name] = list(value) if isinstance(value, tuple) else value
         return data
 
-    def _check_step(self, step: Fraction) -> None:
+    def _check_size(self) -> None:
         if self.size > LARGEST_SIZE:
             raise SurveyError(
                 f"{self.size:,} positions are too many for one attribute; "
                 f"use at most {LARGEST_SIZE:,}"
             )
+
+    def _check_metric(self) -> None:
+        self._check_size()
+        step = self.distances.smallest(self.size)
         if step < SMALLEST_STEP:
             raise SurveyError(
-                f"epsilon is {float(step):.3g} per step of the grid, too small to be kept with "
+                f"epsilon is {float(step):.3g} {self._where_nearest}, too small to be kept with "
                 "64-bit coins; use a coarser grid or a larger epsilon"
             )
         if step > LARGEST_STEP:
             raise SurveyError(
-                f"epsilon is more than {LARGEST_STEP:,} per step of the grid, which blurs nothing; "
-                "use a smaller epsilon"
+                f"epsilon is more than {LARGEST_STEP:,} {self._where_nearest}, which blurs "
+                "nothing; use a smaller epsilon"
+            )
+
+    @property
+    def _where_nearest(self) -> str:
+        return "per step of the grid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrete(Attribute):
+    """Attributes whose positions are values with names of their own, so that any metric fits.
+
+    `metric` states it in those names; lengths are in units of epsilon (per `per`, on a line).
+    """
+
+    metric: MetricInWords | None = None
+
+    @property
+    @abstractmethod
+    def values(self) -> Sequence[Value]:
+        """The value of each position."""
+
+    @cached_property
+    def distances(self) -> Metric:
+        """What `metric` states, or else the usual."""
+        return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metric comes last, and only where one is stated."""
+        data = super().to_dict()
+        del data["metric"]
+        return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
+
+    def _check_metric(self) -> None:
+        self._check_size()
+        if isinstance(self.metric, Mapping):
+            object.__setattr__(self, "metric", metric_from_dict(self.metric))
+        if self.metric is not None:
+            if not isinstance(self.metric, MetricInWords):
+                raise SurveyError(
+                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, "
+                    f"not {shown(self.metric)}"
+                )
+            object.__setattr__(self, "metric", self.metric.settled(self.values))
+            self._check_farthest()
+        super()._check_metric()
+
+    @property
+    def _where_nearest(self) -> str:
+        if self.metric is None:
+            return super()._where_nearest
+        x, other = self.distances.nearest(self.size)
+        return f"between {self.name_of(x)} and {self.name_of(other)}, the nearest two"
+
+    def _check_farthest(self) -> None:
+        x, other = self.distances.farthest(self.size)
+        if self.distances.distance(x, other) > LARGEST_DISTANCE:
+            raise SurveyError(
+                f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
+                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
             )
 
 
@@ -160,13 +244,18 @@ class OnLine(Attribute):
         """The distance of two neighbouring positions, in the unit of `per`."""
 
     @property
-    def metric(self) -> Metric:
+    def unit(self) -> Fraction:
+        """Epsilon for every `per` units."""
+        return as_written(self.epsilon) / as_written(self.per)
+
+    @property
+    def usual(self) -> Line:
         """Epsilon per unit, times the width of a step."""
-        return Line(as_written(self.epsilon) * self.step / as_written(self.per))
+        return Line(self.unit * self.step)
 
 
 @dataclass(frozen=True)
-class Integer(OnLine):
+class Integer(Discrete, OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 
     From 0 to 1, and only then, its values and questions may also say True and False.
@@ -189,12 +278,17 @@ class Integer(OnLine):
                 raise SurveyError(f"{end} is {value}; use whole numbers up to {LARGEST_END:,}")
             object.__setattr__(self, end, int(value))
         check_ends(self.low, self.high)
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def size(self) -> int:
         """Every whole number once."""
         return self.high - self.low + 1
+
+    @property
+    def values(self) -> Sequence[Value]:
+        """The numbers."""
+        return range(self.low, self.high + 1)
 
     @property
     def step(self) -> Fraction:
@@ -262,7 +356,7 @@ class Integer(OnLine):
 
 
 @dataclass(frozen=True)
-class Ordinal(OnLine):
+class Ordinal(Discrete, OnLine):
     """Named levels in order, one step apart: never, rarely, often, always."""
 
     levels: Sequence[str] = field(kw_only=False)
@@ -272,12 +366,17 @@ class Ordinal(OnLine):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "levels", _names(self.levels, "levels"))
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def size(self) -> int:
         """The levels."""
         return len(self.levels)
+
+    @property
+    def values(self) -> Sequence[Value]:
+        """The levels themselves."""
+        return self.levels
 
     @property
     def step(self) -> Fraction:
@@ -313,8 +412,8 @@ class Ordinal(OnLine):
 
 
 @dataclass(frozen=True)
-class Categorical(Attribute):
-    """Named categories without an order; every two are equally far apart."""
+class Categorical(Discrete):
+    """Named categories without an order; every two are equally far apart, unless `metric` says."""
 
     categories: Sequence[str] = field(kw_only=False)
 
@@ -324,7 +423,7 @@ class Categorical(Attribute):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "categories", _names(self.categories, "categories"))
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def size(self) -> int:
@@ -332,9 +431,14 @@ class Categorical(Attribute):
         return len(self.categories)
 
     @property
-    def metric(self) -> Metric:
+    def values(self) -> Sequence[Value]:
+        """The categories themselves."""
+        return self.categories
+
+    @property
+    def usual(self) -> Metric:
         """Epsilon between any two."""
-        return Uniform(as_written(self.epsilon))
+        return Uniform(self.unit)
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """The place of each category; there is nothing to clip."""
@@ -421,6 +525,13 @@ def real_ends(low: object, high: object, kind: str) -> tuple[float, float]:
     if not math.isfinite(ends[1] - ends[0]):
         raise SurveyError(f"the domain {ends[0]} to {ends[1]} is too wide for a float")
     return ends[0], ends[1]
+
+
+def _column(value: object) -> pa.Array:
+    try:
+        return pa.array([value])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise ValueRefused(f"is {shown(value)}, which is no value at all") from None
 
 
 def check_ends(low: float, high: float) -> None:

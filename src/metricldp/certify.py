@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from metricldp.channels import Channel
@@ -144,24 +143,24 @@ def _implies(survey: Survey, name: str) -> bool:
     attribute, kept = survey.attributes[name], survey.kept[name]
     count = len(survey.channels)
     share = survey.metric.share(count)
-    promised = attribute.metric.step * share
-    if type(kept) is not type(attribute.metric) or not survey.metric.proves(share, count):
+    promised = attribute.distances.scaled(share)
+    if not survey.metric.proves(share, count):
         return False
-    if attribute.rounds and isinstance(kept, Line):
-        return exp_bounds(kept.step)[1] <= 1 + promised
-    return kept.step <= promised
+    if attribute.rounds and isinstance(promised, Line):
+        return isinstance(kept, Line) and exp_bounds(kept.step)[1] <= 1 + promised.step
+    return kept.within(promised, attribute.size)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
     """The exact worst ratio of every generating pair, held against e^E.
 
-    Of a channel that treats all pairs alike the first one is proof for all: the distances of
-    generating pairs are the same as well.
+    Of a channel that treats all pairs alike the nearest pair is proof for all: the others have the
+    same ratio and no smaller distance.
     """
     holds = cache(at_most_exp)
     found = []
-    generating = metric.generating_pairs(channel.size)
-    for x, other in islice(generating, 1) if channel.alike else generating:
+    size = channel.size
+    for x, other in [metric.nearest(size)] if channel.alike else metric.generating_pairs(size):
         ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
         found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
     return tuple(found)

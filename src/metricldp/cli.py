@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metricldp.answers import percent
-from metricldp.errors import MetricLdpError, QueryError
+from metricldp.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.messages import counted
 from metricldp.survey import Survey
 from metricldp.tables import table
@@ -350,7 +351,10 @@ def main() -> None:
     """Run, turning every mistake of the user into one line and exit code 2."""
     _fit_the_terminal()
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TightenedMetricWarning)
+            warnings.showwarning = _tell
+            code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except MetricLdpError as wrong:
         _fail(str(wrong))
@@ -371,6 +375,11 @@ def main() -> None:
     if code == _STOPPED:
         _fail("stopped", _STOPPED)
     sys.exit(code or 0)
+
+
+def _tell(message: Warning | str, *where: Any, **more: Any) -> None:  # noqa: ANN401
+    """A warning is one line as well; where in the code it arose is nothing to a reader."""
+    print(f"metricldp: {message}", file=sys.stderr)
 
 
 def _fail(message: str, code: int = 2) -> None:

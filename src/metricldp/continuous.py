@@ -99,7 +99,7 @@ class Continuous(OnLine):
         object.__setattr__(self, "bins", int(self.bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
             raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def size(self) -> int:

@@ -53,3 +53,7 @@ class CertificateError(MetricLdpError, ValueError):
 
 class SeededCoinsWarning(UserWarning):
     """Coins were made from a seed: whoever knows the seed can take the noise away again."""
+
+
+class TightenedMetricWarning(UserWarning):
+    """Stated distances broke the triangle inequality and were replaced by shortest paths."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.attributes import Attribute, Integer, OnLine, Ordinal, is_whole
+from metricldp.attributes import Attribute, Discrete, Integer, OnLine, Ordinal, is_whole
 from metricldp.channels import Channel
 from metricldp.continuous import Continuous
 from metricldp.error import predicted
 from metricldp.errors import QueryError
 from metricldp.messages import counted, shown
-from metricldp.metrics import Line
+from metricldp.metrics import Line, Metric, Sensitive, Uniform
 from metricldp.queries import Query
 from metricldp.real import Real
 from metricldp.reports import packed_size
@@ -25,6 +25,7 @@ from metricldp.weights import Weight
 
 MOST_PEOPLE = 10**15
 """More than this nobody expects."""
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ def _together(survey: Survey, width: float) -> list[str]:
 
 def _entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
     attribute, channel = survey.attributes[name], survey.channels[name]
-    on_line = isinstance(attribute.metric, Line)
-    last = (attribute.size + 1) // 2 - 1 if on_line else 0
+    last = (attribute.size + 1) // 2 - 1 if isinstance(attribute, OnLine) else 0
     query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
     return {
         "attribute": name,
@@ -111,7 +111,8 @@ def _entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
         "positions": attribute.size,
         "epsilon": attribute.epsilon,
         "per": getattr(attribute, "per", None),
-        "epsilon_per_step": float(attribute.metric.step),
+        "metric": _kind(attribute),
+        "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
         "effective_epsilon": float(_widest(attribute)),
         "bits": channel.bits,
         "question": attribute.label(0, last),
@@ -127,12 +128,16 @@ def _attribute_lines(
 ) -> list[str]:
     blurred = f"blurred by {attribute.mechanism} ({counted(channel.bits, 'bit')})"
     lines = [f"{name}: {_domain(attribute)}, {blurred}"]
-    if isinstance(attribute.metric, Line):
+    metric = attribute.distances
+    if isinstance(metric, Line):
         lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
         for apart in _examples(attribute):
-            times = _times(float(attribute.metric.step) * apart / _step(attribute))
+            times = _times(float(metric.step) * apart / _step(attribute))
             lines.append(f"            {name} {plain(apart)} apart: at most {times} more likely")
         lines += _width_lines(attribute, entry["effective_epsilon"])
+    elif not isinstance(metric, Uniform):
+        lines += _pair_lines(attribute, metric)
+        lines += _response_lines(attribute, entry["effective_epsilon"])
     else:
         lines.append(
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
@@ -157,12 +162,46 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
+    """The promise of a metric that was stated in words, by its telling pairs."""
+    size = attribute.size
+
+    def told(what: str, pair: tuple[int, int]) -> str:
+        return f"{what}: at most {_times(float(metric.distance(*pair)))} more likely"
+
+    if isinstance(metric, Sensitive):
+        places = sorted(metric.places)
+        names = ", ".join(attribute.name_of(place) for place in places[:_MOST_NAMES])
+        more = len(places) - _MOST_NAMES
+        names += f" and {more:,} more" if more > 0 else ""
+        near, far = f"a sensitive value ({names}) against any other", "any two others"
+    else:
+        near, far = (
+            f"{what}, {attribute.name_of(x)} against {attribute.name_of(other)}"
+            for what, (x, other) in (
+                ("nearest", metric.nearest(size)),
+                ("farthest", metric.farthest(size)),
+            )
+        )
+    lines = [f"            {told(near, metric.nearest(size))}"]
+    if metric.diameter(size) > metric.smallest(size):
+        lines.append(f"            {told(far, metric.farthest(size))}")
+    kind, count = _kind(attribute).replace("-", " "), metric.generating_count(size)
+    return [f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}", *lines]
+
+
+def _response_lines(attribute: Attribute, epsilon: float) -> list[str]:
+    if attribute.mechanism != "response":
+        return []
+    return [
+        f"            response keeps more: epsilon {epsilon:.4g} for any two values, "
+        f"plain {epsilon:.4g}-LDP"
+    ]
+
+
 def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
     if attribute.mechanism == "response":
-        return [
-            f"            response keeps more: epsilon {epsilon:.4g} for any two values, "
-            f"plain {epsilon:.4g}-LDP"
-        ]
+        return _response_lines(attribute, epsilon)
     ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
     if epsilon <= attribute.epsilon:
         return [f"  at full width ({ends}) epsilon is {epsilon:.4g}: plain {epsilon:.4g}-LDP"]
@@ -176,12 +215,19 @@ def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
 def _widest(attribute: Attribute) -> Fraction:
     """The epsilon that plain local differential privacy would state for an attribute."""
     if attribute.mechanism == "response":
-        return attribute.metric.step
-    return attribute.metric.diameter(attribute.size)
+        return attribute.distances.smallest(attribute.size)
+    return attribute.distances.diameter(attribute.size)
+
+
+def _kind(attribute: Attribute) -> str:
+    """The kind of its metric."""
+    if isinstance(attribute, Discrete) and attribute.metric is not None:
+        return attribute.metric.kind
+    return "line" if isinstance(attribute.distances, Line) else "uniform"
 
 
 def _edge_lines(name: str, attribute: Continuous) -> list[str]:
-    step = float(attribute.metric.step)
+    step = float(attribute.usual.step)
     return [
         f"  bin edges values are kept as bins of {plain(attribute.width)}; two values a hair apart "
         f"on both sides of",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers import Histogram, percent
+from metricldp.errors import QueryError
+from metricldp.metrics import Line, Metric, Sensitive
 from metricldp.quantiles import Cdf
 from metricldp.values import plain
 
@@ -25,6 +28,11 @@ _INK, _BAND, _TRUTH, _ZERO = "#1b4965", "#9ec5e0", "#d1495b", "#888888"
 _TRUTH_LABEL = "truth (never collected)"
 _TALLEST = 40.0
 """Inches; more names than fit are drawn on top of each other."""
+_MOST_NODES = 60
+_MOST_KINDS = 5
+"""Up to so many different lengths are told by a legend."""
+_MOST_LENGTHS = 24
+"""Up to so many edges carry their length."""
 
 
 def histogram(
@@ -153,6 +161,189 @@ def cdf(
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     _save(figure, path)
+
+
+# Metrics
+
+
+def metric_graph(
+    metric: Metric,
+    labels: Sequence[str],
+    path: str | Path,
+    *,
+    title: str,
+    marked: Collection[int] = (),
+) -> None:
+    """A metric as a graph: a node for each value, an edge for each generating pair.
+
+    The distance of any two values is the length of the shortest path. `marked` positions, such as
+    sensitive ones, stand out.
+    """
+    size = len(labels)
+    if not 2 <= size <= _MOST_NODES:
+        raise QueryError(f"a graph is drawn for 2 to {_MOST_NODES} values, not {size}")
+    pairs = list(metric.generating_pairs(size))
+    nodes = _node_places(metric, size)
+    flat = isinstance(metric, Line)
+    wide, high = np.ptp(nodes, axis=0)
+    figure, axes = plt.subplots(
+        figsize=(max(6.0, 0.55 * size), 2.4)
+        if flat
+        else (8, 2 + 5 * min(1, high / max(wide, 1e-9))),
+        layout="constrained",
+    )
+    _draw_edges(axes, nodes, pairs, [metric.distance(*pair) for pair in pairs])
+    colors = [_TRUTH if place in marked else _INK for place in range(size)]
+    axes.scatter(
+        nodes[:, 0], nodes[:, 1], s=70, color=colors, edgecolor="white", linewidth=1.2, zorder=5
+    )
+    for place, label in enumerate(labels):
+        rim = not flat and bool(np.isclose(np.linalg.norm(nodes[place]), 1))
+        turn = rim and size > 12
+        _draw_label(axes, nodes[place], label, color=colors[place], turned=turn, flat=flat)
+    axes.set_title(title, parse_math=False)
+    axes.set_axis_off()
+    axes.margins(*((0.06, 0.5) if flat else (0.16, 0.16)))
+    if not flat:
+        axes.set_aspect("equal")
+    _save(figure, path)
+
+
+def _node_places(metric: Metric, size: int) -> npt.NDArray[np.float64]:
+    """In a row, around a circle, or as far apart as the metric says, as well as a page allows."""
+    if isinstance(metric, Line):
+        return np.column_stack([np.arange(size), np.zeros(size)]).astype(np.float64)
+    if isinstance(metric, Sensitive) and 0 < size - len(metric.places) < size:
+        inner = sorted(metric.places)
+        outer = [place for place in range(size) if place not in metric.places]
+        nodes = np.zeros((size, 2))
+        nodes[outer] = _circle(len(outer))
+        nodes[inner] = 0.45 * _circle(len(inner)) if len(inner) > 1 else 0.0
+        return nodes
+    if metric.smallest(size) == metric.diameter(size):
+        return _circle(size)
+    return _stretched(metric.matrix(size))
+
+
+def _circle(count: int) -> npt.NDArray[np.float64]:
+    angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def _stretched(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Multidimensional scaling: places whose distances are near the metric's (SMACOF).
+
+    Relative errors count, so that near values are as true as far ones. It starts on a circle and
+    ends with the widest side level.
+    """
+    size = len(distances)
+    apart = distances + np.eye(size)
+    weights = (1 - np.eye(size)) / apart**2
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    inverse = np.linalg.pinv(laplacian)
+    nodes = _circle(size) * distances.max() / 2
+    for _ in range(300):
+        between = np.linalg.norm(nodes[:, None] - nodes, axis=2) + np.eye(size)
+        pull = -weights * distances / np.maximum(between, 1e-9)
+        np.fill_diagonal(pull, -pull.sum(axis=1))
+        nodes = inverse @ pull @ nodes
+    nodes -= nodes.mean(axis=0)
+    widest_first = np.linalg.svd(nodes, full_matrices=False)[2]
+    return np.asarray(nodes @ widest_first.T / np.abs(nodes).max())
+
+
+def _draw_edges(
+    axes: mpl.axes.Axes,
+    nodes: npt.NDArray[np.float64],
+    pairs: Sequence[tuple[int, int]],
+    lengths: Sequence[Fraction],
+) -> None:
+    """Short edges dark and heavy, long ones light; lengths in the legend or on the edges."""
+    kinds = sorted(set(lengths))
+    few = len(kinds) <= _MOST_KINDS
+    low, wide = float(kinds[0]), float(kinds[-1] - kinds[0]) or 1.0
+    thin = min(1.0, (40 / len(pairs)) ** 0.5)
+    for (x, other), length in zip(pairs, lengths, strict=True):
+        ends, far = nodes[[x, other]], (float(length) - low) / wide
+        axes.plot(
+            *ends.T, color=_shade(far), linewidth=thin * (2.2 - 1.4 * far), zorder=1 - far / 2
+        )
+        if not few and len(pairs) <= _MOST_LENGTHS:
+            axes.text(
+                ends[:, 0].mean(),
+                ends[:, 1].mean(),
+                plain(float(length)),
+                parse_math=False,
+                fontsize=8,
+                ha="center",
+                va="center",
+                bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"},
+                zorder=2,
+            )
+    if few:
+        handles = [
+            mpl.lines.Line2D(
+                [], [], color=_shade((float(kind) - low) / wide), lw=2, label=plain(float(kind))
+            )
+            for kind in kinds
+        ]
+        axes.figure.legend(
+            handles=handles,
+            title="distance (epsilon)",
+            loc="outside lower center",
+            ncols=len(kinds),
+            frameon=False,
+        )
+    elif len(pairs) > _MOST_LENGTHS:
+        shades = mpl.colors.ListedColormap([_shade(far) for far in np.linspace(0, 1, 64)])
+        axes.figure.colorbar(
+            mpl.cm.ScalarMappable(mpl.colors.Normalize(low, low + wide), shades),
+            ax=axes,
+            location="bottom",
+            shrink=0.5,
+            label="distance (epsilon)",
+        )
+
+
+def _shade(far: float) -> str:
+    """Dark for the shortest edge, at 0, and light for the longest, at 1."""
+    return mpl.colors.to_hex(plt.get_cmap("Blues_r")(0.05 + 0.5 * far))
+
+
+def _draw_label(
+    axes: mpl.axes.Axes,
+    node: npt.NDArray[np.float64],
+    label: str,
+    *,
+    color: str,
+    turned: bool,
+    flat: bool,
+) -> None:
+    """Outside of its node, seen from the middle; along the radius where many share a circle."""
+    angle = 90.0 if flat else float(np.degrees(np.arctan2(node[1], node[0])))
+    x, y = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    left, beside = x < -1e-9, turned or abs(x) > 0.3
+    beyond = "right" if left else "left"
+    axes.annotate(
+        textwrap.shorten(label, 24, placeholder="...") if len(label) > 24 else label,
+        (node[0], node[1]),
+        xytext=(9 * x, 9 * y),
+        textcoords="offset points",
+        rotation=(angle - 180 if left else angle) if turned else 0,
+        rotation_mode="anchor",
+        ha=beyond if beside else "center",
+        va="center" if beside else ("bottom" if y >= 0 else "top"),
+        color=color,
+        fontsize=9,
+        bbox={
+            "boxstyle": "round,pad=0.1",
+            "facecolor": "white",
+            "edgecolor": "none",
+            "alpha": 0.75,
+        },
+        parse_math=False,
+        zorder=4,
+    )
 
 
 # Panels of curves

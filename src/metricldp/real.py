@@ -47,7 +47,7 @@ class Real(OnLine):
             raise SurveyError(
                 f"{self.points:,} points between {self.low} and {self.high} are too close"
             )
-        self._check_step(self.metric.step)
+        self._check_metric()
 
     @property
     def rounds(self) -> bool:
@@ -79,6 +79,10 @@ class Real(OnLine):
         whole = np.minimum(np.floor(steps), self.points - 2)
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
+
+    def distance(self, x: object, other: object) -> Fraction:
+        """Of the real values themselves."""
+        return super().distance(x, other) / (1 << FRACTION_BITS)
 
     def place(self, value: object) -> int | None:
         """The place of a number, by the same steps in the same order."""

@@ -129,7 +129,12 @@ class Survey:
             lines += ["", "[metric]", f"p = {self.metric.p!r}"]
         for name, attribute in self.attributes.items():
             lines += ["", f"[attributes.{_toml_key(name)}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in attribute.to_dict().items()]
+            entries = attribute.to_dict()
+            metric = entries.pop("metric", None)
+            lines += [f"{key} = {_toml(value)}" for key, value in entries.items()]
+            if metric is not None:
+                lines += ["", f"[attributes.{_toml_key(name)}.metric]"]
+                lines += [f"{key} = {_toml(value)}" for key, value in metric.items()]
         return "\n".join(lines) + "\n"
 
     @classmethod
@@ -300,7 +305,7 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
     Distances shrink by the share of an Lp metric; where positions are rounded at random, a step
     of 1 + e between neighbours, ln(1 + e) of it as epsilon, keeps e per step for real values.
     """
-    metric = attribute.metric.scaled(share)
+    metric = attribute.distances.scaled(share)
     if attribute.rounds and isinstance(metric, Line):
         return Line(log_bounds(1 + metric.step)[0])
     return metric
@@ -326,9 +331,12 @@ def _toml_key(name: str) -> str:
     return name if bare else _toml(name)
 
 
-def _toml(value: str | float | list[str]) -> str:
+def _toml(value: Any) -> str:  # noqa: ANN401 - plain data
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_toml_key(key)} = {_toml(item)}" for key, item in value.items())
+        return "{" + inside + "}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -19,7 +19,6 @@ import pyarrow as pa
 from metricldp.attributes import KINDS, Attribute, Positions, plain_number
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
-from metricldp.exact import as_written
 from metricldp.metrics import Metric, Uniform
 from metricldp.values import is_number, numbers_of, plain, refuse_outside
 from metricldp.wording import Chosen
@@ -53,7 +52,7 @@ class Weight(Attribute):
             raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
         if self.private:
             super().__post_init__()
-            self._check_step(self.metric.step)
+            self._check_metric()
         elif self.epsilon != math.inf or self.mechanism not in ("auto", "clear"):
             raise SurveyError(
                 "a public weight is sent in the clear and has no epsilon and no mechanism; "
@@ -76,9 +75,9 @@ class Weight(Attribute):
         return 2
 
     @property
-    def metric(self) -> Metric:
+    def usual(self) -> Metric:
         """Epsilon between any two weights."""
-        return Uniform(as_written(self.epsilon))
+        return Uniform(self.unit)
 
     @property
     def ends(self) -> npt.NDArray[np.float64]:

@@ -53,16 +53,20 @@ CHANNELS: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
 
 
 def build(mechanism: str, size: int, metric: Metric) -> Channel:
-    """The channel of that name for `size` positions, with the metric's smallest distance.
+    """The channel of that name for `size` positions, with the largest epsilon that keeps a metric.
 
-    Every channel keeps epsilon per step on a line; response keeps it for all pairs alike, so it
-    is the only one that serves a uniform metric.
+    Response treats all pairs alike and keeps the smallest distance; the others keep epsilon per
+    step on a line, the steepest that stays below the metric.
     """
-    return CHANNELS[mechanism].for_epsilon(size, min(metric.step, LARGEST_EPSILON))
+    kept = metric.smallest(size) if mechanism == "response" else metric.per_step(size)
+    return CHANNELS[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
 
 
 def choose(size: int, metric: Metric) -> str:
-    """What "auto" takes: on a line, the smaller mean variance over all ranges, uniform people."""
+    """What "auto" takes: on a line, the smaller mean variance over all ranges, uniform people.
+
+    On any other metric it is response.
+    """
     if not isinstance(metric, Line):
         return "response"
     epsilon = min(metric.step, LARGEST_EPSILON)

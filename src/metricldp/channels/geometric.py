@@ -124,14 +124,21 @@ class Geometric(IntegerChannel):
         return tail if distance else tail + self.noise.probability(0)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worst report: from a table for neighbours, tried one by one for other pairs."""
+        """The worst report: from a table for neighbours, tried one by one for other pairs.
+
+        Beyond its zero the noise repeats with every block, times a factor below 1. So a report
+        farther than a block from both positions is no worse than one a block nearer to one.
+        """
         if abs(x - other) == 1:
             left = min(x, other)
             right = self.size - 2 - left
             steps, ends = self._steps
             return max(steps[left], steps[right], ends[left], ends[right])
         worst = Fraction(1)
-        for y in self.every_report():
+        reach = min(self.noise.length + 1, self.size)
+        last = self.size - 1
+        near = [np.arange(at - reach, at + reach + 1) for at in (x, other)]
+        for y in np.unique(np.clip(np.concatenate([*near, [0, last]]), 0, last)):
             ratio = self.probability(x, y) / self.probability(other, y)
             worst = max(worst, ratio, 1 / ratio)
         return worst

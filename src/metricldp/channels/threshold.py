@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -121,8 +121,7 @@ class Threshold(BitChannel):
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """One flipped bit for each step between the two."""
-        apart = abs(x - other)
-        return Fraction((ONE - self.flip) ** apart, self.flip**apart)
+        return _odds(self.flip, abs(x - other))
 
     def probability(self, x: int, report: Column) -> Fraction:
         """A product over the bits."""
@@ -130,3 +129,9 @@ class Threshold(BitChannel):
         flipped = int(np.bitwise_count(differ).sum())
         kept = self.bits - flipped
         return Fraction(self.flip**flipped * (ONE - self.flip) ** kept, ONE**self.bits)
+
+
+@lru_cache(maxsize=1 << 12)
+def _odds(flip: int, bits: int) -> Fraction:
+    """How much more likely all of so many bits are kept than flipped."""
+    return Fraction((ONE - flip) ** bits, flip**bits)

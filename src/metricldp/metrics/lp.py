@@ -1,75 +1,15 @@
-"""Metrics E(x, x') on positions: how distinguishable two values may become.
-
-Distances are fractions, because a certificate compares them with ratios of integers.
-"""
+"""How the distances of several attributes are joined to one distance of two people."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from metricldp.errors import SurveyError
 from metricldp.exact import ONE, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.values import is_number
-
-
-@dataclass(frozen=True)
-class Line:
-    """E(x, x') = step |x - x'|: near values are protected most."""
-
-    step: Fraction
-
-    def scaled(self, share: Fraction) -> Line:
-        """The same metric, all distances times `share`."""
-        return Line(self.step * share)
-
-    def distance(self, x: int, other: int) -> Fraction:
-        """E(x, x')."""
-        return self.step * abs(x - other)
-
-    def diameter(self, size: int) -> Fraction:
-        """The largest distance: the epsilon that plain local differential privacy would state."""
-        return self.step * (size - 1)
-
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        """The pairs that imply all others by the triangle inequality: neighbours."""
-        return ((x, x + 1) for x in range(size - 1))
-
-    def generating_count(self, size: int) -> int:
-        """How many those are."""
-        return size - 1
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """E(x, x') = step for every two different values: plain local differential privacy."""
-
-    step: Fraction
-
-    def scaled(self, share: Fraction) -> Uniform:
-        """The same metric, all distances times `share`."""
-        return Uniform(self.step * share)
-
-    def distance(self, x: int, other: int) -> Fraction:
-        """E(x, x')."""
-        return self.step if x != other else Fraction(0)
-
-    def diameter(self, size: int) -> Fraction:
-        """The same for every pair."""
-        return self.step
-
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        """All pairs: none is implied by others."""
-        return ((x, other) for x in range(size) for other in range(x + 1, size))
-
-    def generating_count(self, size: int) -> int:
-        """How many those are."""
-        return size * (size - 1) // 2
-
-
-Metric = Line | Uniform
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""Metrics E(x, x'): how distinguishable two values may become.
+
+On positions, with exact distances: `Line`, `Uniform`, `Sensitive` and, for everything else,
+`Distances`. In the data's own words, as surveys and their files state them: `SensitiveSet`,
+`Graph`, `Tree` and `Table`. `Lp` joins the distances of several attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metricldp.errors import SurveyError
+from metricldp.messages import shown
+from metricldp.metrics.base import Metric
+from metricldp.metrics.closed import Change, Distances, tightened
+from metricldp.metrics.graph import Graph
+from metricldp.metrics.line import Line, Uniform
+from metricldp.metrics.lp import Lp
+from metricldp.metrics.sensitive import Sensitive, SensitiveSet
+from metricldp.metrics.sums import added
+from metricldp.metrics.table import Table
+from metricldp.metrics.tree import Tree
+from metricldp.metrics.words import MetricInWords, Value
+
+__all__ = [
+    "METRICS",
+    "Change",
+    "Distances",
+    "Graph",
+    "Line",
+    "Lp",
+    "Metric",
+    "MetricInWords",
+    "Sensitive",
+    "SensitiveSet",
+    "Table",
+    "Tree",
+    "Uniform",
+    "Value",
+    "added",
+    "from_dict",
+    "tightened",
+]
+
+METRICS: dict[str, type[MetricInWords]] = {
+    words.kind: words for words in (SensitiveSet, Graph, Tree, Table)
+}
+
+
+def from_dict(data: Mapping[str, Any]) -> MetricInWords:
+    """A metric in words from plain data, as `to_dict` wrote it."""
+    rest = dict(data)
+    kind = rest.pop("kind", None)
+    if not isinstance(kind, str) or kind not in METRICS:
+        raise SurveyError(f"a metric has kind {shown(kind)}; choose {', '.join(METRICS)}")
+    return METRICS[kind].from_entries(rest)

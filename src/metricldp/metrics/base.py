@@ -1,0 +1,89 @@
+"""What a metric on positions is: exact distances, and what channels and certificates ask of them.
+
+Distances are fractions, because a certificate compares them with ratios of integers. A family with
+a closed form answers for any number of positions; the others keep a table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[Any]
+"""Whole numbers: int64 where they fit, else Python's own."""
+
+
+class Metric(ABC):
+    """E(x, x') on positions 0 .. size - 1: how distinguishable two values may become.
+
+    The size is an argument where it matters, because a line or a uniform metric has none.
+    """
+
+    @abstractmethod
+    def distance(self, x: int, other: int) -> Fraction:
+        """E(x, x')."""
+
+    @abstractmethod
+    def scaled(self, share: Fraction) -> Metric:
+        """The same metric, all distances times `share`."""
+
+    @abstractmethod
+    def nearest(self, size: int) -> tuple[int, int]:
+        """Two different positions at the smallest distance."""
+
+    @abstractmethod
+    def farthest(self, size: int) -> tuple[int, int]:
+        """Two positions at the largest distance."""
+
+    @abstractmethod
+    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
+        """The pairs that imply all others: those with E(x, x') < E(x, z) + E(z, x') for every z.
+
+        The distance of any two positions is that of a path of such pairs: a pair that is none has
+        a z between, and its two parts are shorter.
+        """
+
+    @abstractmethod
+    def generating_count(self, size: int) -> int:
+        """How many those are."""
+
+    @abstractmethod
+    def whole(self, size: int) -> tuple[Integers, Fraction]:
+        """All distances as a matrix of whole numbers and the unit that they are multiplied with."""
+
+    def smallest(self, size: int) -> Fraction:
+        """The smallest distance of two different positions."""
+        return self.distance(*self.nearest(size))
+
+    def diameter(self, size: int) -> Fraction:
+        """The largest distance: the epsilon that plain local differential privacy would state."""
+        return self.distance(*self.farthest(size))
+
+    def per_step(self, size: int) -> Fraction:
+        """The largest e with e |x - x'| <= E(x, x') for all pairs: what a line has to keep.
+
+        Generating pairs suffice. Along a path of them from x to x' the distances add up to
+        E(x, x'), each is at least e times its own steps, and those are at least |x - x'| together.
+        Neighbours alone would not: a pair may be nearer than the sum of the steps between.
+        """
+        pairs = self.generating_pairs(size)
+        return min(self.distance(x, other) / abs(x - other) for x, other in pairs)
+
+    def within(self, other: Metric, size: int) -> bool:
+        """Whether no distance is above the other metric's, so that keeping this one keeps that.
+
+        The other's generating pairs suffice: every other pair is the sum of some of them there,
+        and at most that sum here.
+        """
+        pairs = other.generating_pairs(size)
+        return all(self.distance(x, y) <= other.distance(x, y) for x, y in pairs)
+
+    def matrix(self, size: int) -> npt.NDArray[np.float64]:
+        """All distances as floats, for numeric work that decides no guarantee."""
+        numbers, unit = self.whole(size)
+        return np.asarray(numbers, dtype=np.float64) * float(unit)

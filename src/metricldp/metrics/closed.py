@@ -1,0 +1,203 @@
+"""Metrics pair by pair: the shortest-path closure and its generating pairs, in exact integers.
+
+Proposition 1 of the paper: a function that breaks the triangle inequality promises nothing more
+than its closure does, because ratios multiply along a path as distances add. All distances are put
+over a common denominator. Where the integers fit into 64 bits whole matrices are compared at once;
+where they do not, floats find the pairs that could matter and Python's integers decide them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.errors import SurveyError
+from metricldp.messages import shown
+from metricldp.metrics.base import Integers, Metric
+
+MOST_POSITIONS = 1000
+"""Closing a table takes its size to the third power; this many are a few seconds."""
+_SLACK = 1 + 2.0**-40
+"""Floats of exact integers are off by 2^-53, their sums by 2^-51 at most: nothing is overlooked."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A stated distance that a way round undercuts."""
+
+    x: int
+    other: int
+    before: Fraction
+    after: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """A symmetric matrix of whole numbers that obeys the triangle inequality."""
+
+    numbers: Integers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Closed) and np.array_equal(self.numbers, other.numbers)
+
+    def __hash__(self) -> int:
+        return hash((len(self.numbers), int(self.numbers.max()), int(self.numbers[0].sum())))
+
+    @cached_property
+    def generating(self) -> npt.NDArray[np.intp]:
+        """The pairs that are not the sum of two others, (count, 2)."""
+        found = []
+        for x, implied in enumerate(_implied(self.numbers)):
+            beyond = x + 1 + np.flatnonzero(~implied)
+            found.append(np.column_stack([np.full(len(beyond), x), beyond]))
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class Distances(Metric):
+    """E(x, x') = unit times a whole number, from a table; made by `tightened` and `added`."""
+
+    table: Closed
+    unit: Fraction
+
+    @classmethod
+    def of(cls, numbers: Integers, unit: Fraction) -> Distances:
+        """In the largest unit there is, so that equal metrics are equal."""
+        factor = int(np.gcd.reduce(numbers, axis=None))
+        return cls(Closed(numbers // factor), unit * factor)
+
+    def distance(self, x: int, other: int) -> Fraction:
+        """A look-up."""
+        return self.unit * int(self.table.numbers[x, other])
+
+    def scaled(self, share: Fraction) -> Distances:
+        """The same table."""
+        return Distances(self.table, self.unit * share)
+
+    def nearest(self, size: int) -> tuple[int, int]:
+        """The first of the smallest entries off the diagonal."""
+        numbers = self.table.numbers.copy()
+        np.fill_diagonal(numbers, numbers.max() + 1)
+        return self._pair(int(np.argmin(numbers)))
+
+    def farthest(self, size: int) -> tuple[int, int]:
+        """The first of the largest entries."""
+        return self._pair(int(np.argmax(self.table.numbers)))
+
+    def _pair(self, place: int) -> tuple[int, int]:
+        return divmod(place, len(self.table.numbers))
+
+    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
+        """Found once for each table."""
+        return ((int(x), int(other)) for x, other in self.table.generating)
+
+    def generating_count(self, size: int) -> int:
+        """How many were found."""
+        return len(self.table.generating)
+
+    def whole(self, size: int) -> tuple[Integers, Fraction]:
+        """The table itself."""
+        return self.table.numbers, self.unit
+
+
+def tightened(
+    said: Mapping[tuple[int, int], Fraction], names: Sequence[object]
+) -> tuple[Distances, tuple[Change, ...]]:
+    """The shortest-path closure of positive distances, and the stated pairs that it changed.
+
+    `said` has each pair of positions once, either way round; names are for the message where
+    nothing leads from one value to another.
+    """
+    numbers, unit, none = _over_common_denominator(said, len(names))
+    closed = closure(numbers)
+    if (closed >= none).any():
+        x, other = np.argwhere(closed >= none)[0]
+        raise SurveyError(
+            f"nothing leads from {shown(names[x])} to {shown(names[other])}; "
+            "state distances that connect all values"
+        )
+    metric = Distances.of(closed, unit)
+    pairs = [(x, other, said[x, other], metric.distance(x, other)) for x, other in said]
+    changes = [Change(*pair) for pair in pairs if pair[3] < pair[2]]
+    return metric, tuple(sorted(changes, key=lambda change: (change.x, change.other)))
+
+
+def _over_common_denominator(
+    said: Mapping[tuple[int, int], Fraction], size: int
+) -> tuple[Integers, Fraction, int]:
+    """The matrix of whole numbers, their unit, and the number that stands for no distance."""
+    unit = common_unit(said.values())
+    whole = {pair: int(length / unit) for pair, length in said.items()}
+    none = size * max(whole.values(), default=0) + 1  # longer than any path
+    numbers: Integers = np.full((size, size), none, dtype=kind_for(none))
+    for (x, other), number in whole.items():
+        numbers[x, other] = numbers[other, x] = number
+    np.fill_diagonal(numbers, 0)
+    return numbers, unit, none
+
+
+def common_unit(lengths: Iterable[Fraction]) -> Fraction:
+    """The largest unit of which all lengths are whole multiples."""
+    listed = list(lengths)
+    above = math.gcd(*(length.numerator for length in listed)) or 1
+    return Fraction(above, math.lcm(*(length.denominator for length in listed)))
+
+
+def kind_for(largest: int) -> type:
+    """The type of whole numbers up to `largest`, sums of three included."""
+    return np.int64 if 3 * largest < 1 << 63 else object
+
+
+def closure(numbers: Integers) -> Integers:
+    """All shortest paths (Floyd and Warshall), every z as a way round for all pairs at once."""
+    closed = numbers.copy()
+    if closed.dtype == np.int64:
+        for z in range(len(closed)):
+            np.minimum(closed, closed[:, z, None] + closed[z], out=closed)
+        return closed
+    scale = numbers.max()
+    floats = _floats(closed, scale)
+    for z in range(len(closed)):
+        possible = floats[:, z, None] + floats[z] <= floats * _SLACK
+        x, other = np.nonzero(np.triu(possible, 1))
+        way = closed[x, z] + closed[z, other]
+        shorter = (way < closed[x, other]).astype(bool)
+        x, other, way = x[shorter], other[shorter], way[shorter]
+        closed[x, other] = closed[other, x] = way
+        floats[x, other] = floats[other, x] = _floats(way, scale)
+    return closed
+
+
+def _implied(numbers: Integers) -> Iterator[npt.NDArray[np.bool_]]:
+    """For each x, which of the pairs with x + 1, x + 2, ... are the sum of two other pairs."""
+    ways = numbers.copy()
+    np.fill_diagonal(ways, 2 * numbers.max() + 1)  # neither x nor x' is a way round
+    if numbers.dtype == np.int64:
+        for x in range(len(numbers)):
+            beyond = slice(x + 1, None)
+            shortest = (ways[x, :, None] + ways[:, beyond]).min(axis=0)
+            yield np.asarray(numbers[x, beyond] >= shortest)
+        return
+    scale = numbers.max()
+    floats, far = _floats(numbers, scale), _floats(ways, scale)
+    for x in range(len(numbers)):
+        beyond = slice(x + 1, None)
+        sums = far[x, :, None] + far[:, beyond]
+        direct, to, rest = numbers[x, beyond], ways[x], ways[:, beyond]
+        best, columns = sums.argmin(axis=0), np.arange(len(direct))
+        implied = (to[best] + rest[best, columns] <= direct).astype(bool)
+        # Where the shortest way by floats fails, others as short within rounding may not.
+        z, other = np.nonzero((sums <= floats[x, beyond] * _SLACK) & ~implied)
+        implied[other[(to[z] + rest[z, other] <= direct[other]).astype(bool)]] = True
+        yield implied
+
+
+def _floats(numbers: Integers, scale: int) -> npt.NDArray[np.float64]:
+    """Large integers over one of them, each rounded once."""
+    return np.asarray(numbers / scale, dtype=np.float64)

@@ -1,0 +1,189 @@
+"""Metrics in the data's own words: values by name, lengths in units of epsilon.
+
+A survey says `metric=Graph([("never", "rarely"), ...])`; the attribute turns it into a metric on
+positions by `on(values, unit)`. What is said here is what survey files hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from metricldp.errors import SurveyError, TightenedMetricWarning
+from metricldp.exact import as_written
+from metricldp.messages import guess, listed, shown
+from metricldp.metrics.base import Metric
+from metricldp.metrics.closed import MOST_POSITIONS, Change, Distances, tightened
+from metricldp.values import is_number, plain
+
+Value = str | int
+"""A value of an attribute: a name or a whole number."""
+Length = int | float | str
+"""A positive number as it is written; text such as "1/3" where no decimal says it."""
+
+_FRACTION = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
+_SHORTEST, _LONGEST = Fraction(1, 1 << 60), 1 << 60
+_MOST_PAIRS = 3
+"""So many changed pairs are named in a warning."""
+
+
+@dataclass(frozen=True)
+class MetricInWords(ABC):
+    """A metric before it meets an attribute."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def on(self, values: Sequence[Value], unit: Fraction) -> Metric:
+        """The metric on the positions of these values, lengths times `unit`."""
+
+    def settled(self, values: Sequence[Value]) -> Self:
+        """The same metric in final words: what could not hold is tightened, with a warning."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a survey file."""
+        listed = {f.name: _as_list(getattr(self, f.name)) for f in fields(self)}
+        return {"kind": self.kind, **listed}
+
+    @classmethod
+    def from_entries(cls, entries: Mapping[str, Any]) -> Self:
+        """From what `to_dict` wrote, without its kind."""
+        known = [f.name for f in fields(cls)]
+        for key in entries:
+            if key not in known:
+                raise SurveyError(
+                    f"a metric of kind {cls.kind} has no entry {key!r}; it has {listed(known)}"
+                    f"{guess(key, known)}"
+                )
+        if known[0] not in entries:
+            raise SurveyError(f"a metric of kind {cls.kind} needs {known[0]!r}")
+        return cls(**entries)
+
+
+class Stated(MetricInWords):
+    """A metric that states the distances of some pairs; all others are shortest paths."""
+
+    @abstractmethod
+    def said(self, values: Sequence[Value]) -> dict[tuple[int, int], Fraction]:
+        """The stated distance of each pair of positions, smaller one first."""
+
+    @abstractmethod
+    def replaced(self, changes: Mapping[tuple[int, int], Length], values: Sequence[Value]) -> Self:
+        """The same words with some distances replaced."""
+
+    def on(self, values: Sequence[Value], unit: Fraction) -> Distances:
+        """The shortest-path closure."""
+        return _closure(self, _frozen(values))[0].scaled(unit)
+
+    def settled(self, values: Sequence[Value]) -> Self:
+        """Distances that the way round undercuts are set to the way round."""
+        changes = _closure(self, _frozen(values))[1]
+        if not changes:
+            return self
+        warnings.warn(_told(changes, values), TightenedMetricWarning, stacklevel=5)
+        return self.replaced({(c.x, c.other): as_length(c.after) for c in changes}, values)
+
+
+@lru_cache(maxsize=16)
+def _closure(
+    words: Stated, values: tuple[Value, ...] | range
+) -> tuple[Distances, tuple[Change, ...]]:
+    """Kept, because an attribute is made again several times on the way into a survey."""
+    if len(values) > MOST_POSITIONS:
+        raise SurveyError(
+            f"a {words.kind} metric is kept for up to {MOST_POSITIONS:,} values, "
+            f"not {len(values):,}; use fewer values"
+        )
+    return tightened(words.said(values), values)
+
+
+def _frozen(values: Sequence[Value]) -> tuple[Value, ...] | range:
+    return values if isinstance(values, range) else tuple(values)
+
+
+def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
+    pairs = [
+        f"{between(values[c.x], values[c.other])} from {plain(float(c.before))} "
+        f"to {plain(float(c.after))}"
+        for c in changes[:_MOST_PAIRS]
+    ]
+    more = len(changes) - len(pairs)
+    tail = f" and {more:,} more, {len(changes):,} in all" if more else ""
+    return (
+        "some distances are longer than a way round and were tightened to it: "
+        f"{', '.join(pairs)}{tail}"
+    )
+
+
+# Values and lengths ------------------------------------------------------------------------------
+
+
+def value_of(value: object) -> Value:
+    """A value as files can hold it."""
+    if isinstance(value, str):
+        return value
+    if is_number(value) and math.isfinite(value) and value == int(value):
+        return int(value)
+    raise SurveyError(f"a metric names values by name or whole number, not {shown(value)}")
+
+
+def places_in(values: Iterable[Value]) -> dict[Value, int]:
+    """The position of each value."""
+    return {value: place for place, value in enumerate(values)}
+
+
+def place_of(value: Value, places: Mapping[Value, int]) -> int:
+    """The position of a value that a metric names."""
+    if value not in places:
+        raise SurveyError(
+            f"the metric names {shown(value)}, which is no value of the attribute; it can be "
+            f"{listed(places)}{guess(value, places)}"
+        )
+    return places[value]
+
+
+def between(x: Value, other: Value) -> str:
+    """A pair, as messages name it."""
+    return f"{shown(x)} to {shown(other)}"
+
+
+def as_length(length: Fraction) -> Length:
+    """A fraction as it is written: a whole number, a decimal, or "1/3"."""
+    if length.denominator == 1:
+        return length.numerator
+    near = float(length)
+    return near if as_written(near) == length else f"{length.numerator}/{length.denominator}"
+
+
+def length_of(said: object, pair: str) -> Fraction:
+    """A stated distance as a fraction; a decimal means what is written."""
+    wrong = f"the distance {pair} must be a positive finite number"
+    if isinstance(said, Fraction):
+        length = said
+    elif isinstance(said, str) and _FRACTION.fullmatch(said) and int(said.split("/")[1]):
+        length = Fraction(said)
+    elif is_number(said) and math.isfinite(said):
+        length = Fraction(int(said)) if isinstance(said, int | np.integer) else as_written(said)
+    else:
+        raise SurveyError(f"{wrong}, not {shown(said)}")
+    if length == 0:
+        raise SurveyError(f"{wrong}, not 0; values that nobody may tell apart are one value")
+    if length < 0:
+        raise SurveyError(f"{wrong}, not {shown(said)}")
+    if not _SHORTEST <= length <= _LONGEST:
+        raise SurveyError(f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}")
+    return length
+
+
+def _as_list(value: Any) -> Any:  # noqa: ANN401 - nested plain data
+    return [_as_list(item) for item in value] if isinstance(value, tuple) else value
