@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricldp import Categorical, Coins, Integer, QueryError, Survey
+from metricldp import Categorical, Coins, Integer, QueryError, Real, Survey, layouts
+from metricldp.bitcolumns import Cuts
 from metricldp.channels import CHANNELS
+from metricldp.error import variance_bounds
+from metricldp.estimate import to_answers
 from metricldp.layouts import Table, build, worth_a_table
+from metricldp.queries import parse
+from metricldp.readings import read
 
 
 @st.composite
@@ -124,3 +129,79 @@ def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
     (batch,) = batches
     parts = [survey.channels[k].expand(batch[k]).astype(np.int64) for k in "abc"]
     assert (table.sums == np.einsum("na,nb,nc->abc", *parts)).all()
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.lists(st.integers(2, 9), min_size=1, max_size=4),
+    epsilon=st.sampled_from([0.1, 1.0, 3.0]),
+    seed=st.integers(0, 10**6),
+    about=st.sampled_from(["respondents", "population"]),
+)
+def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
+    """Ranges of threshold bits in closed form, against readings of the same sums."""
+    rng = np.random.default_rng(seed)
+    names = "abcd"[: len(sizes)]
+    survey = Survey(
+        {
+            k: Integer(0, size - 1, epsilon=epsilon, mechanism="threshold")
+            for k, size in zip(names, sizes, strict=True)
+        }
+    )
+    people = {k: rng.integers(0, size, 200) for k, size in zip(names, sizes, strict=True)}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(seed)), layout="reports")
+    where = {}
+    for k, size in zip(names, sizes, strict=True):
+        low, high = sorted(rng.integers(0, size, 2).tolist())
+        where[k] = (low, high)
+    query = parse(survey, where)
+    cuts = Cuts.of(survey, query)
+    assert (cuts is None) == (not query.functions)
+    first = tally.count(where, about=about)
+    again = [tally.count(where, about=about) for _ in range(3)]
+    assert all(answer == first for answer in again)  # from rows, then from columns
+    readings = read(survey, query.functions)
+    if readings:
+        sums = layouts.from_reports(tally._batches(names), readings, 3)
+        (slow,) = to_answers(
+            sums.reshape(3, 1), variance_bounds(readings), tally.n, [("", ())], about=about
+        )
+        assert first.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
+        assert first.variance == pytest.approx(slow.variance, rel=1e-9, abs=1e-9)
+        assert first.bounds == pytest.approx(slow.bounds, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("layout", ["auto", "reports", "cells", "prefix"])
+def test_many_counts_are_each_of_them(layout):
+    """In any company an answer is the same, to the last digit."""
+    rng = np.random.default_rng(3)
+    survey = Survey(
+        {
+            "a": Integer(0, 30, epsilon=1, mechanism="threshold"),
+            "b": Integer(0, 20, epsilon=0.5, mechanism="geometric"),
+            "c": Categorical(["x", "y", "z"], epsilon=1),
+            "d": Real(0, 1, points=6, epsilon=1),
+        }
+    )
+    people = {
+        "a": rng.integers(0, 31, 3000),
+        "b": rng.integers(0, 21, 3000),
+        "c": rng.choice(["x", "y", "z"], 3000),
+        "d": rng.uniform(0, 1, 3000),
+    }
+    reports = survey.encode(people, coins=Coins.seeded(3))
+    wheres = [None, {}, {"c": "x"}, {"c": ["x", "z"]}, {"d": (0.2, 0.7)}, {"b": [0, 3, 9]}]
+    for _ in range(300):
+        a, b = (sorted(rng.integers(0, top, 2).tolist()) for top in (31, 21))
+        wheres.append({"a": tuple(a), "b": tuple(b)})
+    many = survey.tally(reports, layout=layout).counts(wheres)
+    other_way = survey.tally(reports, layout=layout).counts(wheres[::-1])[::-1]
+    assert many == other_way
+    one_by_one = survey.tally(reports, layout=layout)
+    for where, answer in zip(wheres, many, strict=True):
+        alone = one_by_one.count(where)
+        assert alone.value == pytest.approx(answer.value, rel=1e-9, abs=1e-6)
+        assert alone.stderr == pytest.approx(answer.stderr, rel=1e-9, abs=1e-6)
+        if layout != "auto":  # which moves on to a table after a few questions
+            assert alone == answer
+    assert survey.tally(reports).counts([]) == []

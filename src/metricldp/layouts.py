@@ -187,6 +187,23 @@ class Table:
     def __add__(self, other: Table) -> Table:
         return Table(self.channels, self.sums + other.sums)
 
+    def over(self, names: Sequence[str]) -> Table:
+        """The same reports over some of the attributes: the others are summed out, left whole."""
+        sums = self.sums
+        for axis, (name, channel) in reversed(list(enumerate(self.channels.items()))):
+            if name not in names:
+                whole = isinstance(channel, IntegerChannel)
+                # Of an integer exactly one feature is 1; of bits, feature 0 is 1 for everybody.
+                sums = np.asarray(sums.sum(axis=axis) if whole else sums.take(0, axis=axis))
+        return Table({name: c for name, c in self.channels.items() if name in names}, sums)
+
+    def opened(self, readings: list[Reading], name: str, rows: int) -> Floats:
+        """Sums of every feature of one attribute times the others' decoders: (rows, features)."""
+        axis = list(self.channels).index(name)
+        opened = np.moveaxis(self.sums, axis, 0)
+        vectors = [[reading.coefficients[row] for reading in readings] for row in range(rows)]
+        return np.array([[_contract(part, v) for part in opened] for v in vectors])
+
     @cached_property
     def frequencies(self) -> Floats:
         """Equation 7: the estimated frequency of every cell, decoded along one axis at a time."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from metricldp.weights import Weight
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
+_PIECE = 1 << 20
+"""Reports of a Parquet file read at a time, where they are not all wanted at once."""
 _HEADER = 9
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
@@ -231,10 +234,24 @@ def write(survey: Survey, table: pa.Table, path: str | Path) -> None:
 
 def read(survey: Survey, path: str | Path) -> pa.Table:
     """Reports from a Parquet file, refused unless they are this survey's."""
+    with _opened(survey, path) as file:
+        table = file.read()
+    return check_table(survey, table)
+
+
+def stream(survey: Survey, path: str | Path) -> Iterator[pa.Table]:
+    """The same, a piece of about a million reports at a time."""
+    with _opened(survey, path) as file:
+        for batch in file.iter_batches(_PIECE):
+            yield pa.Table.from_batches([batch], schema=file.schema_arrow)
+
+
+@contextmanager
+def _opened(survey: Survey, path: str | Path) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path) as file:
             check_marks(survey, file.schema_arrow, f"the reports in {path}")
-            table = file.read()
+            yield file
     except ReportRefused:
         raise
     except FileNotFoundError:
@@ -242,7 +259,6 @@ def read(survey: Survey, path: str | Path) -> pa.Table:
     except (pa.ArrowException, OSError) as wrong:
         why = str(wrong).splitlines()[0]
         raise ReportRefused("file", f"{path} is not a whole Parquet file: {why}") from None
-    return check_table(survey, table)
 
 
 # Bytes -------------------------------------------------------------------------------------------

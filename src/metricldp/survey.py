@@ -11,7 +11,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -237,10 +237,11 @@ class Survey:
 
     def tally(
         self,
-        collected: pa.Table | str | Path | Sequence[bytes],
+        collected: pa.Table | str | Path | Sequence[bytes] | Iterable[pa.Table],
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
+        keep: Iterable[Sequence[str]] | None = None,
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
@@ -248,9 +249,16 @@ class Survey:
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
         counted there by reason. `layout` is one of "auto", "cells", "prefix" and "reports", the
         three of the paper's Table 1.
+
+        With `keep`, a list of sets of attributes, only exact sums over those are kept and the
+        reports are let go: the memory is the same for any number of people. `collected` may then
+        be a stream of tables.
         """
         from metricldp.tally import Tally  # noqa: PLC0415 - a door
+        from metricldp.totals import Totals  # noqa: PLC0415 - a door
 
+        if keep is not None:
+            return Totals.stream(self, collected, keep)
         return Tally.of(self, collected, refused=refused, layout=layout)
 
     def error(

@@ -282,8 +282,7 @@ class Tally:
         rest = [reading for reading in plain if reading.name != attribute]
         channel = self.survey.channels[attribute]
         inside = group.functions.get(attribute, np.ones(channel.size))
-        batches = self._batches([*_names(rest), attribute])
-        sums = layouts.opened(batches, rest, attribute, channel, 3)
+        sums, layout = self._opened(rest, attribute)
         answers: list[Answer] = []
         # A few at a time: all together would be a matrix of size x size.
         for some in _chunks(zip(functions, labels, strict=True), _TOGETHER):
@@ -293,7 +292,7 @@ class Tally:
             asked = [(label, group.notes) for _, label in some]
             bounds = variance_bounds([*repeated, reading])
             found = by_block.sum(axis=2)
-            answers += to_answers(found, bounds, self.n, asked, about=about, layout="reports")
+            answers += to_answers(found, bounds, self.n, asked, about=about, layout=layout)
         return answers
 
     def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
@@ -362,6 +361,12 @@ class Tally:
             self._tables[names] = layouts.build(self._batches(names), channels)
         table = self._tables[names]
         return table.from_cells(readings) if layout == "cells" else table.from_prefixes(readings)
+
+    def _opened(self, rest: list[Reading], attribute: str) -> tuple[Floats, str]:
+        """Sums of every feature of one attribute times the others' decoders, and their layout."""
+        channel = self.survey.channels[attribute]
+        batches = self._batches([*_names(rest), attribute])
+        return layouts.opened(batches, rest, attribute, channel, 3), "reports"
 
     def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
         if self._asked[names] > 2:
