@@ -22,16 +22,19 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from metricldp.errors import CertificateError, SeededCoinsWarning
 from metricldp.exact import ONE, ceil_of, exp_bounds, floor_of
+from metricldp.kernels import encoding
 
 Words = npt.NDArray[np.uint64]
 
 _ZEROS = memoryview(bytes(1 << 20))
-_BLOCK = 1 << 14
+BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
 FRACTION_BITS = 32
 """Binary digits behind the point of a position that is rounded at random."""
 _PLANES = 8
-"""Random bits spent on every lane before the few undecided words are gathered up."""
+"""Binary digits drawn for every lane before the few undecided ones are gathered up."""
+_CROWD = 1 << 16
+"""People who get their noise together: while one of them still grows, all draw coins."""
 
 _forks = 0
 _streams: weakref.WeakSet[Coins] = weakref.WeakSet()
@@ -117,40 +120,33 @@ class _Seeded(Coins):
 
 
 def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
-    """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64.
-
-    A lane stands for a uniform number u, drawn binary digit by binary digit until it differs from
-    threshold / 2^64; the lane is 1 if u is below. About eight and a half digits are drawn per lane.
-    """
-    if threshold <= 0 or threshold >= ONE:
-        return np.full(words, 0 if threshold <= 0 else ONE - 1, dtype=np.uint64)
+    """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64."""
     result = np.empty(words, dtype=np.uint64)
-    for start in range(0, words, _BLOCK):
-        block = result[start : start + _BLOCK]
-        block[:] = _decide(coins, threshold, np.full(len(block), ONE - 1, dtype=np.uint64), 63)
+    fill(coins, threshold, result)
     return result
 
 
-def _decide(coins: Coins, threshold: int, undecided: Words, digit: int) -> Words:
-    """The lanes of `undecided` that fall below the threshold, from binary digit `digit` on."""
-    below = np.zeros_like(undecided)
+def fill(coins: Coins, threshold: int, result: Words) -> None:
+    """Fill words with lanes that are 1 with probability exactly threshold / 2^64.
+
+    A lane stands for a uniform number u of 64 binary digits, and is 1 if u < threshold. Eight
+    digits are drawn for all lanes together; the one lane in 256 that they do not decide gets a
+    word of its own for the rest.
+    """
+    if threshold <= 0 or threshold >= ONE:
+        result[:] = 0 if threshold <= 0 else ONE - 1
+        return
     # Below the last digit that is 1 no lane can fall below the threshold any more.
-    last = (threshold & -threshold).bit_length() - 1
-    planes = min(_PLANES, digit - last + 1)
-    if planes <= 0:
-        return below
-    for random in coins.words(planes * len(undecided)).reshape(planes, -1):
-        agree = undecided & random
-        if threshold >> digit & 1:
-            below |= undecided ^ agree
-            undecided = agree
-        else:
-            undecided = undecided ^ agree
-        digit -= 1
-    left = np.flatnonzero(undecided)
-    if len(left):
-        below[left] |= _decide(coins, threshold, undecided[left], digit)
-    return below
+    digits = 64 - (threshold & -threshold).bit_length() + 1
+    planes = min(_PLANES, digits)
+    rest = threshold << planes & (ONE - 1)
+    for start in range(0, len(result), BLOCK):
+        below = result[start : start + BLOCK]
+        undecided = np.empty_like(below)
+        random = coins.words(planes * len(below)).reshape(planes, -1)
+        left = encoding.decide(random, threshold >> (64 - planes), below, undecided)
+        if rest and left:
+            encoding.settle(below, undecided, coins.words(left), rest)
 
 
 def lanes(words: Words, count: int) -> npt.NDArray[np.uint8]:
@@ -232,27 +228,33 @@ class GeometricNoise:
         """How many values of G the digits tell apart: 2^J."""
         return 1 << len(self.digits)
 
-    def sample(self, coins: Coins, count: int, limit: int) -> npt.NDArray[np.int64]:
-        """`count` independent draws, exact for every value below `limit` in size.
+    def blur(
+        self, coins: Coins, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        """Independent noise for each position: clip(x + noise, 0, size - 1) goes to `out`."""
+        wide = np.ascontiguousarray(positions, dtype=np.int64)
+        for start in range(0, len(wide), _CROWD):
+            part = slice(start, start + _CROWD)
+            self._blur(coins, wide[part], size, out[part])
 
-        Draws of size `limit` or more may come out as any other number of that sign and at least
-        that size: the callers clip there.
-        """
-        words = words_for(count)
-        size = np.ones(count, dtype=np.int64)
-        for j, digit in enumerate(self.digits):
-            size += lanes(bernoulli(coins, digit, words), count).astype(np.int64) << j
-        growing = bernoulli(coins, self.block, words)
-        for _ in range(limit // self.length + 1):
-            grown = lanes(growing, count)
-            if not grown.any():
+    def _blur(
+        self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        words = words_for(len(positions))
+        planes = [bernoulli(coins, digit, words) for digit in self.digits]
+        growing = np.full(words, ONE - 1, dtype=np.uint64)
+        # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
+        for _ in range(size // self.length + 1):
+            growing = growing & bernoulli(coins, self.block, words)
+            if not growing.any():
                 break
-            size += grown.astype(np.int64) << len(self.digits)
-            growing &= bernoulli(coins, self.block, words)
-        negative = lanes(coins.words(words), count).astype(bool)
-        np.negative(size, out=size, where=negative)
-        size[lanes(bernoulli(coins, self.zero, words), count).astype(bool)] = 0
-        return size
+            planes.append(growing)
+        weights = np.full(len(planes), self.length, dtype=np.int64)
+        weights[: len(self.digits)] = 1 << np.arange(len(self.digits))
+        negative = coins.words(words)
+        zero = bernoulli(coins, self.zero, words)
+        stacked = np.array(planes, dtype=np.uint64).reshape(-1, words)
+        encoding.blur(positions, stacked, weights, negative, zero, out, size - 1)
 
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""

@@ -7,8 +7,11 @@ Decoding is strict: whatever no device of this survey could have sent is refused
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,15 @@ from metricldp.attributes import Attribute
 from metricldp.channels import BitChannel, Column, Field, IntegerChannel
 from metricldp.coins import Coins, round_at_random
 from metricldp.errors import ReportRefused, ValueRefused
+from metricldp.kernels import encoding
 from metricldp.messages import counted, guess, listed
 from metricldp.survey import FORMAT, Survey
 from metricldp.weights import Weight
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
+_PERSON = 64
+"""Lanes that a report costs at the least, in time: an integer is drawn from about so many."""
 _HEADER = 9
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
@@ -45,12 +51,15 @@ def encode(survey: Survey, people: Any, *, coins: Coins | None, clip: bool) -> p
     if len(set(lengths.values())) > 1:
         raise ValueRefused(f"columns differ in length: {lengths}")
     source = coins or Coins()
-    columns = {}
+    columns, jobs = {}, []
     for name, column in checked.items():
         if survey.attributes[name].clear:
             columns[name] = column
         else:
-            columns[name] = _encode_column(survey, name, column, source)
+            columns[name] = survey.channels[name].empty(len(column))
+            encoding.expect(len(column) * max(survey.channels[name].bits, _PERSON))
+            jobs += list(_jobs(survey, name, column, columns[name], source))
+    _run(jobs, max(lengths.values()))
     return to_table(survey, columns)
 
 
@@ -60,17 +69,41 @@ def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> n
     return attribute.positions(values, name, clip=clip)
 
 
-def _encode_column(
-    survey: Survey, name: str, positions: npt.NDArray[np.int64], coins: Coins
-) -> Column:
-    channel, rounds = survey.channels[name], survey.attributes[name].rounds
-    column = channel.empty(len(positions))
+def _jobs(
+    survey: Survey, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
+) -> Iterator[Callable[[], None]]:
+    """A job for each batch of a column; where there are several, each has coins of its own."""
     for start in range(0, len(positions), BATCH):
-        part = positions[start : start + BATCH]
-        if rounds:
-            part = round_at_random(coins, part)
-        column[start : start + BATCH] = channel.encode(part, coins)
-    return column
+        batch = slice(start, start + BATCH)
+        own = coins.spawn() if len(positions) > BATCH else coins
+        yield partial(_encode_batch, survey, name, positions[batch], column[batch], own)
+
+
+def _encode_batch(
+    survey: Survey, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
+) -> None:
+    if survey.attributes[name].rounds:
+        positions = round_at_random(coins, positions)
+    column[:] = survey.channels[name].encode(positions, coins)
+
+
+def _run(jobs: Sequence[Callable[[], None]], people: int) -> None:
+    """Run the jobs on all cores where there are several batches of people, else here."""
+    cores = _cores()
+    if people <= BATCH or cores == 1:
+        for job in jobs:
+            job()
+        return
+    with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+
+
+def _cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _column(people: Any, name: str) -> pa.Array:  # noqa: ANN401 - any data frame

@@ -120,6 +120,8 @@ def refuse_outside(
     numbers: npt.NDArray[Any], values: pa.Array, low: float, high: float, name: str
 ) -> None:
     """Refuse the first number outside low to high."""
+    if not len(numbers) or (low <= numbers.min().item() and numbers.max().item() <= high):
+        return
     domain = f"is outside {plain(low)} to {plain(high)}; correct it or clip it (clip=True, --clip)"
     refuse((numbers < low) | (numbers > high), values, name, domain)
 
