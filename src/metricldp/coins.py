@@ -12,6 +12,7 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -34,7 +35,9 @@ FRACTION_BITS = 32
 _PLANES = 8
 """Binary digits drawn for every lane before the few undecided ones are gathered up."""
 _CROWD = 1 << 16
-"""People who get their noise together: while one of them still grows, all draw coins."""
+"""People who get their noise together, with few calls for all of them."""
+_ROUNDS = 8
+"""Rounds of growing that are drawn at once: most words need no more."""
 
 _forks = 0
 _streams: weakref.WeakSet[Coins] = weakref.WeakSet()
@@ -127,26 +130,57 @@ def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
 
 
 def fill(coins: Coins, threshold: int, result: Words) -> None:
-    """Fill words with lanes that are 1 with probability exactly threshold / 2^64.
+    """Fill words with lanes that are 1 with probability exactly threshold / 2^64."""
+    for start in range(0, len(result), BLOCK):
+        _decide(coins, [threshold], result[None, start : start + BLOCK])
+
+
+def bernoullis(coins: Coins, thresholds: Sequence[int], words: int) -> Words:
+    """A row of words for each threshold, all independent; few calls for many rows."""
+    result = np.empty((len(thresholds), words), dtype=np.uint64)
+    step = max(1, BLOCK // words)
+    for start in range(0, len(thresholds), step):
+        _decide(coins, thresholds[start : start + step], result[start : start + step])
+    return result
+
+
+def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
+    """Fill each row with lanes of its threshold.
 
     A lane stands for a uniform number u of 64 binary digits, and is 1 if u < threshold. Eight
     digits are drawn for all lanes together; the one lane in 256 that they do not decide gets a
     word of its own for the rest.
     """
+    words = result.shape[1]
+    planes = [_planes(threshold) for threshold in thresholds]
+    random = coins.words(sum(planes) * words).reshape(-1, words) if any(planes) else result[:0]
+    undecided = np.empty_like(result)
+    waiting = []
+    for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
+        digits, rest = threshold >> (64 - count), threshold << count & (ONE - 1)
+        if count:
+            left = encoding.decide(random[:count], digits, result[row], undecided[row])
+            random = random[count:]
+            if rest and left:
+                waiting.append((row, left, rest))
+        else:
+            result[row] = 0 if threshold <= 0 else ONE - 1
+    if waiting:
+        random = coins.words(sum(left for _, left, _ in waiting))
+        for row, left, rest in waiting:
+            encoding.settle(result[row], undecided[row], random[:left], rest)
+            random = random[left:]
+
+
+def _planes(threshold: int) -> int:
+    """How many digits are drawn for all lanes.
+
+    Below the last digit that is 1 no lane can fall below the threshold any more; what is certain
+    or impossible needs none.
+    """
     if threshold <= 0 or threshold >= ONE:
-        result[:] = 0 if threshold <= 0 else ONE - 1
-        return
-    # Below the last digit that is 1 no lane can fall below the threshold any more.
-    digits = 64 - (threshold & -threshold).bit_length() + 1
-    planes = min(_PLANES, digits)
-    rest = threshold << planes & (ONE - 1)
-    for start in range(0, len(result), BLOCK):
-        below = result[start : start + BLOCK]
-        undecided = np.empty_like(below)
-        random = coins.words(planes * len(below)).reshape(planes, -1)
-        left = encoding.decide(random, threshold >> (64 - planes), below, undecided)
-        if rest and left:
-            encoding.settle(below, undecided, coins.words(left), rest)
+        return 0
+    return min(_PLANES, 64 - (threshold & -threshold).bit_length() + 1)
 
 
 def lanes(words: Words, count: int) -> npt.NDArray[np.uint8]:
@@ -241,20 +275,38 @@ class GeometricNoise:
         self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
     ) -> None:
         words = words_for(len(positions))
-        planes = [bernoulli(coins, digit, words) for digit in self.digits]
-        growing = np.full(words, ONE - 1, dtype=np.uint64)
         # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
-        for _ in range(size // self.length + 1):
-            growing = growing & bernoulli(coins, self.block, words)
-            if not growing.any():
-                break
-            planes.append(growing)
+        most = size // self.length + 1
+        rounds = min(_ROUNDS, words.bit_length() + 1, most)
+        drawn = bernoullis(coins, (self.zero, *self.digits, *[self.block] * rounds), words)
+        zero, digits, growing = np.split(drawn, [1, 1 + len(self.digits)])
+        planes = np.concatenate([digits, *self._grown(coins, growing, most)])
         weights = np.full(len(planes), self.length, dtype=np.int64)
-        weights[: len(self.digits)] = 1 << np.arange(len(self.digits))
+        weights[: len(digits)] = 1 << np.arange(len(digits))
         negative = coins.words(words)
-        zero = bernoulli(coins, self.zero, words)
-        stacked = np.array(planes, dtype=np.uint64).reshape(-1, words)
-        encoding.blur(positions, stacked, weights, negative, zero, out, size - 1)
+        encoding.blur(positions, planes, weights, negative, zero[0], out, size - 1)
+
+    def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
+        """In which of `most` rounds each lane grows, from the coins of the first few on.
+
+        Later coins are drawn only for the words in which a lane has grown in all rounds so far.
+        """
+        rounds, words = growing.shape
+        grown = np.bitwise_and.accumulate(growing, axis=0)
+        yield grown
+        at = np.flatnonzero(grown[-1])
+        alive = grown[-1, at]
+        most -= rounds
+        while len(at) and most:
+            growing = bernoullis(coins, [self.block] * min(rounds, most), len(at))
+            growing[0] &= alive
+            growing = np.bitwise_and.accumulate(growing, axis=0)
+            grown = np.zeros((len(growing), words), dtype=np.uint64)
+            grown[:, at] = growing
+            yield grown
+            alive = growing[-1]
+            at, alive = at[alive != 0], alive[alive != 0]
+            most -= len(growing)
 
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""
