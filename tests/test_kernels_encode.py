@@ -200,7 +200,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
     def broken(self, positions, source):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Geometric, "encode", broken)
+    monkeypatch.setattr(Threshold, "encode", broken)
     with pytest.raises(MemoryError, match="no room"):
         a_survey().encode(some_people(50))
 

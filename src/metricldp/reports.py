@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -51,15 +51,12 @@ def encode(survey: Survey, people: Any, *, coins: Coins | None, clip: bool) -> p
     if len(set(lengths.values())) > 1:
         raise ValueRefused(f"columns differ in length: {lengths}")
     source = coins or Coins()
-    columns, jobs = {}, []
+    columns = {}
     for name, column in checked.items():
         if survey.attributes[name].clear:
             columns[name] = column
         else:
-            columns[name] = survey.channels[name].empty(len(column))
-            encoding.expect(len(column) * max(survey.channels[name].bits, _PERSON))
-            jobs += list(_jobs(survey, name, column, columns[name], source))
-    _run(jobs, max(lengths.values()))
+            columns[name] = _encode_column(survey, name, column, source)
     return to_table(survey, columns)
 
 
@@ -69,14 +66,28 @@ def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> n
     return attribute.positions(values, name, clip=clip)
 
 
-def _jobs(
-    survey: Survey, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
-) -> Iterator[Callable[[], None]]:
-    """A job for each batch of a column; where there are several, each has coins of its own."""
+def _encode_column(
+    survey: Survey, name: str, positions: npt.NDArray[np.int64], coins: Coins
+) -> Column:
+    """Batch by batch; where there are several, each has coins of its own, for any order."""
+    channel = survey.channels[name]
+    column = channel.empty(len(positions))
+    encoding.expect(len(positions) * max(channel.bits, _PERSON))
+    jobs = []
     for start in range(0, len(positions), BATCH):
         batch = slice(start, start + BATCH)
         own = coins.spawn() if len(positions) > BATCH else coins
-        yield partial(_encode_batch, survey, name, positions[batch], column[batch], own)
+        jobs.append(partial(_encode_batch, survey, name, positions[batch], column[batch], own))
+    # Integers are drawn in steps so short that threads would mostly wait for each other.
+    threads = min(_cores(), len(jobs)) if isinstance(channel, BitChannel) else 1
+    if threads <= 1:
+        for job in jobs:
+            job()
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
+    return column
 
 
 def _encode_batch(
@@ -85,18 +96,6 @@ def _encode_batch(
     if survey.attributes[name].rounds:
         positions = round_at_random(coins, positions)
     column[:] = survey.channels[name].encode(positions, coins)
-
-
-def _run(jobs: Sequence[Callable[[], None]], people: int) -> None:
-    """Run the jobs on all cores where there are several batches of people, else here."""
-    cores = _cores()
-    if people <= BATCH or cores == 1:
-        for job in jobs:
-            job()
-        return
-    with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
-        for done in [pool.submit(job) for job in jobs]:
-            done.result()
 
 
 def _cores() -> int:
