@@ -116,9 +116,9 @@ def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fract
 @contextlib.contextmanager
 def encoding_with(loops):
     """Encode with these loops, the numpy or the compiled ones, however small the job."""
-    before = encoding._loaded[:]
-    encoding._loaded[:] = [loops]
+    before = encoding.loops.loaded
+    encoding.loops.loaded = loops
     try:
         yield
     finally:
-        encoding._loaded[:] = before
+        encoding.loops.loaded = before

@@ -18,6 +18,7 @@ from metricldp.coins import GeometricNoise, bernoulli
 from metricldp.errors import ValueRefused
 from metricldp.exact import ONE
 from metricldp.kernels import encoding, encoding_compiled, encoding_plain
+from metricldp.kernels.loading import Loops
 
 TWINS = (encoding_plain, encoding_compiled)
 SEEDS = st.integers(0, 10**6)
@@ -217,12 +218,11 @@ def test_a_wrong_last_value_draws_no_coin(monkeypatch):
 
 
 def test_compiled_loops_are_loaded_when_enough_was_drawn(monkeypatch):
-    monkeypatch.setattr(encoding, "LARGE", 64 * 1000)
-    monkeypatch.setattr(encoding, "_loaded", [])
-    monkeypatch.setattr(encoding, "_drawn", 0)
+    loops = Loops(encoding_plain, encoding_compiled.__name__, 64 * 1000)
+    monkeypatch.setattr(encoding, "loops", loops)
     survey = Survey({"g": Integer(0, 30, epsilon=1)})
     loaded = []
     for _ in range(3):
         survey.encode({"g": [3] * 400})
-        loaded.append(bool(encoding._loaded))
+        loaded.append(loops.now is encoding_compiled)
     assert loaded == [False, False, True]

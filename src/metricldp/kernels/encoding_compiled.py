@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from metricldp.kernels.vectors import ones
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BLOCK = 512
 """Words that are compared with all digits before the next: they stay in the fastest cache."""
-
-
-@intrinsic
-def _ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own types
-    """The number of ones of a word, one machine instruction."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
 
 
 @njit(nogil=True, cache=True)
@@ -54,7 +42,7 @@ def decide(planes, digits, below, undecided):  # noqa: ANN001, ANN201 - compiled
                 under[w] |= (equal[w] ^ agree) & one
                 equal[w] = agree
         for w in range(len(equal)):
-            left += _ones(equal[w])
+            left += ones(equal[w])
     return np.int64(left)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.kernels.plain import Words
+from metricldp.kernels.counting_plain import Words
 
 
 def decide(planes: Words, digits: int, below: Words, undecided: Words) -> int:
