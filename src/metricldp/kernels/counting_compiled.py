@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from metricldp.kernels.vectors import LANES, PLANES, TABLE, add_chosen, ones, sums_of_four
+from metricldp.kernels.vectors import GROUP, LANES, PLANES, add_chosen, ones, sums_of_four
 
 
 @njit(nogil=True, cache=True)
@@ -91,7 +91,7 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
     b = right.shape[0]
     width = 64 * LANES
     common = np.zeros((a, b), dtype=np.int64)
-    table = np.zeros(TABLE, dtype=np.uint64)
+    table = np.zeros(16 * GROUP, dtype=np.uint64)  # 64 rows in groups of four
     rows = np.zeros((8, width), dtype=np.uint64)
     choosing = np.zeros((8, a, 1), dtype=np.uint64)
     counters = np.zeros((a, PLANES * LANES), dtype=np.uint64)
@@ -112,7 +112,9 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
                         rows[k, LANES * (j & 63) + (j >> 6)] = right[first + j, start + k]
                 for k in range(many):
                     _turn(rows[k])
-                    sums_of_four(rows[k], table)
+                    for group in range(16):
+                        four = rows[k, 4 * LANES * group : 4 * LANES * (group + 1)]
+                        sums_of_four(four, table[GROUP * group : GROUP * (group + 1)])
                     for i in range(a):
                         add_chosen(table, choosing[k, i], counters[i])
             for i in range(a):

@@ -20,8 +20,8 @@ PLANES = 17
 """Binary digits of a counter: it holds up to 2^17 - 1."""
 ENTRY = 3 * LANES
 """Words of one sum of at most four rows: three planes."""
-TABLE = 16 * 16 * ENTRY
-"""Words of the sums of 64 rows: sixteen groups of four, sixteen choices each."""
+GROUP = 16 * ENTRY
+"""Words of all sums of a choice of four rows."""
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
@@ -71,23 +71,21 @@ class _Emitter:
 
 
 @intrinsic
-def sums_of_four(typing_context: Any, rows: Any, table: Any) -> Any:  # noqa: ANN401 - numba's types
-    """Fill the table (TABLE words) with the sums of every choice of four rows out of 64."""
+def sums_of_four(typing_context: Any, rows: Any, sums: Any) -> Any:  # noqa: ANN401 - numba's types
+    """The sums of every choice of four rows: 16 entries."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
         emit = _Emitter(context, builder, signature, arguments)
-        nothing = ir.Constant(_VECTOR, [0] * LANES)
-        for group in range(16):
-            sums: list[_Planes] = [[nothing] * 3]
-            for row in range(4):
-                added = emit.load(0, ir.Constant(_WORD, LANES * (4 * group + row)))
-                sums += [_plus_one_row(emit, planes, added) for planes in sums]
-            for choice, planes in enumerate(sums):
-                for p, plane in enumerate(planes):
-                    emit.store(plane, 1, ENTRY * (16 * group + choice) + LANES * p)
+        found: list[_Planes] = [[ir.Constant(_VECTOR, [0] * LANES)] * 3]
+        for row in range(4):
+            added = emit.load(0, ir.Constant(_WORD, LANES * row))
+            found += [_plus_one_row(emit, planes, added) for planes in found]
+        for choice, planes in enumerate(found):
+            for p, plane in enumerate(planes):
+                emit.store(plane, 1, ENTRY * choice + LANES * p)
         return context.get_dummy_value()
 
-    return types.void(rows, table), generate
+    return types.void(rows, sums), generate
 
 
 def _plus_one_row(emit: _Emitter, planes: _Planes, row: ir.Value) -> _Planes:
@@ -109,7 +107,7 @@ def add_chosen(typing_context: Any, table: Any, word: Any, counters: Any) -> Any
             choice = builder.and_(shifted, ir.Constant(_WORD, 15))
             entry = builder.mul(choice, ir.Constant(_WORD, ENTRY))
             for p in range(3):
-                place = builder.add(entry, ir.Constant(_WORD, 16 * ENTRY * group + LANES * p))
+                place = builder.add(entry, ir.Constant(_WORD, GROUP * group + LANES * p))
                 waiting[p].append(emit.load(0, place))
                 _carry(emit, waiting, p, at_least=3)
         for p in range(PLANES):
