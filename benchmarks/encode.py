@@ -16,7 +16,7 @@ SIZE = 256
 EPSILON = 1.0
 NOTES = (
     "",
-    "This is speed only; the promises differ. multi-freq-ldpy and pure-ldp keep epsilon = 1 for any",
+    "Speed only: the promises differ. multi-freq-ldpy and pure-ldp keep epsilon = 1 for any",
     "two values, metricldp and OpenDP epsilon = 1 per step. Their reports answer other questions.",
     "metricldp: exact sampling, AES-256-CTR coins; values checked, reports packed into a table.",
     "OpenDP: exact sampling and cryptographic randomness as well. multi-freq-ldpy and pure-ldp:",
