@@ -749,7 +749,8 @@ BAD_QUESTIONS = [
     ({"Region": "north"}, "'Region'", "'region' differs only in its case"),
     ({3: 1}, "3"),
     ({None: 1}, "None"),
-    ({"age": (30, 20)}, "30 to 20", "empty range", "0 to 99"),
+    ({"age": (30, 20)}, "30 to 20", "empty range", "swapped", "(20, 30)"),
+    ({"age": "18"}, "'18'", "in numbers and not in text"),
     ({"age": (200, 300)}, "200 to 300", "0 to 99"),
     ({"age": (None, -1)}, "up to -1"),
     ({"age": (INF, None)}, "inf"),
@@ -1030,3 +1031,12 @@ def test_a_real_process(words, at_work):
     )
     assert run.returncode == 2
     one_line(run.stdout, run.stderr)
+
+
+def test_a_list_of_questions_says_which_is_wrong():
+    survey = Survey({"age": Integer(0, 99, epsilon=1)})
+    tally = survey.tally(survey.encode({"age": [1, 2]}))
+    says(QueryError, lambda: tally.counts({"age": (1, 2)}), "a list of where-clauses", "ask count")
+    wheres = [{"age": (1, 2)}, {"age": (5, 200)}, {"height": 3}]
+    says(QueryError, lambda: tally.counts(wheres), "where-clause 3", "no attribute 'height'")
+    assert tally.count({"age": range(18, 30)}) == tally.count({"age": list(range(18, 30))})

@@ -335,7 +335,10 @@ class Integer(Discrete, OnLine):
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
         for value in wanted:
             if not is_number(value) or value not in grid:
-                raise QueryError(f"{name} has no value {shown(value)}; it goes {self._domain}")
+                text = ", in numbers and not in text" if isinstance(value, str) else ""
+                raise QueryError(
+                    f"{name} has no value {shown(value)}; it goes {self._domain}{text}"
+                )
         return Chosen(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
 
     @property

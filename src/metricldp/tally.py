@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -136,7 +136,15 @@ class Tally:
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> list[Answer]:
         """Thousands of counts at once; "auto" builds the tables that so many are worth."""
-        return self._answers([self._parsed(where) for where in wheres], about)
+        if isinstance(wheres, Mapping):
+            raise QueryError("counts takes a list of where-clauses; for a single one ask count")
+        queries = []
+        for place, where in enumerate(wheres):
+            try:
+                queries.append(self._parsed(where))
+            except QueryError as wrong:
+                raise QueryError(f"where-clause {place + 1}: {wrong}") from None
+        return self._answers(queries, about)
 
     def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
         """The same as a share of all who reported."""

@@ -32,6 +32,11 @@ def range_ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
         if end is not None and (not is_number(end) or math.isnan(end)):
             raise QueryError(f"a range of {name} has numbers or None as ends, not {shown(end)}")
     low, high = words
+    if low is not None and high is not None and low > high:
+        swapped = f"({plain(high)}, {plain(low)})"
+        raise QueryError(
+            f"{name} {range_words(low, high)} is an empty range: its ends are swapped; use {swapped}"
+        )
     return None if low == -math.inf else low, None if high == math.inf else high
 
 
@@ -64,7 +69,7 @@ def members_of(words: object, name: str) -> list[Any]:
     """One value or several as a list."""
     if isinstance(words, np.ndarray):
         words = np.atleast_1d(words).tolist()
-    members = list(words) if isinstance(words, list | set | frozenset) else [words]
+    members = list(words) if isinstance(words, list | set | frozenset | range) else [words]
     if not members:
         raise QueryError(f"{name} has an empty list of values; leave it out to mean all")
     return members
