@@ -33,10 +33,8 @@ def range_ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
             raise QueryError(f"a range of {name} has numbers or None as ends, not {shown(end)}")
     low, high = words
     if low is not None and high is not None and low > high:
-        swapped = f"({plain(high)}, {plain(low)})"
-        raise QueryError(
-            f"{name} {range_words(low, high)} is an empty range: its ends are swapped; use {swapped}"
-        )
+        asked, meant = range_words(low, high), f"({plain(high)}, {plain(low)})"
+        raise QueryError(f"{name} {asked} is an empty range: its ends are swapped; use {meant}")
     return None if low == -math.inf else low, None if high == math.inf else high
 
 
