@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`.
-# Each builds the environment it needs in .venv from a fresh clone.
+# Each builds the environment it needs in .venv from a fresh clone; `make bench` in .venv-bench.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -22,15 +22,17 @@ check: .venv/.tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/.runs
-	$(BIN)/python benchmarks/core.py
+# The peers of the benchmarks live in an environment of their own.
+bench: .venv-bench/.runs
+	.venv-bench/bin/python benchmarks/core.py
+	.venv-bench/bin/python benchmarks/speed.py
 
 format: .venv/.tests
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -39,4 +41,10 @@ clean:
 
 .venv/.tests: .venv/.runs
 	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install \
+		-c constraints.txt -r benchmarks/requirements.txt -e .
 	touch $@

@@ -1,0 +1,111 @@
+"""What a new process pays: importing the package, and the first call of every compiled loop."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from drive import steps
+from measure import Figure, save, show, timed
+
+IMPORT = """
+import sys, time
+started = time.perf_counter()
+import metricldp
+print(time.perf_counter() - started)
+assert "numba" not in sys.modules, "importing metricldp loads numba"
+"""
+
+
+def importing(times: int) -> list[float]:
+    """Seconds of `import metricldp` in new processes; the first writes the bytecode."""
+    found = [float(run("-c", IMPORT)) for _ in range(times + 1)]
+    return found[1:]
+
+
+def run(*arguments: str, cache: str | None = None) -> str:
+    environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
+def first_calls(n: int) -> dict:
+    """In this process: each call twice, and which compiled loops they reached."""
+    seconds = {name: [timed(work), timed(work)] for name, work in steps(n)}
+    loops = {
+        f"{module}.{name}": bool(value.signatures)
+        for module, found in list(sys.modules.items())
+        if module.startswith("metricldp.kernels.")
+        for name, value in vars(found).items()
+        if hasattr(value, "signatures") and getattr(value, "__module__", "") == module
+    }
+    return {"seconds": seconds, "loops": loops}
+
+
+def compiling(n: int) -> tuple[dict, dict]:
+    """The first calls with an empty cache, and with the one that these filled."""
+    with tempfile.TemporaryDirectory() as cache:
+        here = str(Path(__file__))
+        empty, filled = (
+            json.loads(run(here, "--first-calls", str(n), cache=cache)) for _ in range(2)
+        )
+    return empty, filled
+
+
+def extra(found: dict) -> float:
+    """What first calls take longer than the same calls again."""
+    return float(sum(first - again for first, again in found["seconds"].values()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser.add_argument("--first-calls", type=int, help="make them in this process, print JSON")
+    options = parser.parse_args()
+    if options.first_calls:
+        print(json.dumps(first_calls(options.first_calls)))
+        return
+    imports = importing(5)
+    n = 300_000 if options.quick else 1_000_000
+    empty, filled = compiling(n)
+    reached = [name for name, found in empty["loops"].items() if found]
+    missed = sorted(set(empty["loops"]) - set(reached))
+    figures = [
+        Figure(
+            "import metricldp",
+            "without numba",
+            f"median of {len(imports)} new processes",
+            float(np.median(imports)),
+            "s",
+            0.5,
+        ),
+        Figure(
+            "first calls, empty cache",
+            f"{len(reached)} of {len(empty['loops'])} compiled loops",
+            f"the same calls again, {n:,} people",
+            extra(empty),
+            "s more",
+            10,
+        ),
+        Figure(
+            "first calls, filled cache",
+            "loaded from disk",
+            f"the same calls again, {n:,} people",
+            extra(filled),
+            "s more",
+        ),
+    ]
+    notes = [f"not reached: {name}" for name in missed]
+    show("What a new process pays", figures, notes)
+    save("loading", figures, imports=imports, empty_cache=empty, filled_cache=filled)
+
+
+if __name__ == "__main__":
+    main()
