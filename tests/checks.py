@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ from scipy import stats
 
 from metricldp.channels import Channel
 from metricldp.coins import Coins, words_for
+from metricldp.kernels import encoding
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:
@@ -109,3 +111,14 @@ def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fract
     """The exact law of the sampler itself, by running it on every coin."""
     drawn = Counter(key(r) for r in channel.encode(np.full(coins.people, x), coins))
     return {report: Fraction(count, coins.people) for report, count in drawn.items()}
+
+
+@contextlib.contextmanager
+def encoding_with(loops):
+    """Encode with these loops, the numpy or the compiled ones, however small the job."""
+    before = encoding.loops.loaded
+    encoding.loops.loaded = loops
+    try:
+        yield
+    finally:
+        encoding.loops.loaded = before

@@ -349,14 +349,7 @@ def test_zero_distance_allows_no_difference():
 
 
 @pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
-def test_rows_without_a_table_are_the_same_rows(cls, monkeypatch):
-    """Domains above 4,096 positions make their rows on the fly; the sampler is the same."""
-    from metricldp.channels import threshold
-
-    monkeypatch.setattr(threshold, "_TABLE", 1)
-    monkeypatch.setattr(threshold, "_ENTRIES", 3)
-    check_sampler(cls.for_epsilon(4, Fraction(1)))
-    monkeypatch.undo()
+def test_rows_of_a_large_domain(cls):
     large = cls.for_epsilon(5001, Fraction(1))
     n = 40
     column = large.encode(np.full(n, 2500), Coins.seeded(8))

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks import assert_counts
+from checks import assert_counts, encoding_with
 from metricldp import Coins, Integer, SeededCoinsWarning, Survey
 from metricldp.coins import GeometricNoise, bernoulli, lanes, uniform
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE
+from metricldp.kernels import encoding_compiled, encoding_plain
 
 
 class Tape:
@@ -31,23 +32,57 @@ class Tape:
         return np.array(taken, dtype=np.uint64)
 
 
-@given(
-    threshold=st.one_of(st.integers(1, ONE - 1), st.integers(1, 63).map(lambda k: 1 << k)),
-    planes=st.lists(st.integers(0, ONE - 1), min_size=64, max_size=64),
+LOOPS = [pytest.param(encoding_plain, id="numpy"), pytest.param(encoding_compiled, id="compiled")]
+THRESHOLDS = st.one_of(
+    st.integers(1, ONE - 1),
+    st.integers(0, 63).map(lambda k: 1 << k),
+    st.integers(1, 1023).map(lambda k: k << 54),
+    st.sampled_from([1, 2, ONE - 1, ONE - 256, (1 << 56) - 1]),
 )
-def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(threshold, planes):
-    """With one word, plane k holds binary digit k of 64 numbers; all 64 digits may be needed."""
-    numbers = [sum((p >> lane & 1) << (63 - k) for k, p in enumerate(planes)) for lane in range(64)]
-    result = int(bernoulli(Tape(planes), threshold, 1)[0])
-    assert [result >> lane & 1 for lane in range(64)] == [int(u < threshold) for u in numbers]
 
 
+def tape_of(numbers, threshold):
+    """Words that make the lanes stand for these numbers: planes of digits, then what is left."""
+    digits = 64 - (threshold & -threshold).bit_length() + 1
+    planes = min(8, digits)
+    words = [
+        sum((u >> (63 - k) & 1) << lane for lane, u in enumerate(numbers[start : start + 64]))
+        for k in range(planes)
+        for start in range(0, len(numbers), 64)
+    ]
+    same = [u for u in numbers if u >> (64 - planes) == threshold >> (64 - planes)]
+    return words + [u << planes & (ONE - 1) for u in same if digits > planes]
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+@given(data=st.data(), threshold=THRESHOLDS, words=st.integers(1, 3))
+def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(loops, data, threshold, words):
+    """Whatever the 64 digits of its number: many share their first digits with the threshold."""
+    near = st.integers(0, (1 << 56) - 1).map(lambda low: threshold >> 56 << 56 | low)
+    close = st.integers(-2, 2).map(lambda d: min(max(threshold + d, 0), ONE - 1))
+    number = st.one_of(st.integers(0, ONE - 1), near, close)
+    numbers = data.draw(st.lists(number, min_size=64 * words, max_size=64 * words))
+    tape = Tape(tape_of(numbers, threshold))
+    with encoding_with(loops):
+        drawn = bernoulli(tape, threshold, words)
+    assert lanes(drawn, 64 * words).tolist() == [int(u < threshold) for u in numbers]
+    assert not tape.planes, "coins were left over"
+
+
+@pytest.mark.parametrize("loops", LOOPS)
 @pytest.mark.parametrize("close", [-1, 0, 1])
-def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
+def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(loops, close):
     threshold = 0x9E3779B97F4A7C15
-    number = threshold + close
-    planes = [ONE - 1 if number >> (63 - k) & 1 else 0 for k in range(64)]
-    assert int(bernoulli(Tape(planes), threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
+    tape = Tape(tape_of([threshold + close] * 64, threshold))
+    with encoding_with(loops):
+        assert int(bernoulli(tape, threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
+
+
+def test_a_digit_left_out_is_caught():
+    """The broken twin: lanes that stop at nine digits differ from the numbers they stand for."""
+    threshold = 0x9E3779B97F4A7C15
+    tape = Tape(tape_of([threshold - 1] * 64, threshold))
+    assert int(bernoulli(tape, threshold >> 55 << 55, 1)[0]) != ONE - 1
 
 
 def test_certain_and_impossible_bits_need_no_coins():
@@ -100,11 +135,13 @@ def test_uniform_integers(bound):
 def test_two_sided_geometric_noise(epsilon):
     noise = GeometricNoise.for_epsilon(epsilon)
     reach = 30
-    drawn = np.clip(noise.sample(Coins.seeded(6), 500_000, reach + 1), -reach - 1, reach + 1)
+    middle = np.full(500_000, reach + 1)
+    drawn = np.empty(len(middle), dtype=np.int64)
+    noise.blur(Coins.seeded(6), middle, 2 * reach + 3, drawn)
     inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
     cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
     assert sum(cells) == 1
-    assert_counts(np.bincount(drawn + reach + 1, minlength=len(cells)), cells, false_alarm=1e-9)
+    assert_counts(np.bincount(drawn, minlength=len(cells)), cells, false_alarm=1e-9)
     a = np.exp(-float(epsilon))
     ideal = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1.0))
     np.testing.assert_allclose([float(p) for p in inside], ideal, rtol=1e-12)

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricldp import Coins, Integer, Survey, kernels, layouts
-from metricldp.kernels import compiled, plain
+from metricldp import Coins, Integer, Survey, layouts
+from metricldp.kernels import counting
+from metricldp.kernels import counting_compiled as compiled
+from metricldp.kernels import counting_plain as plain
+from metricldp.kernels.loading import Loops
 from metricldp.queries import parse
 from metricldp.readings import read
 
@@ -24,7 +27,7 @@ def test_transposing(n, bits, seed):
     words[:, : rows.shape[1]] = rows
     columns = compiled.transpose(words.view(np.uint64), bits)
     assert (columns == plain.transpose(words.view(np.uint64), bits)).all()
-    assert (columns == kernels.transpose(rows, bits)).all()
+    assert (columns == counting.transpose(rows, bits)).all()
     person, bit = int(rng.integers(n)), int(rng.integers(bits))
     expected = rows[person, bit // 8] >> (bit % 8) & 1
     assert int(columns[bit, person // 64]) >> (person % 64) & 1 == expected
@@ -69,7 +72,7 @@ def test_joint_histograms(sizes, n, seed):
     stacked, shape = np.stack(columns), np.array(sizes)
     counts = compiled.joint_histogram(stacked, shape)
     assert (counts == plain.joint_histogram(stacked, shape)).all()
-    table = kernels.joint_histogram(columns, sizes)
+    table = counting.joint_histogram(columns, sizes)
     literal = np.zeros(sizes, dtype=int)
     for row in zip(*columns, strict=True):
         literal[row] += 1
@@ -132,14 +135,13 @@ def test_answers_are_bit_for_bit_the_same(mechanism, monkeypatch):
     where = {"a": (3, 11), "c": (None, 7)}
     tables, answers = [], []
     for large in (1 << 62, 0):
-        monkeypatch.setattr(kernels, "LARGE", large)
-        monkeypatch.setattr(kernels, "_loaded", [])
-        monkeypatch.setattr(kernels, "_done", [0])
+        loops = Loops(plain, compiled.__name__, large)
+        monkeypatch.setattr(counting, "loops", loops)
         tally = survey.tally(reports, layout="reports")
         answers += [tally.count(where) for _ in range(4)]
         assert "_bit_columns" in tally.__dict__
         tables.append(layouts.build(tally._batches("abc"), survey.channels).sums)
-        assert bool(kernels._loaded) == (large == 0)
+        assert loops.now is (plain if large else compiled)
     assert all(answer == answers[0] for answer in answers)
     assert (tables[0] == tables[1]).all()
     readings = read(survey, parse(survey, where).functions)
@@ -155,6 +157,30 @@ def test_columns_of_uneven_batches():
     whole = survey.tally(reports)
     for _ in range(4):
         assert merged.count({"a": (2, 6)}) == whole.count({"a": (2, 6)})
+
+
+def test_work_is_added_up_until_it_is_worth_compiling():
+    loops = Loops(plain, compiled.__name__, 100)
+    for _ in range(3):
+        loops.expect(30)
+        assert loops.now is plain
+    loops.expect(10)
+    assert loops.now is compiled
+
+
+@pytest.mark.parametrize("why", [ImportError("no numba"), RuntimeError("no locator available")])
+def test_without_compiled_loops_numpy_goes_on(why, monkeypatch):
+    """numba may be missing, or find no folder that it may write its cache to."""
+
+    def refuse(name):
+        raise why
+
+    monkeypatch.setattr("importlib.import_module", refuse)
+    loops = Loops(plain, compiled.__name__, 1)
+    with pytest.warns(RuntimeWarning, match=f"cannot be loaded \\({why}\\); numpy's give the same"):
+        loops.expect(5)
+    loops.expect(5)
+    assert loops.now is plain
 
 
 def test_small_jobs_do_not_load_numba():

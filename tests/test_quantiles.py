@@ -22,6 +22,7 @@ from metricldp import (
     error,
 )
 from metricldp import quantiles as q
+from metricldp.reports import to_table
 
 LEVELS = ["never", "rarely", "often", "always"]
 PROBABILITIES = [0.001, 0.07, 0.1, 0.25, 1 / 3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.9, 0.93, 0.999]
@@ -458,11 +459,16 @@ def test_questions_without_an_answer(tally):
 
 
 def test_a_band_refuses_a_level_at_which_the_group_may_be_empty():
-    survey = Survey({"a": Integer(0, 3, epsilon=1), "b": Categorical(["x", "y"], epsilon=0.5)})
-    values = np.arange(400) % 4
-    regions = np.where(np.arange(400) < 140, "x", "y")
-    reports = survey.encode({"a": values, "b": regions}, coins=Coins.seeded(14))
-    found = survey.tally(reports).cdf("a", {"b": "x"})
+    """Reports written down, not drawn: 185 of 400 say x, an estimate of 3.5 errors above zero."""
+    survey = Survey(
+        {
+            "a": Integer(0, 3, epsilon=1, mechanism="geometric"),
+            "b": Categorical(["x", "y"], epsilon=0.5),
+        }
+    )
+    rows = np.arange(400)
+    columns = {"a": (rows % 4).astype(np.uint8), "b": (rows >= 185).astype(np.uint8)}
+    found = survey.tally(to_table(survey, columns)).cdf("a", {"b": "x"})
     found.band(0.5)
     with pytest.raises(QueryError, match="not clearly above zero"):
         found.band(0.999999)

@@ -264,6 +264,17 @@ def test_people_in_any_form_are_the_same_people(form, survey):
     assert survey.encode(SAME_PEOPLE[form], coins=Coins.seeded(8)).equals(expected)
 
 
+def test_dictionaries_may_hold_names_that_nobody_has():
+    survey = Survey({"x": Ordinal(["low", "high"], epsilon=1)})
+    names = pa.array(["high", "low", "higher"])
+    fine = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), names)
+    expected = survey.encode({"x": ["high", "low", "high"]}, coins=Coins.seeded(1))
+    assert survey.encode({"x": fine}, coins=Coins.seeded(1)).equals(expected)
+    wrong = pa.DictionaryArray.from_arrays(pa.array([0, 2, 2], pa.int8()), names)
+    with pytest.raises(ValueRefused, match="row 2 is 'higher'"):
+        survey.encode({"x": wrong})
+
+
 @pytest.mark.parametrize("column", [[], np.array([]), pa.array([], pa.string()), pd.Series([])])
 def test_nobody_is_no_reports(survey, column):
     table = survey.encode(dict.fromkeys(PEOPLE, column))

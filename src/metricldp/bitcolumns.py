@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp import kernels
 from metricldp.channels import BitChannel, Channel, Column, Floats, Threshold
-from metricldp.kernels import Words
+from metricldp.kernels import counting
+from metricldp.kernels.counting import Words
 from metricldp.queries import Query
 from metricldp.readings import Reading
 from metricldp.survey import Survey
@@ -165,7 +165,7 @@ def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[
         size = _size(batch)
         columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
         words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
-        found = kernels.digit_sums(words, asked.firsts, asked.seconds, size)
+        found = counting.digit_sums(words, asked.firsts, asked.seconds, size)
         counts = [a + b for a, b in zip(counts, found.tolist(), strict=True)]
     return counts
 
@@ -231,7 +231,7 @@ class BitColumns:
         self._ones = np.zeros(len(bits), dtype=np.int64)
         """How many ones each column has, in all segments."""
         self._segments: list[tuple[int, Words]] = []
-        kernels.expect(len(bits) * self._n)
+        counting.expect(len(bits) * self._n)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for part in _parts(batches):
                 columns, ones = _turned(channels, part, pool)
@@ -251,7 +251,7 @@ class BitColumns:
         if joint:
             asked = _Asked.of(joint, self._place)
             for n, columns in self._segments:
-                sums += kernels.digit_sums(columns, asked.firsts, asked.seconds, n)
+                sums += counting.digit_sums(columns, asked.firsts, asked.seconds, n)
         found = iter(sums.tolist())
         return [next(found) if len(digits) > 1 else self._known(digits) for digits in terms]
 
@@ -294,7 +294,7 @@ def _turned(
     def fill(start: int, batch: Batch) -> npt.NDArray[np.int64]:
         signs = np.concatenate([minus_bits(c, batch[name]) for name, c in channels.items()])
         columns[:, start : start + signs.shape[1]] = signs
-        return kernels.column_counts(signs)
+        return counting.column_counts(signs)
 
     ones = list(pool.map(fill, starts, batches))
     return columns, np.sum(ones, axis=0)
@@ -309,7 +309,7 @@ def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
 
 def minus_bits(channel: BitChannel, column: Column) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1."""
-    bits = kernels.transpose(np.bitwise_not(column), channel.bits)
+    bits = counting.transpose(np.bitwise_not(column), channel.bits)
     last = len(column) % 64
     if last:
         bits[:, -1] &= np.uint64((1 << last) - 1)

@@ -12,6 +12,7 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,16 +24,21 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from metricldp.errors import CertificateError, SeededCoinsWarning
 from metricldp.exact import ONE, ceil_of, exp_bounds, floor_of
+from metricldp.kernels import encoding
 
 Words = npt.NDArray[np.uint64]
 
 _ZEROS = memoryview(bytes(1 << 20))
-_BLOCK = 1 << 14
+BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
 FRACTION_BITS = 32
 """Binary digits behind the point of a position that is rounded at random."""
 _PLANES = 8
-"""Random bits spent on every lane before the few undecided words are gathered up."""
+"""Binary digits drawn for every lane before the few undecided ones are gathered up."""
+_CROWD = 1 << 16
+"""People who get their noise together, with few calls for all of them."""
+_ROUNDS = 8
+"""Rounds of growing that are drawn at once: most words need no more."""
 
 _forks = 0
 _streams: weakref.WeakSet[Coins] = weakref.WeakSet()
@@ -120,40 +126,64 @@ class _Seeded(Coins):
 
 
 def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
-    """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64.
-
-    A lane stands for a uniform number u, drawn binary digit by binary digit until it differs from
-    threshold / 2^64; the lane is 1 if u is below. About eight and a half digits are drawn per lane.
-    """
-    if threshold <= 0 or threshold >= ONE:
-        return np.full(words, 0 if threshold <= 0 else ONE - 1, dtype=np.uint64)
+    """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64."""
     result = np.empty(words, dtype=np.uint64)
-    for start in range(0, words, _BLOCK):
-        block = result[start : start + _BLOCK]
-        block[:] = _decide(coins, threshold, np.full(len(block), ONE - 1, dtype=np.uint64), 63)
+    fill(coins, threshold, result)
     return result
 
 
-def _decide(coins: Coins, threshold: int, undecided: Words, digit: int) -> Words:
-    """The lanes of `undecided` that fall below the threshold, from binary digit `digit` on."""
-    below = np.zeros_like(undecided)
-    # Below the last digit that is 1 no lane can fall below the threshold any more.
-    last = (threshold & -threshold).bit_length() - 1
-    planes = min(_PLANES, digit - last + 1)
-    if planes <= 0:
-        return below
-    for random in coins.words(planes * len(undecided)).reshape(planes, -1):
-        agree = undecided & random
-        if threshold >> digit & 1:
-            below |= undecided ^ agree
-            undecided = agree
+def fill(coins: Coins, threshold: int, result: Words) -> None:
+    """Fill words with lanes that are 1 with probability exactly threshold / 2^64."""
+    for start in range(0, len(result), BLOCK):
+        _decide(coins, [threshold], result[None, start : start + BLOCK])
+
+
+def bernoullis(coins: Coins, thresholds: Sequence[int], words: int) -> Words:
+    """A row of words for each threshold, all independent; few calls for many rows."""
+    result = np.empty((len(thresholds), words), dtype=np.uint64)
+    step = max(1, BLOCK // words)
+    for start in range(0, len(thresholds), step):
+        _decide(coins, thresholds[start : start + step], result[start : start + step])
+    return result
+
+
+def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
+    """Fill each row with lanes of its threshold.
+
+    A lane stands for a uniform number u of 64 binary digits, and is 1 if u < threshold. Eight
+    digits are drawn for all lanes together; the one lane in 256 that they do not decide gets a
+    word of its own for the rest.
+    """
+    words = result.shape[1]
+    planes = [_planes(threshold) for threshold in thresholds]
+    random = coins.words(sum(planes) * words).reshape(-1, words) if any(planes) else result[:0]
+    undecided = np.empty_like(result)
+    waiting = []
+    for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
+        digits, rest = threshold >> (64 - count), threshold << count & (ONE - 1)
+        if count:
+            left = encoding.decide(random[:count], digits, result[row], undecided[row])
+            random = random[count:]
+            if rest and left:
+                waiting.append((row, left, rest))
         else:
-            undecided = undecided ^ agree
-        digit -= 1
-    left = np.flatnonzero(undecided)
-    if len(left):
-        below[left] |= _decide(coins, threshold, undecided[left], digit)
-    return below
+            result[row] = 0 if threshold <= 0 else ONE - 1
+    if waiting:
+        random = coins.words(sum(left for _, left, _ in waiting))
+        for row, left, rest in waiting:
+            encoding.settle(result[row], undecided[row], random[:left], rest)
+            random = random[left:]
+
+
+def _planes(threshold: int) -> int:
+    """How many digits are drawn for all lanes.
+
+    Below the last digit that is 1 no lane can fall below the threshold any more; what is certain
+    or impossible needs none.
+    """
+    if threshold <= 0 or threshold >= ONE:
+        return 0
+    return min(_PLANES, 64 - (threshold & -threshold).bit_length() + 1)
 
 
 def lanes(words: Words, count: int) -> npt.NDArray[np.uint8]:
@@ -235,27 +265,51 @@ class GeometricNoise:
         """How many values of G the digits tell apart: 2^J."""
         return 1 << len(self.digits)
 
-    def sample(self, coins: Coins, count: int, limit: int) -> npt.NDArray[np.int64]:
-        """`count` independent draws, exact for every value below `limit` in size.
+    def blur(
+        self, coins: Coins, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        """Independent noise for each position: clip(x + noise, 0, size - 1) goes to `out`."""
+        wide = np.ascontiguousarray(positions, dtype=np.int64)
+        for start in range(0, len(wide), _CROWD):
+            part = slice(start, start + _CROWD)
+            self._blur(coins, wide[part], size, out[part])
 
-        Draws of size `limit` or more may come out as any other number of that sign and at least
-        that size: the callers clip there.
+    def _blur(
+        self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        words = words_for(len(positions))
+        # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
+        most = size // self.length + 1
+        rounds = min(_ROUNDS, words.bit_length() + 1, most)
+        drawn = bernoullis(coins, (self.zero, *self.digits, *[self.block] * rounds), words)
+        zero, digits, growing = np.split(drawn, [1, 1 + len(self.digits)])
+        planes = np.concatenate([digits, *self._grown(coins, growing, most)])
+        weights = np.full(len(planes), self.length, dtype=np.int64)
+        weights[: len(digits)] = 1 << np.arange(len(digits))
+        negative = coins.words(words)
+        encoding.blur(positions, planes, weights, negative, zero[0], out, size - 1)
+
+    def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
+        """In which of `most` rounds each lane grows, from the coins of the first few on.
+
+        Later coins are drawn only for the words in which a lane has grown in all rounds so far.
         """
-        words = words_for(count)
-        size = np.ones(count, dtype=np.int64)
-        for j, digit in enumerate(self.digits):
-            size += lanes(bernoulli(coins, digit, words), count).astype(np.int64) << j
-        growing = bernoulli(coins, self.block, words)
-        for _ in range(limit // self.length + 1):
-            grown = lanes(growing, count)
-            if not grown.any():
-                break
-            size += grown.astype(np.int64) << len(self.digits)
-            growing &= bernoulli(coins, self.block, words)
-        negative = lanes(coins.words(words), count).astype(bool)
-        np.negative(size, out=size, where=negative)
-        size[lanes(bernoulli(coins, self.zero, words), count).astype(bool)] = 0
-        return size
+        rounds, words = growing.shape
+        grown = np.bitwise_and.accumulate(growing, axis=0)
+        yield grown
+        at = np.flatnonzero(grown[-1])
+        alive = grown[-1, at]
+        most -= rounds
+        while len(at) and most:
+            growing = bernoullis(coins, [self.block] * min(rounds, most), len(at))
+            growing[0] &= alive
+            growing = np.bitwise_and.accumulate(growing, axis=0)
+            grown = np.zeros((len(growing), words), dtype=np.uint64)
+            grown[:, at] = growing
+            yield grown
+            alive = growing[-1]
+            at, alive = at[alive != 0], alive[alive != 0]
+            most -= len(growing)
 
     def draw(self, coins: Handful, limit: int) -> int:
         """One draw, as `sample` makes many."""

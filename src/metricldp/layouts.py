@@ -20,11 +20,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metricldp import kernels
 from metricldp.bitcolumns import Batch, minus_signs
 from metricldp.channels import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
 from metricldp.errors import QueryError
-from metricldp.kernels import Words
+from metricldp.kernels import counting
+from metricldp.kernels.counting import Words
 from metricldp.readings import Reading
 
 LAYOUTS = ("auto", "cells", "prefix", "reports")
@@ -146,7 +146,7 @@ def _in_floats(
         tables, places = _factors(batch, readings)
         size = len(next(iter(batch.values())))
         raised = np.ones((rows, size)) if weights is None else weights.rows(batch)
-        sums.append(kernels.product_sums(tables, places, raised))
+        sums.append(counting.product_sums(tables, places, raised))
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
@@ -340,7 +340,7 @@ def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
     sums = np.zeros(sizes, dtype=np.int64)
     batches = list(batches)
     if count is _sign_products:
-        kernels.expect(sums.size * sum(len(next(iter(batch.values()))) for batch in batches))
+        counting.expect(sums.size * sum(len(next(iter(batch.values()))) for batch in batches))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = pool.map(lambda batch: count([batch[name] for name in channels], kinds), batches)
         for part in parts:
@@ -349,7 +349,7 @@ def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
 
 
 def _histogram(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    return kernels.joint_histogram(columns, [channel.features for channel in channels])
+    return counting.joint_histogram(columns, [channel.features for channel in channels])
 
 
 def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
@@ -368,7 +368,7 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArra
         parts = [part[:, start : start + step] for part in minus]
         words = parts[0].shape[1]
         left, right = _combined(parts[:half], words), _combined(parts[half:], words)
-        odd += kernels.pair_counts(left, right)
+        odd += counting.pair_counts(left, right)
     return (len(columns[0]) - 2 * odd).reshape(sizes)
 
 

@@ -7,9 +7,12 @@ Decoding is strict: whatever no device of this survey could have sent is refused
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from metricldp.attributes import Attribute
 from metricldp.channels import BitChannel, Column, Field, IntegerChannel
 from metricldp.coins import Coins, round_at_random
 from metricldp.errors import ReportRefused, ValueRefused
+from metricldp.kernels import encoding
 from metricldp.messages import counted, guess, listed
 from metricldp.survey import FORMAT, Survey
 from metricldp.weights import Weight
@@ -31,6 +35,8 @@ BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
 _PIECE = 1 << 20
 """Reports of a Parquet file read at a time, where they are not all wanted at once."""
+_PERSON = 64
+"""Lanes that a report costs at the least, in time: an integer is drawn from about so many."""
 _HEADER = 9
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
@@ -66,14 +72,40 @@ def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> n
 def _encode_column(
     survey: Survey, name: str, positions: npt.NDArray[np.int64], coins: Coins
 ) -> Column:
-    channel, rounds = survey.channels[name], survey.attributes[name].rounds
+    """Batch by batch; where there are several, each has coins of its own, for any order."""
+    channel = survey.channels[name]
     column = channel.empty(len(positions))
+    encoding.expect(len(positions) * max(channel.bits, _PERSON))
+    jobs = []
     for start in range(0, len(positions), BATCH):
-        part = positions[start : start + BATCH]
-        if rounds:
-            part = round_at_random(coins, part)
-        column[start : start + BATCH] = channel.encode(part, coins)
+        batch = slice(start, start + BATCH)
+        own = coins.spawn() if len(positions) > BATCH else coins
+        jobs.append(partial(_encode_batch, survey, name, positions[batch], column[batch], own))
+    # Integers are drawn in steps so short that threads would mostly wait for each other.
+    threads = min(_cores(), len(jobs)) if isinstance(channel, BitChannel) else 1
+    if threads <= 1:
+        for job in jobs:
+            job()
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
     return column
+
+
+def _encode_batch(
+    survey: Survey, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
+) -> None:
+    if survey.attributes[name].rounds:
+        positions = round_at_random(coins, positions)
+    column[:] = survey.channels[name].encode(positions, coins)
+
+
+def _cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _column(people: Any, name: str) -> pa.Array:  # noqa: ANN401 - any data frame

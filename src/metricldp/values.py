@@ -75,17 +75,24 @@ def _no_number(values: pa.Array, row: int, name: str) -> ValueRefused:
 def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[np.int64]:
     """The place of each text in a list of names."""
     _refuse_missing(values, name)
+    known = pa.array(list(names), pa.string())
     if pa.types.is_dictionary(values.type):
+        if _is_text(values.type.value_type):
+            # A look-up per entry of the dictionary; an unknown one that nobody has is no matter.
+            entries = pc.index_in(values.dictionary.cast(pa.string()), value_set=known)
+            places = entries.take(values.indices)
+            if not places.null_count:
+                return np.asarray(places.to_numpy(), dtype=np.int64)
         values = values.dictionary_decode()
     try:
         texts = values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         why = f"holds {values.type} values where names are needed"
         raise ValueRefused(why, attribute=name) from None
-    _refuse_blank(texts, name)
-    places = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
-    unknown = _as_numpy(places.is_null())
-    if unknown.any():
+    places = pc.index_in(texts, value_set=known)
+    if places.null_count:
+        _refuse_blank(texts, name)
+        unknown = _as_numpy(places.is_null())
         text = texts[int(np.argmax(unknown))].as_py()
         refuse(unknown, texts, name, f"is not one of {listed(names)}{guess(text, names)}")
     return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -120,6 +127,8 @@ def refuse_outside(
     numbers: npt.NDArray[Any], values: pa.Array, low: float, high: float, name: str
 ) -> None:
     """Refuse the first number outside low to high."""
+    if not len(numbers) or (low <= numbers.min().item() and numbers.max().item() <= high):
+        return
     domain = f"is outside {plain(low)} to {plain(high)}; correct it or clip it (clip=True, --clip)"
     refuse((numbers < low) | (numbers > high), values, name, domain)
 

@@ -36,9 +36,9 @@ class Geometric(IntegerChannel):
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Add noise and clip."""
-        noise = self.noise.sample(coins, len(positions), self.size)
-        noise += positions
-        return np.clip(noise, 0, self.size - 1, out=noise).astype(self.dtype)
+        column = self.empty(len(positions))
+        self.noise.blur(coins, positions, self.size, column)
+        return column
 
     def blur(self, position: int, coins: Handful) -> int:
         """Add noise and clip."""

@@ -15,14 +15,11 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.channels.base import BitChannel, Column, Floats, Integers
-from metricldp.coins import Coins, Handful, bernoulli, words_for
+from metricldp.coins import BLOCK, Coins, Handful, fill, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, ceil_of, exp_bounds
-
-_ENTRIES = 1 << 20
-"""Bytes of rows made at a time."""
-_TABLE = 4096
-"""Up to this size the unblurred rows of all positions are kept as a table."""
+from metricldp.kernels import encoding
+from metricldp.kernels.encoding_plain import rows
 
 
 @dataclass(frozen=True)
@@ -64,13 +61,18 @@ class Threshold(BitChannel):
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Compare with every threshold, then flip each bit with its own coins."""
-        if self.size <= _TABLE:
-            column = self._rows(np.arange(self.size))[positions]
-        else:
-            column = self._rows(positions)
-        flips = bernoulli(coins, self.flip, words_for(8 * column.size))
-        column ^= flips.view(np.uint8)[: column.size].reshape(column.shape)
-        return self._without_padding(column)
+        count = len(positions)
+        column = np.empty(words_for(8 * count * self.width), dtype=np.uint64)
+        wide = np.ascontiguousarray(positions, dtype=np.int64)
+        # Eight rows fill whole words; as many of them as stay in the cache are made at a time.
+        step = 8 * max(1, BLOCK // self.width)
+        for start in range(0, count, step):
+            part = wide[start : start + step]
+            first = start // 8 * self.width
+            flips = column[first : first + words_for(8 * len(part) * self.width)]
+            fill(coins, self.flip, flips)
+            encoding.cross(flips, part, self.width, self.bits)
+        return column.view(np.uint8)[: count * self.width].reshape(count, self.width)
 
     def blur(self, position: int, coins: Handful) -> int:
         """Ones from the position on, then flips."""
@@ -79,19 +81,9 @@ class Threshold(BitChannel):
 
     def _rows(self, positions: Integers) -> Column:
         """The bits x <= k before blurring."""
-        first = 8 * np.arange(self.width)
-        # Of the eight thresholds in a byte, those below x are 0 and the others 1.
-        patterns = np.array([0xFF << k & 0xFF for k in range(9)], dtype=np.uint8)
-        rows = self.empty(len(positions))
-        step = max(1, _ENTRIES // self.width)
-        for start in range(0, len(positions), step):
-            part = positions[start : start + step, None].astype(np.int64)
-            rows[start : start + step] = patterns[np.clip(part - first, 0, 8)]
-        return self._without_padding(rows)
-
-    def _without_padding(self, rows: Column) -> Column:
-        rows[:, -1] &= np.uint8(0xFF >> (8 * self.width - self.bits))
-        return rows
+        unblurred = rows(positions, self.width)
+        unblurred[:, -1] &= 0xFF >> (8 * self.width - self.bits)
+        return unblurred
 
     def coefficients(self, functions: Floats) -> Floats:
         """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""

@@ -1,4 +1,4 @@
-"""Counting with whole vectors of bits: full adders on 256 counters at a time, emitted for LLVM.
+"""Instructions that numba has no name for: ones of a word, full adders on 256 counters at a time.
 
 A counter is spread over planes: plane p holds bit p of 256 counters side by side. For four rows of
 256 bits all sixteen sums of a choice of them are made once, as three planes each; a column of 64
@@ -26,6 +26,16 @@ TABLE = 16 * 16 * ENTRY
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _Planes = list[ir.Value]
+
+
+@intrinsic
+def ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own types
+    """The number of ones of a word, one machine instruction."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
 
 
 class _Emitter:

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from metricldp.kernels.vectors import LANES, PLANES, TABLE, add_chosen, sums_of_four
-
-
-@intrinsic
-def _ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own types
-    """The number of ones of a word, one machine instruction."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
+from metricldp.kernels.vectors import LANES, PLANES, TABLE, add_chosen, ones, sums_of_four
 
 
 @njit(nogil=True, cache=True)
@@ -79,7 +65,7 @@ def column_counts(columns):  # noqa: ANN001, ANN201
     for row in range(height):
         total = np.uint64(0)
         for w in range(words):
-            total += _ones(columns[row, w])
+            total += ones(columns[row, w])
         counts[row] = np.int64(total)
     return counts
 
@@ -174,9 +160,9 @@ def digit_sums(columns, firsts, seconds, n):  # noqa: ANN001, ANN201
             negative = np.uint64(0)
             if pairs:
                 for w in range(block):
-                    total += _ones(counted[w])
+                    total += ones(counted[w])
             for w in range(block):
-                negative += _ones(counted[w] & minus[w])
+                negative += ones(counted[w] & minus[w])
             sums[term] += np.int64(total) - 2 * np.int64(negative)
     return sums
 
@@ -190,8 +176,8 @@ def _two_digits(columns, firsts, seconds):  # noqa: ANN001, ANN202
     negative = np.uint64(0)
     for w in range(len(one)):
         counted = (one[w] ^ one_end[w]) & (two[w] ^ two_end[w])
-        total += _ones(counted)
-        negative += _ones(counted & (one[w] ^ two[w]))
+        total += ones(counted)
+        negative += ones(counted & (one[w] ^ two[w]))
     return np.int64(total) - 2 * np.int64(negative)
 
 
