@@ -13,6 +13,7 @@ from measure import (
     NAMES,
     Figure,
     by_turns,
+    compiled_from,
     number,
     people_of,
     quick,
@@ -226,6 +227,7 @@ def many_counts(n: int, queries: int, rounds: int) -> tuple[list[Figure], dict]:
 
 def main() -> None:
     small = quick()
+    compiled_from(0)
     one, one_details = one_count(2 * MILLION if small else 10 * MILLION, 200 if small else 2000)
     full, full_details = full_table(MILLION // 4 if small else MILLION, 3 if small else 7)
     many, many_details = many_counts(MILLION, 10_000, 2 if small else 5)

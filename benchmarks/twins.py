@@ -4,8 +4,8 @@ import sys
 import warnings
 
 from drive import steps
-from measure import Figure, quick, save, show
-from metricldp import Coins, SeededCoinsWarning, kernels
+from measure import LOOPS, Figure, compiled_from, quick, save, show
+from metricldp import Coins, SeededCoinsWarning
 
 NEVER = 1 << 200
 
@@ -18,12 +18,13 @@ def results(n: int) -> dict[str, object]:
 def main() -> None:
     n = 30_000 if quick() else 200_000
     warnings.simplefilter("ignore", SeededCoinsWarning)
-    kernels.LARGE = NEVER
+    compiled_from(NEVER)
     twins = results(n)
     assert "numba" not in sys.modules, "the numpy twins were to run without numba"
-    kernels.LARGE = 0
+    compiled_from(0)
     compiled = results(n)
-    assert "metricldp.kernels.compiled" in sys.modules, "the compiled loops did not run"
+    for loops in LOOPS:
+        assert loops.now.__name__.endswith("_compiled"), f"{loops.now.__name__} is not compiled"
     different = [name for name, found in compiled.items() if found != twins[name]]
     figure = Figure(
         f"compiled loops, {n:,} people",
