@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,10 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from metricldp import Integer, Survey
+from metricldp.kernels import counting, encoding
 from metricldp.tables import table
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("a", "b")
+QUICK = "--quick"
+LOOPS = (counting.loops, encoding.loops)
+"""Where small work runs in numpy and large work in compiled loops."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,13 @@ def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[list[fl
     return seconds
 
 
+def compiled_from(work: int) -> None:
+    """Let compiled loops be loaded once so much work has come; 0 loads them now."""
+    for loops in LOOPS:
+        loops.large = work
+        loops.expect(0)
+
+
 def survey_of(mechanism: str, names: Sequence[str] = NAMES) -> Survey:
     """Attributes of 256 values, epsilon 1 per step."""
     return Survey({name: Integer(0, 255, epsilon=1, mechanism=mechanism) for name in names})
@@ -95,7 +107,7 @@ def show(title: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> No
 def save(name: str, figures: Sequence[Figure], **details: object) -> None:
     RESULTS.mkdir(exist_ok=True)
     rows = [{**asdict(figure), "met": figure.met} for figure in figures]
-    saved = {"machine": machine(), "figures": rows, **details}
+    saved = {"machine": machine(), "quick": QUICK in sys.argv, "figures": rows, **details}
     (RESULTS / f"{name}.json").write_text(json.dumps(saved, indent=2) + "\n", "utf-8")
 
 
@@ -119,5 +131,5 @@ def processor() -> str:
 def quick() -> bool:
     """Whether the command line asks for small sizes, to try a benchmark out."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser.add_argument(QUICK, action="store_true", help="small sizes, to try it out")
     return bool(parser.parse_args().quick)

@@ -10,13 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from measure import RESULTS, machine, quick
+from measure import QUICK, RESULTS, machine, quick
 
 PARTS = ("encode", "counting", "growth", "device", "loading", "twins")
 
 
 def main() -> None:
-    options = ["--quick"] if quick() else []
+    options = [QUICK] if quick() else []
     started = time.perf_counter()
     print(", ".join(f"{key}: {value}" for key, value in machine().items()), flush=True)
     for part in PARTS:

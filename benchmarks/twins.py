@@ -4,9 +4,8 @@ import sys
 import warnings
 
 from drive import steps
-from measure import Figure, quick, save, show
+from measure import LOOPS, Figure, compiled_from, quick, save, show
 from metricldp import Coins, SeededCoinsWarning
-from metricldp.kernels import counting, encoding
 
 NEVER = 1 << 200
 
@@ -19,14 +18,13 @@ def results(n: int) -> dict[str, object]:
 def main() -> None:
     n = 30_000 if quick() else 200_000
     warnings.simplefilter("ignore", SeededCoinsWarning)
-    counting.loops.large = encoding.loops.large = NEVER
+    compiled_from(NEVER)
     twins = results(n)
     assert "numba" not in sys.modules, "the numpy twins were to run without numba"
-    counting.loops.large = encoding.loops.large = 0
+    compiled_from(0)
     compiled = results(n)
-    for kind in ("counting", "encoding"):
-        name = f"metricldp.kernels.{kind}_compiled"
-        assert name in sys.modules, f"the compiled loops of {kind} did not run"
+    for loops in LOOPS:
+        assert loops.now.__name__.endswith("_compiled"), f"{loops.now.__name__} is not compiled"
     different = [name for name, found in compiled.items() if found != twins[name]]
     figure = Figure(
         f"compiled loops, {n:,} people",
