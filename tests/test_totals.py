@@ -1,6 +1,8 @@
 """Totals of a stream: the answers of a tally of all reports, in memory that does not grow."""
 
+import pickle
 import tracemalloc
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pytest
 
 from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
 from metricldp.errors import QueryError, ReportRefused
+from metricldp.reports import pack
 
 SURVEY = Survey(
     {
@@ -97,6 +100,50 @@ def test_merging_and_order_change_nothing():
     assert asked.count({"age": (3, 9)}) == whole.count({"age": (3, 9)})
 
 
+def test_reports_in_any_form():
+    """Tables, record batches, bytes and files, one after the other, with and without keep."""
+    one, two, three = tables(3)
+    blobs = pack(SURVEY, two)
+    whole = SURVEY.tally(pa.concat_tables([one, two, three]))
+    for given in (
+        [one, *blobs, three],
+        iter([*one.to_batches(), three, *blobs]),
+        {"a": one, "b": two, "c": three}.values(),
+    ):
+        mixed = list(given)
+        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole._table, keep=KEEP)
+        assert SURVEY.tally(mixed) == whole
+    refused = Counter()
+    totals = SURVEY.tally([*blobs, b"short", blobs[0]], keep=KEEP, refused=refused)
+    assert (totals.n, refused) == (301, {"length": 1})
+    with pytest.raises(ReportRefused, match="report 302 has 5 bytes"):
+        SURVEY.tally([one, blobs[0], b"short"], keep=KEEP)
+    for wrong in (blobs[0], 5, {"a": one}, pa.array([1])):
+        with pytest.raises(ReportRefused, match="list or stream of tables, files or bytes, not"):
+            SURVEY.tally(wrong, keep=KEEP)
+
+
+def test_bytes_are_gathered_to_tables(monkeypatch):
+    monkeypatch.setattr("metricldp.reports.BATCH", 64)
+    (one,) = tables(1)
+    blobs = pack(SURVEY, one)
+    assert SURVEY.tally(iter(blobs), keep=KEEP) == SURVEY.tally(one, keep=KEEP)
+    assert SURVEY.tally(iter(blobs)) == SURVEY.tally(one)
+    with pytest.raises(ReportRefused, match="report 201 has 5 bytes"):
+        SURVEY.tally([*blobs[:200], b"short", *blobs], keep=KEEP)
+
+
+def test_tallies_and_totals_do_not_mix():
+    (one,) = tables(1)
+    whole, totals = SURVEY.tally(one), SURVEY.tally(one, keep=KEEP)
+    for merge in (lambda: whole + totals, lambda: totals + whole, lambda: sum([whole, totals])):
+        with pytest.raises(ReportRefused, match="make both with keep="):
+            merge()
+    other_order = SURVEY.tally(one, keep=KEEP[::-1])
+    assert (totals + other_order).n == 600
+    assert pickle.loads(pickle.dumps(totals)) == totals
+
+
 def test_a_file_is_read_piece_by_piece(tmp_path, monkeypatch):
     monkeypatch.setattr("metricldp.reports._PIECE", 100)
     reports = pa.concat_tables(tables(4))
@@ -131,7 +178,7 @@ def test_memory_does_not_grow_with_the_stream():
 @pytest.mark.parametrize(
     ("keep", "needle"),
     [
-        ("age", "list of sets of attributes, not 'age'"),
+        ("age", "not 'age'"),
         (["age"], "a list with 'age'"),
         ([("age", "hight")], "no attribute 'hight'"),
         ([], "keep names no attributes"),

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from metricldp import reports
 from metricldp.coins import Coins, Handful
 from metricldp.errors import ValueRefused
 from metricldp.messages import guess, listed, shown
 from metricldp.survey import Survey
+
+_SCALARS = {np.int64, np.int32, np.float64, np.str_}
+"""What a row of a data frame holds: the same values as Python's own."""
 
 
 class _Part(NamedTuple):
@@ -56,7 +61,10 @@ class Device:
             return None
         places = []
         for part in self._parts:
-            place = part.place(person.get(part.name))
+            value: Any = person.get(part.name)
+            if type(value) in _SCALARS:
+                value = value.item()
+            place = part.place(value)
             if place is None:
                 return None
             places.append(place)

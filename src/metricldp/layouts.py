@@ -305,13 +305,13 @@ def table_bytes(channels: Iterable[Channel]) -> int:
     return 8 * math.prod(channel.features for channel in channels)
 
 
-def check_size(channels: list[Channel], names: Sequence[str]) -> None:
+def check_size(
+    channels: list[Channel], names: Sequence[str], remedy: str = "use layout 'reports'"
+) -> None:
     """Refuse a table, asked for by name, that no collector should hold in memory."""
     size = table_bytes(channels)
     if size > 16 * LARGEST_TABLE:
-        raise QueryError(
-            f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; use layout 'reports'"
-        )
+        raise QueryError(f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; {remedy}")
 
 
 def worth_a_table(channels: list[Channel], queries: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -187,8 +187,50 @@ def check_marks(survey: Survey, found: pa.Schema, source: str = "these reports")
         )
 
 
-def check_table(survey: Survey, table: pa.Table) -> pa.Table:
-    """The table, if every row could have come from a device of this survey; else a refusal."""
+def pieces(
+    survey: Survey,
+    collected: Any,  # noqa: ANN401 - told below
+    *,
+    refused: Counter[str] | None = None,
+) -> Iterator[pa.Table]:
+    """Reports in any form, checked, one table after the other; bytes are gathered to tables.
+
+    A table, a record batch or a Parquet file, or a stream of those and of bytes.
+    """
+    if isinstance(collected, pa.Table | pa.RecordBatch | str | Path):
+        collected = [collected]
+    elif not isinstance(collected, list | tuple | set | frozenset | Iterator | ValuesView):
+        raise ReportRefused(
+            "kind",
+            "reports are a pyarrow.Table, a Parquet file, or a list or stream of tables, files or "
+            f"bytes, not {type(collected).__name__}",
+        )
+    waiting: list[bytes] = []
+    before = 0  # reports so far, so that messages count on
+    for item in collected:
+        if isinstance(item, str | Path):
+            found = stream(survey, item)
+        elif isinstance(item, pa.Table | pa.RecordBatch):
+            table = item if isinstance(item, pa.Table) else pa.Table.from_batches([item])
+            found = iter([check_table(survey, table, before)])
+        else:
+            waiting.append(item)
+            if len(waiting) < BATCH:
+                continue
+            found = iter([unpack(survey, waiting, refused=refused, before=before)])
+            waiting = []
+        for table in found:
+            before += table.num_rows
+            yield table
+    if waiting:
+        yield unpack(survey, waiting, refused=refused, before=before)
+
+
+def check_table(survey: Survey, table: pa.Table, before: int = 0) -> pa.Table:
+    """The table, if every row could have come from a device of this survey; else a refusal.
+
+    `before` reports came before these: messages count on from there.
+    """
     if not isinstance(table, pa.Table):
         raise ReportRefused("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
     check_marks(survey, table.schema)
@@ -214,7 +256,7 @@ def check_table(survey: Survey, table: pa.Table) -> pa.Table:
             )
     # From here on the schema is the survey's own, so that all its tables can be joined.
     table = pa.Table.from_arrays(table.columns, schema=expected)
-    row = 0
+    row = before
     for batch in batches(table):
         for name, values in batch.items():
             wrong = survey.fields[name].invalid(values)
@@ -274,8 +316,11 @@ def read(survey: Survey, path: str | Path) -> pa.Table:
 def stream(survey: Survey, path: str | Path) -> Iterator[pa.Table]:
     """The same, a piece of about a million reports at a time."""
     with _opened(survey, path) as file:
+        before = 0
         for batch in file.iter_batches(_PIECE):
-            yield pa.Table.from_batches([batch], schema=file.schema_arrow)
+            table = pa.Table.from_batches([batch], schema=file.schema_arrow)
+            yield check_table(survey, table, before)
+            before += table.num_rows
 
 
 @contextmanager
@@ -324,9 +369,13 @@ def pack(survey: Survey, table: pa.Table) -> list[bytes]:
 
 
 def unpack(
-    survey: Survey, blobs: Sequence[bytes], *, refused: Counter[str] | None = None
+    survey: Survey,
+    blobs: Sequence[bytes],
+    *,
+    refused: Counter[str] | None = None,
+    before: int = 0,
 ) -> pa.Table:
-    """Byte strings back to a table.
+    """Byte strings back to a table; `before` reports came before these.
 
     The first bad one is refused with an exception; or, where a counter is given, bad ones are left
     out and counted there by reason.
@@ -360,7 +409,7 @@ def unpack(
     bad = np.flatnonzero(blame != "")
     if len(bad) and refused is None:
         at = int(bad[0])
-        raise ReportRefused(blame[at], _complaint(survey, blame[at], at, blobs[at]))
+        raise ReportRefused(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
     if refused is not None:
         refused.update(blame[bad].tolist())
     good = why == ""

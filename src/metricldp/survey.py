@@ -237,7 +237,7 @@ class Survey:
 
     def tally(
         self,
-        collected: pa.Table | str | Path | Sequence[bytes] | Iterable[pa.Table],
+        collected: Any,  # noqa: ANN401 - see below
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
@@ -245,20 +245,23 @@ class Survey:
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
+        `collected` may also be a list or a stream of tables, files and bytes.
+
         A report that no device could have sent is refused with an exception. Bytes from many
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
         counted there by reason. `layout` is one of "auto", "cells", "prefix" and "reports", the
         three of the paper's Table 1.
 
         With `keep`, a list of sets of attributes, only exact sums over those are kept and the
-        reports are let go: the memory is the same for any number of people. `collected` may then
-        be a stream of tables.
+        reports are let go: the memory is the same for any number of people.
         """
         from metricldp.tally import Tally  # noqa: PLC0415 - a door
         from metricldp.totals import Totals  # noqa: PLC0415 - a door
 
         if keep is not None:
-            return Totals.stream(self, collected, keep)
+            if layout != "auto":
+                raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
+            return Totals.stream(self, collected, keep, refused)
         return Tally.of(self, collected, refused=refused, layout=layout)
 
     def error(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -75,19 +75,17 @@ class Tally:
     def of(
         cls,
         survey: Survey,
-        collected: pa.Table | str | Path | Sequence[bytes],
+        collected: Any,  # noqa: ANN401 - all that reports.pieces takes
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
     ) -> Tally:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
         if isinstance(collected, str | Path):
-            table = reports.read(survey, collected)
-        elif isinstance(collected, list | tuple):
-            table = reports.unpack(survey, collected, refused=refused)
-        else:
-            table = reports.check_table(survey, collected)
-        return cls(survey, table, layout)
+            return cls(survey, reports.read(survey, collected), layout)
+        parts = list(reports.pieces(survey, collected, refused=refused))
+        empty = reports.schema(survey).empty_table()
+        return cls(survey, pa.concat_tables(parts) if parts else empty, layout)
 
     @property
     def n(self) -> int:
@@ -97,14 +95,21 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented
-        if other.survey != self.survey:
-            raise ReportRefused("survey", "tallies of two different surveys cannot be merged")
+        self._check_mergeable(other)
         merged = Tally(self.survey, pa.concat_tables([self._table, other._table]), self.layout)
         for names in self._tables.keys() & other._tables.keys():
             merged._tables[names] = self._tables[names] + other._tables[names]
         if "_bit_columns" in self.__dict__ and "_bit_columns" in other.__dict__:
             merged._bit_columns = self._bit_columns + other._bit_columns
         return merged
+
+    def _check_mergeable(self, other: Tally) -> None:
+        if other.survey != self.survey:
+            raise ReportRefused("survey", "tallies of two different surveys cannot be merged")
+        if type(other) is not type(self):
+            raise ReportRefused(
+                "keep", "a tally of reports and totals cannot be merged; make both with keep="
+            )
 
     def __radd__(self, other: object) -> Tally:
         """So that `sum` of many tallies works, which starts from 0."""

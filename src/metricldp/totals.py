@@ -6,18 +6,18 @@ it can be asked is decided beforehand: questions about attributes that one of it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import pyarrow as pa
 
 from metricldp import layouts, reports
 from metricldp.answers import Answer
 from metricldp.channels import Floats
 from metricldp.errors import QueryError, ReportRefused
-from metricldp.messages import counted, listed, shown
+from metricldp.messages import counted, shown
 from metricldp.queries import Where, attribute_of
 from metricldp.readings import Reading
 from metricldp.survey import Survey
@@ -33,33 +33,32 @@ class Totals(Tally):
         self._count = 0
         for names in self.keep:
             channels = {name: survey.channels[name] for name in names}
-            layouts.check_size(list(channels.values()), names)
+            layouts.check_size(list(channels.values()), names, "keep fewer attributes together")
             empty = np.zeros([channel.features for channel in channels.values()], dtype=np.int64)
             self._tables[names] = layouts.Table(channels, empty)
 
     @classmethod
     def stream(
-        cls, survey: Survey, source: Iterable[pa.Table] | str | Path, keep: Iterable[Sequence[str]]
+        cls,
+        survey: Survey,
+        collected: Any,  # noqa: ANN401 - all that reports.pieces takes
+        keep: Iterable[Sequence[str]],
+        refused: Counter[str] | None = None,
     ) -> Totals:
-        """From tables of reports one after the other, or a Parquet file read piece by piece."""
+        """From reports in any form, piece by piece."""
         totals = cls(survey, keep)
-        if isinstance(source, str | Path):
-            source = reports.stream(survey, source)
-        elif isinstance(source, pa.Table):
-            source = [source]
-        for table in source:
-            totals.add(table)
+        totals.add(collected, refused=refused)
         return totals
 
-    def add(self, table: pa.Table) -> None:
-        """Count a table of reports in."""
-        table = reports.check_table(self.survey, table)
-        for names in self.keep:
-            batches = reports.batches(table.select(list(names)))
-            part = layouts.build(batches, self._tables[names].channels)
-            self._tables[names] = self._tables[names] + part
+    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:  # noqa: ANN401
+        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes."""
+        for table in reports.pieces(self.survey, collected, refused=refused):
+            for names in self.keep:
+                batches = reports.batches(table.select(list(names)))
+                part = layouts.build(batches, self._tables[names].channels)
+                self._tables[names] = self._tables[names] + part
+            self._count += table.num_rows
         self._forget_margins()
-        self._count += table.num_rows
 
     @property
     def n(self) -> int:
@@ -67,10 +66,13 @@ class Totals(Tally):
         return self._count
 
     def __add__(self, other: Tally) -> Totals:
-        if not isinstance(other, Totals):
+        if not isinstance(other, Tally):
             return NotImplemented
-        if other.survey != self.survey or other.keep != self.keep:
-            raise ReportRefused("survey", "totals of different surveys or tables cannot be merged")
+        self._check_mergeable(other)
+        assert isinstance(other, Totals)
+        if other.keep != self.keep:
+            kept = f"{_words(self.keep)} and {_words(other.keep)}"
+            raise ReportRefused("keep", f"totals that keep {kept} cannot be merged")
         merged = Totals(self.survey, self.keep)
         for names in self.keep:
             merged._tables[names] = self._tables[names] + other._tables[names]
@@ -90,12 +92,11 @@ class Totals(Tally):
     __hash__ = None
 
     def __repr__(self) -> str:
-        kept = listed([" x ".join(names) for names in self.keep])
-        return f"<Totals of {counted(self.n, 'report')} over {kept}>"
+        return f"<Totals of {counted(self.n, 'report')} over {_words(self.keep)}>"
 
     def save(self, path: str | Path) -> NoReturn:
         """Refused: the reports are gone."""
-        raise QueryError(f"totals keep no reports to save in {path}; save them as they come")
+        raise QueryError(f"totals keep no reports to save in {path}; pickle the totals themselves")
 
     def weighted(self, where: Where | None = None, *, weight: str | None = None) -> Answer:
         """Refused: a weight belongs to each report."""
@@ -118,9 +119,8 @@ class Totals(Tally):
         """The smallest table that holds these attributes."""
         fitting = [kept for kept in self.keep if set(names) <= set(kept)]
         if not fitting:
-            kept = listed([" x ".join(names) for names in self.keep])
             raise QueryError(
-                f"these totals keep {kept}, so {' x '.join(names)} has no answer; "
+                f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
             )
         return min((self._tables[names] for names in fitting), key=lambda table: table.sums.size)
@@ -131,17 +131,19 @@ class Totals(Tally):
             del self._tables[names]
 
 
+def _words(keep: Iterable[Sequence[str]]) -> str:
+    return ", ".join(" x ".join(names) for names in keep)
+
+
 def _checked(survey: Survey, keep: Any) -> tuple[tuple[str, ...], ...]:  # noqa: ANN401
     """Sets of attributes in the survey's order, with those that cost even when left whole."""
+    sets = "keep is a list of sets of attributes, such as [('age', 'region')]"
     if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise QueryError(f"keep is a list of sets of attributes, not {shown(keep)}")
+        raise QueryError(f"{sets}, not {shown(keep)}")
     found: list[tuple[str, ...]] = []
     for names in keep:
         if isinstance(names, str) or not isinstance(names, Iterable):
-            raise QueryError(
-                f"keep is a list of sets of attributes, such as [('age', 'region')], "
-                f"not a list with {shown(names)}"
-            )
+            raise QueryError(f"{sets}, not a list with {shown(names)}")
         wanted = list(names)
         for name in wanted:
             attribute_of(survey, name)
@@ -154,4 +156,5 @@ def _checked(survey: Survey, keep: Any) -> tuple[tuple[str, ...], ...]:  # noqa:
             found.append(ordered)
     if not found:
         raise QueryError("keep names no attributes; without keep= a tally keeps the reports")
-    return tuple(found)
+    order = list(survey.channels)
+    return tuple(sorted(found, key=lambda names: [order.index(name) for name in names]))
