@@ -1,6 +1,7 @@
 """Coins: exact bits, exact integers, and streams that never repeat."""
 
 import copy
+import functools
 import multiprocessing
 import os
 import pickle
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from checks import assert_counts, encoding_with
 from metricldp import Coins, Integer, SeededCoinsWarning, Survey
+from metricldp import coins as coins_module
+from metricldp.channels import Threshold
 from metricldp.coins import GeometricNoise, bernoulli, lanes, uniform
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE
@@ -131,7 +134,9 @@ def test_uniform_integers(bound):
     assert_counts(observed, [Fraction(1, bound)] * bound, false_alarm=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 50), Fraction(3, 10), Fraction(1), Fraction(3)])
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 50), Fraction(3, 10), Fraction(7, 10), Fraction(1), Fraction(3)]
+)
 def test_two_sided_geometric_noise(epsilon):
     noise = GeometricNoise.for_epsilon(epsilon)
     reach = 30
@@ -271,3 +276,93 @@ def test_a_stream_shared_after_a_fork_that_is_not_seen_is_rekeyed_by_its_process
     coins._process = (-1, 0)
     coins.words(1)
     assert coins._key != before
+
+
+class Recorder:
+    """Coins that remember which words they gave."""
+
+    def __init__(self, seed):
+        self._coins = Coins.seeded(seed)
+        self.given = []
+
+    def words(self, count):
+        self.given.append(self._coins.words(count))
+        return self.given[-1]
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_lanes_of_several_thresholds_one_by_one(loops):
+    """Each lane's digits, and a word of its own where eight of them leave it undecided."""
+    rng = np.random.default_rng(9)
+    for seed in range(20):
+        thresholds = [int(t) for t in rng.integers(1, 2**64, 3, dtype=np.uint64)]
+        thresholds += [0, ONE, 1 << 60, 5 << 50]
+        rng.shuffle(thresholds)
+        words = int(rng.integers(1, 30))
+        tape = Recorder(seed)
+        with encoding_with(loops):
+            drawn = coins_module.bernoullis(tape, thresholds, words)
+        planes = tape.given[0].reshape(-1, words)
+        own = [int(word) for word in tape.given[1]] if len(tape.given) > 1 else []
+        for threshold, row in zip(thresholds, drawn, strict=True):
+            count = coins_module._planes(threshold)
+            digits = [lanes(plane.copy(), 64 * words).astype(int) for plane in planes[:count]]
+            planes = planes[count:]
+            for lane, found in enumerate(lanes(row.copy(), 64 * words).tolist()):
+                number = sum(int(d[lane]) << (63 - k) for k, d in enumerate(digits))
+                rest = threshold << count & (ONE - 1)
+                if rest and number >> (64 - count) == threshold >> (64 - count):
+                    assert found == (own.pop(0) < rest)
+                else:
+                    assert found == (number < threshold)
+        assert not own
+
+
+def test_growing_lane_by_lane(monkeypatch):
+    """A lane grows as long as all its coins so far said so, in the words where coins were drawn."""
+    draw = coins_module.bernoullis
+    later = []
+
+    def recorded(*asked):
+        later.append(draw(*asked))
+        return later[-1].copy()
+
+    monkeypatch.setattr(coins_module, "bernoullis", recorded)
+    rng = np.random.default_rng(5)
+    for seed in range(60):
+        words, most = int(rng.integers(1, 12)), int(rng.integers(1, 30))
+        rounds = min(8, words.bit_length() + 1, most)
+        noise = GeometricNoise(1, (), int(rng.choice([1, 2, 3])) << 62)
+        source = Coins.seeded(seed)
+        first = draw(source, [noise.block] * rounds, words)
+        later.clear()
+        planes = np.concatenate(list(noise._grown(source, first.copy(), most)))
+        grown = sum(lanes(plane.copy(), 64 * words).astype(int) for plane in planes)
+        tossed = [[int(row[word]) for row in first] for word in range(words)]
+        for part in later:
+            alive = [w for w in range(words) if functools.reduce(int.__and__, tossed[w])]
+            assert part.shape[1] == len(alive)
+            for place, word in enumerate(alive):
+                tossed[word] += [int(row[place]) for row in part]
+        for lane, found in enumerate(grown.tolist()):
+            coins = [row >> (lane % 64) & 1 for row in tossed[lane // 64]]
+            run = coins.index(0) if 0 in coins else len(coins)
+            assert found == run
+            assert 0 in coins or len(coins) == most
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+@pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
+def test_no_two_people_share_their_noise(loops, size, people):
+    """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
+    channel = Threshold(size, ONE // 2 - 1)
+    with encoding_with(loops):
+        reports = channel.encode(np.zeros(people, dtype=int), Coins.seeded(1)).reshape(-1)
+    if size == 3:  # two bits a person: put them together
+        bits = reports & 3
+        reports = np.packbits(np.stack([bits & 1, bits >> 1], axis=1).reshape(-1))
+    pieces = reports[: len(reports) // 16 * 16].reshape(-1, 16)
+    assert len(np.unique(pieces.view("V16"))) == len(pieces)
+    with encoding_with(loops):
+        words = bernoulli(Coins.seeded(1), 1 << 63, 3 * coins_module.BLOCK + 3)
+    assert len(np.unique(words)) == len(words)

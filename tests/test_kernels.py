@@ -168,7 +168,9 @@ def test_work_is_added_up_until_it_is_worth_compiling():
     assert loops.now is compiled
 
 
-@pytest.mark.parametrize("why", [ImportError("no numba"), RuntimeError("no locator available")])
+@pytest.mark.parametrize(
+    "why", [ImportError("no numba"), RuntimeError("no locator available"), OSError("disk full")]
+)
 def test_without_compiled_loops_numpy_goes_on(why, monkeypatch):
     """numba may be missing, or find no folder that it may write its cache to."""
 

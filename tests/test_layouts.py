@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from metricldp import Categorical, Coins, Integer, QueryError, Real, Survey, layouts
 from metricldp.bitcolumns import Cuts
 from metricldp.channels import CHANNELS
-from metricldp.error import variance_bounds
+from metricldp.error import _indicator_bounds, variance_bounds
 from metricldp.estimate import to_answers
 from metricldp.layouts import Table, build, worth_a_table
 from metricldp.queries import parse
@@ -134,7 +134,7 @@ def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
 @settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(2, 9), min_size=1, max_size=4),
-    epsilon=st.sampled_from([0.1, 1.0, 3.0]),
+    epsilon=st.sampled_from([0.1, 1.0, 3.0, 38.0, 64.0]),
     seed=st.integers(0, 10**6),
     about=st.sampled_from(["respondents", "population"]),
 )
@@ -205,3 +205,74 @@ def test_many_counts_are_each_of_them(layout):
         if layout != "auto":  # which moves on to a table after a few questions
             assert alone == answer
     assert survey.tally(reports).counts([]) == []
+
+
+def test_bit_columns_in_segments_and_merged(monkeypatch):
+    """Several segments, and two tallies with columns of their own put together."""
+    monkeypatch.setattr("metricldp.bitcolumns._SEGMENT", 100)
+    monkeypatch.setattr("metricldp.reports.BATCH", 70)
+    survey = Survey({k: Integer(0, 9, epsilon=1, mechanism="threshold") for k in "ab"})
+    rng = np.random.default_rng(1)
+    reports = survey.encode({k: rng.integers(0, 10, 500) for k in "ab"}, coins=Coins.seeded(1))
+    wheres = [{"a": (2, 6)}, {"a": (2, 6), "b": (None, 4)}, {"a": (0, 3), "b": [1, 2, 3, 8]}]
+    parts = [
+        survey.tally(reports.slice(*part), layout="reports") for part in ((0, 200), (200, 300))
+    ]
+    for tally in parts:
+        for where in wheres * 3:
+            tally.count(where)
+    merged, whole = parts[0] + parts[1], survey.tally(reports, layout="reports")
+    assert len(merged._bit_columns._segments) > 2
+    for where in wheres:
+        assert merged.count(where) == whole.count(where)
+    for where in wheres * 3:
+        assert whole.count(where) == merged.count(where)
+    assert len(whole._bit_columns._segments) > 2
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2, 38, 64])
+def test_real_and_nearly_certain_counts_in_all_layouts(epsilon):
+    survey = Survey(
+        {
+            "x": Real(0, 10, points=11, epsilon=epsilon, mechanism="threshold"),
+            "y": Integer(0, 31, epsilon=epsilon, mechanism="threshold"),
+        }
+    )
+    rng = np.random.default_rng(1)
+    people = {"x": rng.uniform(0, 10, 400), "y": rng.integers(0, 32, 400)}
+    reports = survey.encode(people, coins=Coins.seeded(1))
+    tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]
+    for where in ({"x": (3, 6)}, {"x": (3, 3)}, {"y": (8, 15)}, {"y": (8, None), "x": (0, 4)}):
+        for about in ("respondents", "population"):
+            one, other = (tally.count(where, about=about) for tally in tallies)
+            assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+            assert one.stderr == pytest.approx(other.stderr, rel=1e-6, abs=1e-6)
+            assert one.bounds[0] <= one.bounds[1]
+            assert about == "respondents" or one.stderr > 1
+
+
+@settings(max_examples=200)
+@given(
+    attributes=st.integers(1, 3),
+    queries=st.integers(1, 3),
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([0.1, 1.0, 10.0]),
+)
+def test_bounds_of_indicators_are_those_of_all_places(attributes, queries, seed, scale):
+    """Also where a range has no inside, no outside, or no noise at all."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for _ in range(attributes):
+        square = rng.integers(0, 2, (queries, 4)).astype(float)
+        square[rng.random(queries) < 0.2] = rng.integers(0, 2)
+        noise = scale * rng.random((queries, 4)) * rng.integers(0, 2, (queries, 1))
+        pairs.append((square + noise, square))
+    least, most = _indicator_bounds(pairs)
+    for query in range(queries):
+        added = np.ones((1, 2))
+        for second, square in pairs:
+            both = np.stack([second[query], square[query]], axis=1)
+            added = (added[:, None, :] * both[None]).reshape(-1, 2)
+        literal = added[:, 0] - added[:, 1]
+        assert least[query] == pytest.approx(literal.min(), rel=1e-9, abs=1e-9)
+        assert most[query] == pytest.approx(literal.max(), rel=1e-9, abs=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
+from metricldp import Categorical, Coins, Integer, Real, Survey, Weight, layouts
 from metricldp.errors import QueryError, ReportRefused
 from metricldp.reports import pack
 
@@ -142,6 +142,33 @@ def test_tallies_and_totals_do_not_mix():
     other_order = SURVEY.tally(one, keep=KEEP[::-1])
     assert (totals + other_order).n == 600
     assert pickle.loads(pickle.dumps(totals)) == totals
+
+
+def test_reports_come_in_all_or_none(monkeypatch):
+    one, two = tables(2)
+    totals = SURVEY.tally(one, keep=KEEP)
+    before = totals.count({"age": (3, 9)})  # from a margin
+    with pytest.raises(ReportRefused):
+        totals.add([two, b"broken"])
+    assert totals.n == 300
+    assert totals.count({"age": (3, 9)}) == before
+    build, calls = layouts.build, iter([True, False])
+
+    def failing(*arguments):
+        if not next(calls):
+            raise MemoryError
+        return build(*arguments)
+
+    monkeypatch.setattr(layouts, "build", failing)
+    with pytest.raises(MemoryError):
+        totals.add(two)
+    monkeypatch.undo()
+    assert totals == SURVEY.tally(one, keep=KEEP)
+    totals.add(two)
+    assert totals == SURVEY.tally([one, two], keep=KEEP)
+    assert totals.count({"age": (3, 9)}) == SURVEY.tally([one, two], keep=KEEP).count(
+        {"age": (3, 9)}
+    )
 
 
 def test_a_file_is_read_piece_by_piece(tmp_path, monkeypatch):

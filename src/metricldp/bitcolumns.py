@@ -141,7 +141,8 @@ class Cuts:
     def bounds(self) -> tuple[float, float]:
         """The least and the most that one person adds to the variance."""
         noises = [noise for _, _, noise in self._parts]
-        return math.prod(noises), math.prod(1 + noise for noise in noises) - 1
+        least = math.prod(noises)
+        return least, max(least, math.expm1(math.fsum(map(math.log1p, noises))))
 
 
 def _choices(count: int) -> Iterator[tuple[bool, ...]]:
@@ -309,11 +310,7 @@ def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
 
 def minus_bits(channel: BitChannel, column: Column) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1."""
-    bits = counting.transpose(np.bitwise_not(column), channel.bits)
-    last = len(column) % 64
-    if last:
-        bits[:, -1] &= np.uint64((1 << last) - 1)
-    return bits
+    return counting.transpose(np.bitwise_not(column), channel.bits)
 
 
 def minus_signs(channel: Channel, column: Column) -> Words:

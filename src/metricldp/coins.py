@@ -118,6 +118,8 @@ class _Seeded(Coins):
 
     def spawn(self) -> Coins:
         with self._lock:
+            if self._process != (os.getpid(), _forks):
+                self._rekey(self._key_after_fork())
             self._spawned += 1
             return _Seeded(hashlib.sha256(self._key + self._spawned.to_bytes(8, "big")).digest())
 
@@ -312,7 +314,7 @@ class GeometricNoise:
             most -= len(growing)
 
     def draw(self, coins: Handful, limit: int) -> int:
-        """One draw, as `sample` makes many."""
+        """One draw, as `blur` makes many: exact below `limit` in size."""
         size = 1
         for j, digit in enumerate(self.digits):
             size += coins.toss(digit) << j

@@ -20,6 +20,8 @@ from metricldp.survey import Survey
 from metricldp.values import is_number
 
 _TINY = 1e-300
+_NOBODY = -1.0
+"""Stands for the largest of no values at all."""
 Prior = str | npt.ArrayLike | Mapping[str, npt.ArrayLike]
 
 
@@ -89,26 +91,33 @@ def _indicator_bounds(pairs: Sequence[Floats]) -> tuple[Floats, Floats]:
     """
     queries = len(pairs[0][0])
     inside_low, inside_high = np.ones(queries), np.ones(queries)
-    outside_low, outside_high = np.full(queries, np.inf), np.full(queries, -1.0)
+    outside_low, outside_high = np.full(queries, np.inf), np.full(queries, _NOBODY)
     for second, square in pairs:
         inside = square == 1
         kept = np.maximum(second, _TINY)  # infinity times zero is no number
         here_low = np.min(kept, axis=1, where=inside, initial=np.inf)
-        here_high = np.max(kept, axis=1, where=inside, initial=-1.0)
+        here_high = np.max(kept, axis=1, where=inside, initial=_NOBODY)
         there_low = np.min(kept, axis=1, where=~inside, initial=np.inf)
-        there_high = np.max(kept, axis=1, where=~inside, initial=-1.0)
+        there_high = np.max(kept, axis=1, where=~inside, initial=_NOBODY)
         either_low, either_high = np.minimum(here_low, there_low), np.maximum(here_high, there_high)
         outside_low = np.minimum(outside_low * either_low, inside_low * there_low)
-        outside_high = np.maximum(outside_high * either_high, inside_high * there_high)
-        inside_low, inside_high = inside_low * here_low, inside_high * here_high
+        outside_high = np.maximum(
+            _times(outside_high, either_high), _times(inside_high, there_high)
+        )
+        inside_low, inside_high = inside_low * here_low, _times(inside_high, here_high)
     least = np.minimum(outside_low, _differences(inside_low, 1.0))
     return least, np.maximum(outside_high, _differences(inside_high, 1.0))
+
+
+def _times(one: Floats, other: Floats) -> Floats:
+    """Products of largest values; where there is nobody on one side, there is nobody."""
+    return np.where((one < 0) | (other < 0), _NOBODY, one * other)
 
 
 def _differences(first: Floats, second: Floats | float) -> Floats:
     """First less second, and zero where only rounding keeps them apart."""
     apart = first - second
-    return np.where(apart > 1e-14 * first, apart, 0.0)
+    return np.where(np.isinf(first) | (apart > 1e-14 * first), apart, 0.0)
 
 
 def _fronts(factors: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

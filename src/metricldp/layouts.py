@@ -1,7 +1,7 @@
 """The three layouts of the paper's Table 1: sums over people from cells, prefix sums or reports.
 
 All three answer the same question: for readings of some attributes, the sum over people of the
-product of their decoders, row by row. "reports" passes over the reports and keeps nothing. The
+product of their decoders, row by row. "reports" passes over the reports and keeps no table. The
 others pass once, into a table of feature sums over just the attributes in question:
 
 cells    the estimated frequency of every combination of positions; a range adds its cells

@@ -51,14 +51,20 @@ class Totals(Tally):
         return totals
 
     def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:  # noqa: ANN401
-        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes."""
+        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
+
+        All of them or, if one is refused, none. Totals are for one thread at a time.
+        """
+        more = Totals(self.survey, self.keep)
         for table in reports.pieces(self.survey, collected, refused=refused):
             for names in self.keep:
                 batches = reports.batches(table.select(list(names)))
-                part = layouts.build(batches, self._tables[names].channels)
-                self._tables[names] = self._tables[names] + part
-            self._count += table.num_rows
-        self._forget_margins()
+                part = layouts.build(batches, more._tables[names].channels)
+                more._tables[names] = more._tables[names] + part
+            more._count += table.num_rows
+        # A new dict: margins summed out of the old tables go with them.
+        self._tables = {names: self._tables[names] + more._tables[names] for names in self.keep}
+        self._count += more._count
 
     @property
     def n(self) -> int:
@@ -124,11 +130,6 @@ class Totals(Tally):
                 "name it in keep= before the reports come in"
             )
         return min((self._tables[names] for names in fitting), key=lambda table: table.sums.size)
-
-    def _forget_margins(self) -> None:
-        """Tables summed out of others are made anew when they are asked for again."""
-        for names in set(self._tables) - set(self.keep):
-            del self._tables[names]
 
 
 def _words(keep: Iterable[Sequence[str]]) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
-from metricldp.kernels.vectors import ones
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BLOCK = 512
 """Words that are compared with all digits before the next: they stay in the fastest cache."""
+
+
+@intrinsic
+def ones(typing_context: Any, word: Any) -> Any:  # noqa: ANN401 - numba's own types
+    """The number of ones of a word, one machine instruction."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
 
 
 @njit(nogil=True, cache=True)
@@ -101,3 +113,8 @@ def blur(positions, planes, weights, negative, zero, out, last):  # noqa: ANN001
         result = out[64 * w : 64 * w + 64]
         for lane in range(len(some)):
             result[lane] = min(max(some[lane] + noise[lane], 0), last)
+
+
+def try_out() -> None:
+    """Compile something small: raises OSError where the cache cannot be written."""
+    cross(np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64), 8, 64)

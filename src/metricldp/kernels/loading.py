@@ -34,8 +34,10 @@ class Loops:
 
     def _load(self) -> ModuleType:
         try:
-            return importlib.import_module(self._compiled)
-        except (ImportError, RuntimeError) as wrong:  # numba says RuntimeError without a cache
+            compiled = importlib.import_module(self._compiled)
+            compiled.try_out()
+            return compiled
+        except (ImportError, RuntimeError, OSError) as wrong:  # of numba and its cache
             why = str(wrong).splitlines()[0]
             warnings.warn(
                 f"compiled loops cannot be loaded ({why}); numpy's give the same numbers, slower",
