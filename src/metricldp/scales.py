@@ -5,42 +5,35 @@ c_k = (B^T B)_kk of a reconstruction B, the scales solve
 
     minimise sum_k c_k / u_k^2   where   sum_k |A(h_x - h_x')|_k u_k <= E(x, x')  for every pair.
 
-In short R u <= e, where R has a row per pair and no negative entry. Half the total error is the
-minimum, because Laplace noise has variance 2 s^2.
-
-The certificate. For any prices y >= 0 of the pairs and q = R^T y, Hoelder's inequality gives
-
-    sum c^(1/3) q^(2/3) = sum (c/u^2)^(1/3) (q u)^(2/3) <= (sum c/u^2)^(1/3) (y e)^(2/3)
-
-for every feasible u, so no u is below (sum c^(1/3) q^(2/3))^3 / (y e)^2. The solver raises this
-bound and lowers u until they meet.
+In short R u <= e, with a row of R for each pair. The total error is twice the minimum, because
+Laplace noise has variance 2 s^2. All here is in floats; whoever certifies rounds u once more.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import sparse
 
 from metricldp.errors import SurveyError
+from metricldp.interior import Floats, certified_bound, interior_point
 
-Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
 
 GAP = 1e-8
 """How far, relatively, an objective may be above the certified bound."""
-_INNER_GAP = 1e-9
-_MOST_STEPS = 200
-_PATIENCE = 0.01
-_THIN = 0.1
-"""Below this share of entries a matrix is kept sparse."""
+_FEW = 2
+"""Up to so many pairs for each row of A, all are solved at once; beyond, violated ones are added."""
+_EACH = 3
+"""Of many pairs, how many are added at each position."""
 _AT_ONCE = 2**22
 """Entries of R that are written out at a time."""
-_FEW = 8
-"""Up to so many pairs for each row of A, all are solved at once; beyond, violated ones are added."""
+_THIN, _SMALL = 0.1, 2**18
+"""Matrices of more than _SMALL entries, of which at most a share of _THIN is used, are sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +48,8 @@ class Scales:
     """Objective over the certified lower bound, minus 1."""
     iterations: int
     """Newton steps, all rounds together."""
+    prices: Floats
+    """The certificate: prices of the pairs that give the bound (see `interior`)."""
 
 
 def best_scales(
@@ -63,7 +58,7 @@ def best_scales(
     pairs: npt.ArrayLike,
     distances: npt.ArrayLike,
 ) -> Scales:
-    """The u >= 0 with the smallest sum_k weights_k / u_k^2 that keeps every pair's distance.
+    """The u with the smallest sum_k weights_k / u_k^2 that keeps every pair's distance.
 
     Rows of weight 0 are not used (u = 0). Rows in which no pair differs get no noise (u infinite).
     """
@@ -77,9 +72,28 @@ def best_scales(
     return Problem(a, found, e).solve(c)
 
 
+def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, float]:
+    """u on sensitive values and u elsewhere, for frequencies under E_S with A = I (section 3.2).
+
+    By symmetry u is a on S and b elsewhere, and k/a^2 + (m - k)/b^2 is smallest on a + b = epsilon
+    at a/b = r = (k/(m - k))^(1/3). Two sensitive values also ask for 2a <= epsilon, that is r <= 1;
+    one alone does not, but there r <= 1 in any case. So r = min(1, (k/(m - k))^(1/3)) for every k.
+    """
+    if size < 2 or not 0 <= sensitive <= size:
+        raise SurveyError(f"{sensitive} sensitive values of {size}; use 0 to all of at least 2")
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise SurveyError(f"epsilon must be a finite number above 0, not {epsilon}")
+    others = size - sensitive
+    ratio = 1.0 if sensitive >= others else math.cbrt(sensitive / others)
+    return epsilon * ratio / (1 + ratio), epsilon / (1 + ratio)
+
+
 def checked_strategy(strategy: npt.ArrayLike) -> Floats:
     """A as a matrix of finite numbers."""
-    a = np.asarray(strategy, dtype=np.float64)
+    try:
+        a = np.asarray(strategy, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SurveyError("a strategy is a matrix of numbers, all rows equally long") from None
     if a.ndim != 2 or 0 in a.shape:
         raise SurveyError(f"a strategy is a matrix, not an array of shape {a.shape}")
     if not np.isfinite(a).all():
@@ -102,14 +116,14 @@ def checked_pairs(
     if e.shape != (len(found),):
         raise SurveyError(f"distances of shape {e.shape} for {len(found)} pairs; give one for each")
     for bad, why in (
-        ((found < 0).any(axis=1) | (found >= size).any(axis=1), f"is outside 0 to {size - 1}"),
+        (((found < 0) | (found >= size)).any(axis=1), f"is not within 0 to {size - 1}"),
         (found[:, 0] == found[:, 1], "is one position twice"),
         (~(np.isfinite(e) & (e > 0)), "needs a finite distance above 0"),
     ):
         if bad.any():
             first = int(np.argmax(bad))
             x, other = found[first]
-            raise SurveyError(f"the pair {x}, {other} {why} (its distance is {e[first]:g})")
+            raise SurveyError(f"the pair {x}, {other} at distance {e[first]:g} {why}")
     return found.astype(np.int64), e
 
 
@@ -120,27 +134,42 @@ class Problem:
     strategy: Floats
     pairs: Pairs
     distances: Floats
-    unit: float = field(init=False)
+    free: npt.NDArray[np.bool_] = field(init=False)
+    """Rows of A in which no pair differs."""
+    _unit: float = field(init=False)
     """The median distance: the solver works in multiples of it."""
     _columns: Any = field(init=False)
     """A transposed, so that a position is a row; sparse where that is shorter."""
-    free: npt.NDArray[np.bool_] = field(init=False)
-    """Rows of A in which no pair differs."""
-    _kept: dict[str, Any] = field(init=False, default_factory=dict)
+    _tightest: Pairs = field(init=False)
+    """For each row of A the pair that bounds its u most, if no other row is used."""
+    _bound: Floats = field(init=False)
+    """That bound."""
+    _shared: bool = field(init=False)
+    """Whether some pair differs in more than one row."""
 
     def __post_init__(self) -> None:
-        thin = np.count_nonzero(self.strategy) <= _THIN * self.strategy.size
-        columns = sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy()
-        unit = float(np.median(self.distances)) if len(self.distances) else 1.0
-        object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "_columns", columns)
-        rows = (self.differences(part) for part in self._parts())
-        seen = np.zeros(len(self.strategy), dtype=bool)
-        for block in rows:
-            seen |= np.asarray(block.sum(axis=0)).ravel() > 0
-        object.__setattr__(self, "free", ~seen)
+        rows, filled = len(self.strategy), np.count_nonzero(self.strategy) / self.strategy.size
+        thin = _is_thin(filled, len(self.pairs) * rows)
+        keep = object.__setattr__
+        keep(self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy())
+        keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
+        most, tightest, shared = np.zeros(rows), np.zeros(rows, dtype=np.int64), False
+        for part in self._parts():
+            block = self.differences(part)
+            shared = shared or bool((np.asarray((block != 0).sum(axis=1)) > 1).any())
+            inverse = 1 / self.distances[part, None]
+            share = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
+            first = np.asarray(share.argmax(axis=0)).ravel()
+            found = np.asarray(share.max(axis=0).toarray() if thin else share.max(axis=0)).ravel()
+            tightest = np.where(found > most, part.start + first, tightest)
+            most = np.maximum(found, most)
+        keep(self, "free", most == 0)
+        keep(self, "_tightest", tightest)
+        with np.errstate(divide="ignore"):
+            keep(self, "_bound", 1 / most)
+        keep(self, "_shared", shared)
 
-    def differences(self, chosen: slice | npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
+    def differences(self, chosen: slice | Pairs) -> Any:  # noqa: ANN401
         """|A(h_x - h_x')| for some pairs, one row each."""
         x, other = self.pairs[chosen].T
         return abs(self._columns[x] - self._columns[other])
@@ -151,196 +180,103 @@ class Problem:
         parts = [self.differences(part) @ finite for part in self._parts()]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def _parts(self) -> list[slice]:
-        """The pairs in blocks that fit into memory."""
-        entries = len(self.strategy) if isinstance(self._columns, np.ndarray) else 64
-        step = max(1, _AT_ONCE // entries)
-        return [slice(start, start + step) for start in range(0, len(self.pairs), step)]
+    def filled(self, u: Floats) -> Floats:
+        """The multiple of u with which some pair spends all its distance and none spends more."""
+        most = float(np.max(self.loads(u) / self.distances, initial=0.0))
+        return self.kept(np.where(self.free, u, u / (most or 1.0)))
 
     def kept(self, u: Floats) -> Floats:
-        """The same u, shrunk by the least factor with which every pair is kept in floats."""
-        loads = self.loads(u)
-        over = float(np.max(loads / self.distances, initial=0.0))
+        """The same u, shrunk by the least factor with which every pair is kept, in floats."""
+        over = float(np.max(self.loads(u) / self.distances, initial=0.0))
         if over > 1:
             u = np.where(self.free, u, u / over)
         while (self.loads(u) > self.distances).any():
             u = np.where(self.free, u, u * (1 - 2**-51))
         return u
 
-    def solve(self, weights: Floats) -> Scales:
-        """The best u for these weights, feasible for every pair, with its certificate."""
-        u = np.where(weights > 0, np.inf, 0.0)
+    def solve(self, weights: Floats, goal: float = GAP, start: Floats | None = None) -> Scales:
+        """The best u for these weights, feasible for every pair, certified within `goal`.
+
+        `start` are prices of the pairs from a similar problem.
+        """
         used = np.flatnonzero((weights > 0) & ~self.free)
+        if not self._shared:
+            return self._alone(weights, used)
+        u, prices = np.where(self.free, np.inf, 0.0), np.zeros(len(self.pairs))
         if not len(used):
-            return Scales(np.where(self.free, np.inf, u), 0.0, 0.0, 0)
-        c = weights[used] / weights[used].mean()
-        e = self.distances / self.unit
-        chosen, steps, state = self._first_choice(), 0, None
+            return Scales(u, 0.0, 0.0, 0, prices)
+        c, e = weights[used] / weights[used].mean(), self.distances / self._unit
+        chosen, steps = self._first_choice(used, start), 0
+        begin = None if start is None else start[chosen]
         while True:
             r = self._matrix(chosen, used)
-            solved = interior_point(r, e[chosen], c, state)
-            steps += solved.steps
-            u[used] = solved.u
+            solved = interior_point(r, e[chosen], c, goal / 10, begin)
+            u[used], steps = solved.u, steps + solved.steps
             over = self.loads(u) / e
             # Shrinking u by a factor raises the objective by its square.
-            if over.max() ** 2 <= 1 + _INNER_GAP:
+            broken = np.setdiff1d(np.flatnonzero(over**2 > 1 + goal / 10), chosen)
+            if not len(broken):
                 break
-            chosen, state = self._more(chosen, over, solved)
+            added = self._worst(broken, over)
+            chosen = np.concatenate([chosen, added])
+            begin = np.concatenate([solved.prices, np.zeros(len(added))])
+        prices[chosen] = solved.prices
         bound = certified_bound(r, e[chosen], c, solved.prices)
-        u = self.kept(np.where(self.free, np.inf, u * self.unit))
+        bound *= weights[used].mean() / self._unit**2
+        u = self.kept(u * self._unit)
         objective = float(np.sum(weights[used] / u[used] ** 2))
-        scale = weights[used].mean() / self.unit**2
-        return Scales(u, objective, objective / (bound * scale) - 1, steps)
+        return Scales(u, objective, objective / bound - 1, steps, prices)
 
-    def _matrix(self, chosen: npt.NDArray[np.int64], used: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
-        """R for some pairs and the rows in use, dense or sparse, whichever is shorter."""
-        r = self.differences(chosen)[:, used]
-        filled = r.nnz if sparse.issparse(r) else np.count_nonzero(r)
-        if filled <= _THIN * r.shape[0] * r.shape[1]:
-            return sparse.csr_array(r)
-        return r.toarray() if sparse.issparse(r) else r
+    def _alone(self, weights: Floats, used: Pairs) -> Scales:
+        """No pair differs in two rows: each u is as large as the pairs of its own row allow."""
+        u = self.kept(np.where((weights > 0) | self.free, self._bound, 0.0))
+        prices, tightest = np.zeros(len(self.pairs)), self._tightest[used]
+        step = self.distances[tightest] / self._bound[used]
+        prices[tightest] = 2 * weights[used] / u[used] ** 3 / step
+        return Scales(u, float(np.sum(weights[used] / u[used] ** 2)), 0.0, 0, prices)
 
-    def _first_choice(self) -> npt.NDArray[np.int64]:
-        """All pairs, or of many the shortest ones at each position."""
+    def _first_choice(self, used: Pairs, start: Floats | None) -> Pairs:
+        """All pairs; of many, those with a price or the shortest ones, and one for each row."""
         count, size = len(self.pairs), self.strategy.shape[1]
-        thin = sparse.issparse(self._columns)
-        if count <= (_AT_ONCE // 4 if thin else _FEW * len(self.strategy)):
+        if count <= _FEW * len(self.strategy):
             return np.arange(count)
-        order = np.argsort(self.distances, kind="stable")
-        return np.unique(_first_of_each(self.pairs[order], order, size, 3))
+        if start is not None:
+            likely = np.flatnonzero(start > 1e-6 * start.max())
+        else:
+            order = np.argsort(self.distances, kind="stable")
+            likely = _first_of_each(self.pairs[order], order, size)
+        return np.union1d(likely, self._tightest[used])
 
-    def _more(
-        self, chosen: npt.NDArray[np.int64], over: Floats, solved: _Solved
-    ) -> tuple[npt.NDArray[np.int64], _Solved]:
-        """The pairs so far and the most violated, and where to go on from."""
-        broken = np.flatnonzero(over**2 > 1 + _INNER_GAP)
+    def _worst(self, broken: Pairs, over: Floats) -> Pairs:
+        """The most violated pairs at each position."""
         order = broken[np.argsort(-over[broken], kind="stable")]
-        added = np.setdiff1d(_first_of_each(self.pairs[order], order, self.strategy.shape[1], 3), chosen)
-        prices = np.concatenate([solved.prices, np.zeros(len(added))])
-        return np.concatenate([chosen, added]), _Solved(solved.u / over.max(), prices, 0)
+        return _first_of_each(self.pairs[order], order, self.strategy.shape[1])
+
+    def _matrix(self, chosen: Pairs, used: Pairs) -> Any:  # noqa: ANN401
+        """R for some pairs and the rows in use, dense or sparse, whichever is faster."""
+        r = self.differences(chosen)[:, used]
+        dense, size = isinstance(r, np.ndarray), r.shape[0] * r.shape[1]
+        if _is_thin((np.count_nonzero(r) if dense else r.nnz) / size, size):
+            return sparse.csr_array(r)
+        return r if dense else r.toarray()
+
+    def _parts(self) -> list[slice]:
+        """The pairs in blocks that fit into memory."""
+        entries = len(self.strategy) if isinstance(self._columns, np.ndarray) else 64
+        step = max(1, _AT_ONCE // entries)
+        return [slice(start, start + step) for start in range(0, len(self.pairs), step)]
 
 
-def _first_of_each(
-    pairs: Pairs, names: npt.NDArray[np.int64], size: int, most: int
-) -> npt.NDArray[np.int64]:
+def _is_thin(filled: float, entries: int) -> bool:
+    """Whether a matrix is better kept sparse: large, and most of it zero."""
+    return entries > _SMALL and filled <= _THIN
+
+
+def _first_of_each(pairs: Pairs, names: Pairs, size: int) -> Pairs:
     """Names of the first few pairs at each position, in the order given."""
     ends = pairs.ravel()
     order = np.argsort(ends, kind="stable")
     starts = np.searchsorted(ends[order], np.arange(size))
     rank = np.arange(len(ends)) - starts[ends[order]]
-    found: npt.NDArray[np.int64] = np.unique(names[order[rank < most] // 2])
+    found: Pairs = np.unique(names[order[rank < _EACH] // 2])
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """A point of the interior: u, the prices of the pairs, and the steps it took."""
-
-    u: Floats
-    prices: Floats
-    steps: int
-
-
-def certified_bound(r: Any, e: Floats, c: Floats, prices: Floats) -> float:  # noqa: ANN401
-    """The bound of this module's docstring: no feasible u has a smaller objective."""
-    return float(np.sum(np.cbrt(c * (r.T @ prices) ** 2)) ** 3 / (prices @ e) ** 2)
-
-
-def interior_point(r: Any, e: Floats, c: Floats, start: _Solved | None = None) -> _Solved:  # noqa: ANN401
-    """Minimise sum c/u^2 where R u <= e: primal-dual, predictor and corrector, all c > 0.
-
-    u stays feasible, so each step has a true objective and a true bound; it ends when they meet.
-    """
-    u, prices = _start(r, e, c, start)
-    slack = e - r @ u
-    best = _Solved(u, prices, 0)
-    smallest = np.inf
-    for step in range(1, _MOST_STEPS + 1):
-        objective = float(np.sum(c / u**2))
-        gap = objective / certified_bound(r, e, c, prices) - 1
-        if gap < smallest:
-            smallest, best = gap, _Solved(u, prices, step)
-        if gap <= _INNER_GAP:
-            break
-        # Newton's step for ln u: it never asks for a negative u. At the optimum, where the slope
-        # 2 c/u^3 is q = R^T y, its curvature 4 c/u^4 + q/u is the second derivative 6 c/u^4.
-        slope, q, spare = 2 * c / u**3, r.T @ prices, float(slack @ prices)
-        solve = _newton(r, (2 * slope + q) / u, prices / slack)
-        du = solve(slope)
-        dslack = -(r @ du)
-        dprices = -prices - prices / slack * dslack
-        reach = min(_reach(slack, dslack), _reach(prices, dprices))
-        # Slacks must not run to zero ahead of the slope, or the steps after them are blocked.
-        off = float(np.abs(u * (q - slope)).sum())
-        centre = max((1 - reach) ** 3, min(1.0, _PATIENCE * off / spare))
-        bend = (1 - centre) ** 2 * dslack * dprices
-        aim = (centre * spare / len(e) - bend) / slack
-        du = solve(slope - r.T @ aim)
-        dslack = -(r @ du)
-        dprices = aim - prices - prices / slack * dslack
-        reach = 0.995 * min(_reach(slack, dslack), _reach(prices, dprices), _reach(u, du))
-        reach = _central(slack, dslack, prices, dprices, reach)
-        u, slack = u + reach * du, slack + reach * dslack
-        prices = _scaled_prices(r, e, c, prices + reach * dprices)
-    return best
-
-
-def _start(
-    r: Any,  # noqa: ANN401
-    e: Floats,
-    c: Floats,
-    start: _Solved | None,
-) -> tuple[Floats, Floats]:
-    """A point well inside: half of every distance spent at most, prices that fit its slope."""
-    if start is None:
-        shape = np.cbrt(c / (r.T @ (1 / e)))
-        u = 0.5 * shape / np.max(r @ shape / e)
-        prices = 1 / (e - r @ u)
-    else:
-        u = 0.9 * start.u
-        slack = e - r @ u
-        prices = start.prices + float(start.prices @ slack) / len(e) / slack
-    return u, _scaled_prices(r, e, c, prices)
-
-
-def _scaled_prices(r: Any, e: Floats, c: Floats, prices: Floats) -> Floats:  # noqa: ANN401
-    """The multiple t y that fits the slope best: t = 2 S^3 / (y e)^3, S^3 / (y e)^2 the bound."""
-    power = np.sum(np.cbrt(c * (r.T @ prices) ** 2))
-    found: Floats = prices * (2 * (power / (prices @ e)) ** 3)
-    return found
-
-
-def _central(slack: Floats, dslack: Floats, prices: Floats, dprices: Floats, reach: float) -> float:
-    """The step shortened until no product of slack and price is far below their mean."""
-    for _ in range(30):
-        products = (slack + reach * dslack) * (prices + reach * dprices)
-        if products.min() >= 1e-5 * products.mean():
-            break
-        reach *= 0.8
-    return reach
-
-
-def _newton(r: Any, curvature: Floats, stiffness: Floats) -> Any:  # noqa: ANN401
-    """Solves with diag(curvature) + R^T diag(stiffness) R, scaled to a unit diagonal."""
-    scaled = r.multiply(stiffness[:, None]) if sparse.issparse(r) else r * stiffness[:, None]
-    matrix = r.T @ scaled
-    matrix = matrix.toarray() if sparse.issparse(matrix) else matrix
-    matrix[np.diag_indices_from(matrix)] += curvature
-    unit = 1 / np.sqrt(np.diagonal(matrix))
-    matrix *= unit[:, None]
-    matrix *= unit
-    ridge = 0.0
-    while True:
-        try:
-            factor = linalg.cho_factor(matrix, check_finite=False)
-            break
-        except linalg.LinAlgError:  # singular to the last digit: a little more on the diagonal
-            matrix[np.diag_indices_from(matrix)] += 9 * ridge or 1e-15
-            ridge = 10 * ridge or 1e-15
-    return lambda right: unit * linalg.cho_solve(factor, unit * right, check_finite=False)
-
-
-def _reach(values: Floats, step: Floats) -> float:
-    """How much of a step keeps all values positive, at most all of it."""
-    down = step < 0
-    return float(min(1.0, np.min(-values[down] / step[down], initial=np.inf)))
