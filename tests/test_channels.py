@@ -20,7 +20,6 @@ from metricldp import Categorical, Integer, Survey
 from metricldp.certify import prove
 from metricldp.channels import (
     CHANNELS,
-    LARGEST_EPSILON,
     Geometric,
     Matrix,
     Response,
@@ -51,7 +50,7 @@ def metric_for(name, epsilon):
 def channel_for(name, size, epsilon):
     metric = metric_for(name, epsilon)
     if name == "matrix":  # with so small a window all reports can be listed
-        return Matrix.plain(size, metric, LARGEST_EPSILON, reach=1)
+        return Matrix.plain(size, metric, reach=1)
     return build(name, size, metric)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from metricldp.channels.base import (
+    LARGEST_EPSILON,
     BitChannel,
     Channel,
     Clear,
@@ -24,6 +23,7 @@ from metricldp.metrics import Line, Metric
 
 __all__ = [
     "CHANNELS",
+    "LARGEST_EPSILON",
     "BitChannel",
     "Channel",
     "Clear",
@@ -41,9 +41,6 @@ __all__ = [
     "build",
     "choose",
 ]
-
-LARGEST_EPSILON = Fraction(64)
-"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
 
 _WITH_EPSILON: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
     "threshold": Threshold,
@@ -63,7 +60,7 @@ def build(mechanism: str, size: int, metric: Metric) -> Channel:
     plan of its own (see `plans`); here it has none.
     """
     if mechanism == "matrix":
-        return Matrix.plain(size, metric, LARGEST_EPSILON)
+        return Matrix.plain(size, metric)
     kept = metric.smallest(size) if mechanism == "response" else metric.per_step(size)
     return _WITH_EPSILON[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
 

@@ -27,6 +27,8 @@ Integers = npt.NDArray[np.integer[Any]]
 Column = npt.NDArray[Any]
 """Reports of one attribute: integers of shape (n,), or packed fields of shape (n, bytes)."""
 
+LARGEST_EPSILON = Fraction(64)
+"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
 _CHUNK = 1 << 22
 """Bits unpacked at a time where a pass needs every bit of the reports."""
 _MOST_BITS = 10

@@ -116,12 +116,7 @@ class Geometric(IntegerChannel):
         y = int(report)
         if 0 < y < self.size - 1:
             return self.noise.probability(y - x)
-        return self._end(x if y == 0 else self.size - 1 - x)
-
-    def _end(self, distance: int) -> Fraction:
-        """The probability of being clipped at an end that is `distance` away."""
-        tail = self.noise.tail(max(distance, 1))
-        return tail if distance else tail + self.noise.probability(0)
+        return _end(self.noise, x if y == 0 else self.size - 1 - x)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The worst of the reports at both ends, beyond both positions, and between them."""
@@ -130,24 +125,35 @@ class Geometric(IntegerChannel):
             return Fraction(1)
         near = min(x, other)
         rooms = (near, self.size - 1 - near - apart)
-        ends = [self._ends_ratio(room, apart) for room in set(rooms)]
+        ends = [_ends_ratio(self.noise, room, apart) for room in set(rooms)]
         steps = _worst_steps(self.noise, apart)
         return max(*ends, Fraction(*steps[min(max(rooms), len(steps) - 1)]))
 
-    def _ends_ratio(self, room: int, apart: int) -> Fraction:
-        """How an end tells two positions apart, the nearer one `room` away; blocks repeat."""
-        room = room and (room - 1) % self.noise.length + 1
-        return self._end(room) / self._end(room + apart)
+
+def _end(noise: GeometricNoise, distance: int) -> Fraction:
+    """The probability of being clipped at an end that is `distance` away."""
+    tail = noise.tail(max(distance, 1))
+    return tail if distance else tail + noise.probability(0)
 
 
-@lru_cache(maxsize=1 << 12)
+def _ends_ratio(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+    """How an end tells two positions apart, the nearer one `room` away; blocks repeat."""
+    return _ends_of_block(noise, room and (room - 1) % noise.length + 1, apart)
+
+
+@lru_cache(maxsize=1 << 14)
+def _ends_of_block(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+    return _end(noise, room) / _end(noise, room + apart)
+
+
+@lru_cache(maxsize=1 << 14)
 def _worst_steps(noise: GeometricNoise, apart: int) -> list[tuple[int, int]]:
     """The worst ratio of the reports between two positions and of the first 0, 1, ... beyond one.
 
     Beyond its zero the noise repeats with every block, times a factor below 1. So a report farther
     than a block from both positions tells as much as one a block nearer.
     """
-    masses = noise.masses(noise.length + 1 + apart)
+    masses = _masses(noise, 2 + apart // noise.length)
     worst = (1, 1)
     for near in range(1, apart):
         worst = _worse(worst, masses[near], masses[apart - near])
@@ -158,7 +164,13 @@ def _worst_steps(noise: GeometricNoise, apart: int) -> list[tuple[int, int]]:
     return steps
 
 
+@lru_cache(maxsize=1 << 8)
+def _masses(noise: GeometricNoise, blocks: int) -> list[int]:
+    return noise.masses(1 + blocks * noise.length)
+
+
 def _worse(ratio: tuple[int, int], one: int, other: int) -> tuple[int, int]:
     """The larger of a ratio and that of two masses, the larger mass above."""
-    above, below = max(one, other), min(one, other)
-    return (above, below) if above * ratio[1] > ratio[0] * below else ratio
+    if one < other:
+        one, other = other, one
+    return (one, other) if one * ratio[1] > ratio[0] * other else ratio

@@ -1,4 +1,4 @@
-"""The matrix mechanism of section 3: a few noisy linear functions of the position, all in one report.
+"""The matrix mechanism of section 3: noisy linear functions of the position, one for each row.
 
 Row k of a strategy A is an integer a_k(x) for every position x. A report is one integer for each
 row, y_k = clip(a_k(x) + noise_k, low_k, high_k), with two-sided geometric noise of its own epsilon
@@ -26,13 +26,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels.base import Channel, Column, Floats, Integers, Levels
+from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
 from metricldp.channels.geometric import Geometric
 from metricldp.coins import Coins, Handful
 from metricldp.errors import QueryError
@@ -50,6 +50,8 @@ _CHUNK = 1 << 22
 """Features written out at a time."""
 _FAINT = 1e-12
 """Variances below this share of the largest count as that much in least squares."""
+_LONG = 1 << 12
+"""Binary digits from which on a ratio is rounded up to an eighth of them."""
 _ASTRAY = 1e-6
 """A decoder that is off by more than this tells nothing."""
 
@@ -85,7 +87,7 @@ class Matrix(Channel):
         lows, noises = [], []
         known: dict[tuple[Fraction, int], Geometric] = {}
         for k in sent:
-            u = epsilons[k]
+            u = min(epsilons[k], LARGEST_EPSILON)
             beyond = min(ceil_of(_BEYOND / u), LARGEST_REACH) if reach is None else reach
             window = int(spread[k]) + 2 * beyond + 1
             if (u, window) not in known:
@@ -95,11 +97,11 @@ class Matrix(Channel):
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
 
     @classmethod
-    def plain(cls, size: int, metric: Metric, most: Fraction, reach: int | None = None) -> Matrix:
+    def plain(cls, size: int, metric: Metric, reach: int | None = None) -> Matrix:
         """Without a plan: on a line the prefixes (section 3.3), else every value alone."""
         if isinstance(metric, Line):
-            return cls.of(prefix(size)[:-1], [min(metric.step, most)] * (size - 1), reach)
-        return cls.of(identity(size), [min(metric.smallest(size) / 2, most)] * size, reach)
+            return cls.of(prefix(size)[:-1], [metric.step] * (size - 1), reach)
+        return cls.of(identity(size), [metric.smallest(size) / 2] * size, reach)
 
     # The report ----------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Matrix(Channel):
     @cached_property
     def _starts(self) -> list[int]:
         """The first bit of each field."""
-        return np.cumsum([0, *(noise.bits for noise in self.noises)])[:-1].tolist()
+        return list(accumulate((noise.bits for noise in self.noises[:-1]), initial=0))
 
     def empty(self, count: int) -> Column:
         """A matrix of bytes, one row a report."""
@@ -181,13 +183,18 @@ class Matrix(Channel):
         return found
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worst of each row, all in one report."""
-        above = below = 1
+        """The worst of each row, all in one report.
+
+        Exact, but for positions that differ in so many rows that the fraction would have thousands
+        of digits: there it is rounded up, in the last of hundreds of digits.
+        """
+        found = Fraction(1)
         for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
             if at != there:
-                ratio = noise.worst_ratio(at, there)
-                above, below = above * ratio.numerator, below * ratio.denominator
-        return Fraction(above, below)
+                found *= noise.worst_ratio(at, there)
+            if found.denominator.bit_length() > _LONG:
+                found = Fraction(ceil_of(found * (1 << _LONG // 8)), 1 << _LONG // 8)
+        return found
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -339,7 +346,7 @@ class Matrix(Channel):
 
 def _ends(field: Integers, size: int) -> Integers:
     """-1 at the low end of a window, 1 at its high end."""
-    return (field == size - 1).astype(np.int64) - (field == 0)
+    return np.asarray((field == size - 1).astype(np.int64) - (field == 0))
 
 
 def _times(rows: Floats, table: Floats) -> Floats:
@@ -355,8 +362,8 @@ def _inverse(matrix: Floats) -> Floats | None:
     if len(matrix) != matrix.shape[1]:
         return None
     try:
-        found = np.linalg.inv(matrix)
+        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
-    whole = np.rint(found)
+    whole: Floats = np.rint(found)
     return whole if np.array_equal(whole @ matrix, np.eye(len(matrix))) else found
