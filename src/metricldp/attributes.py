@@ -23,6 +23,14 @@ from metricldp.exact import as_written
 from metricldp.messages import guess, listed, shown
 from metricldp.metrics import Line, Metric, MetricInWords, Uniform, Value
 from metricldp.metrics import from_dict as metric_from_dict
+from metricldp.plans import (
+    GIVEN,
+    MOST_POSITIONS,
+    Rows,
+    checked_epsilons,
+    checked_strategy,
+    checked_workload,
+)
 from metricldp.values import is_number, numbers_of, places_of, plain, refuse, refuse_outside
 from metricldp.wording import (
     Chosen,
@@ -34,6 +42,7 @@ from metricldp.wording import (
     range_ends,
     range_words,
 )
+from metricldp.workloads import Workload
 
 Positions = npt.NDArray[np.int64]
 SMALLEST_STEP = Fraction(1, 1 << 40)
@@ -62,6 +71,7 @@ class Attribute(ABC):
         "threshold-paper",
         "threshold-dummy",
         "response",
+        "matrix",
     )
 
     def __post_init__(self) -> None:
@@ -174,7 +184,62 @@ class Attribute(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discrete(Attribute):
+class Planned(Attribute):
+    """Attributes that the matrix mechanism serves: what it is to be good for, and its plan.
+
+    `workload` and `strategy` are wishes until the survey is made; then the epsilon of each row of
+    the strategy is settled, and the file holds all that a device needs.
+    """
+
+    workload: str | Workload | None = None
+    strategy: str | Rows | None = None
+    epsilons: float | tuple[float, ...] | None = None
+    reach: int | None = None
+
+    usual_workload: ClassVar[str] = "ranges"
+
+    def _check_metric(self) -> None:
+        super()._check_metric()
+        stated = [key for key in _PLAN if getattr(self, key) is not None]
+        if self.mechanism != "matrix":
+            if stated:
+                raise SurveyError(
+                    f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}"
+                )
+            return
+        if self.size > MOST_POSITIONS:
+            raise SurveyError(
+                f"{self.size:,} positions are too many for the matrix mechanism; "
+                f"use at most {MOST_POSITIONS:,}"
+            )
+        said = {key: getattr(self, key) for key in stated}
+        workload = checked_workload(said.get("workload", self.usual_workload), self.size)
+        object.__setattr__(self, "workload", workload)
+        strategy = checked_strategy(said.get("strategy", "auto"), self.size)
+        object.__setattr__(self, "strategy", strategy)
+        if self.epsilons is not None:
+            object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
+        if self.reach is not None:
+            if isinstance(self.reach, bool) or not is_whole(self.reach) or self.reach < 0:
+                raise SurveyError(f"reach is a whole number of at least 0, not {shown(self.reach)}")
+            object.__setattr__(self, "reach", int(self.reach))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan comes last, and only where there is one."""
+        data = super().to_dict()
+        plan = {key: data.pop(key) for key in _PLAN}
+        if isinstance(plan["workload"], Workload):
+            plan["workload"] = GIVEN
+        if isinstance(self.strategy, tuple):
+            plan["strategy"] = [list(row) for row in self.strategy]
+        return data | {key: value for key, value in plan.items() if value is not None}
+
+
+_PLAN = ("workload", "strategy", "epsilons", "reach")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrete(Planned):
     """Attributes whose positions are values with names of their own, so that any metric fits.
 
     `metric` states it in those names; lengths are in units of epsilon (per `per`, on a line).
@@ -229,7 +294,7 @@ class Discrete(Attribute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnLine(Attribute):
+class OnLine(Planned):
     """Attributes whose values have an order and a distance: epsilon for every `per` units."""
 
     per: float = 1.0
@@ -421,7 +486,8 @@ class Categorical(Discrete):
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
-    mechanisms: ClassVar[tuple[str, ...]] = ("response",)
+    mechanisms: ClassVar[tuple[str, ...]] = ("response", "matrix")
+    usual_workload: ClassVar[str] = "values"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,9 +14,11 @@ import numpy.typing as npt
 from metricldp.attributes import is_whole
 from metricldp.errors import QueryError
 from metricldp.messages import guess, listed, shown
+from metricldp.plans import WORKLOADS
 from metricldp.survey import Survey
 from metricldp.values import is_number
 from metricldp.weights import Weight
+from metricldp.workloads import Workload
 
 Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
@@ -77,6 +79,23 @@ def attribute_of(survey: Survey, name: object) -> Any:  # noqa: ANN401 - Attribu
         there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
         raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
     return survey.attributes[name]
+
+
+def workload_for(survey: Survey, name: str, rows: Any) -> Workload:  # noqa: ANN401
+    """A workload over an attribute: itself, its name, or its rows."""
+    described = attribute_of(survey, name)
+    if isinstance(described, Weight):
+        raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
+    if isinstance(rows, str):
+        if rows not in WORKLOADS:
+            raise QueryError(f"a workload is {', '.join(WORKLOADS)} or rows, not {shown(rows)}")
+        return WORKLOADS[rows](described.size)
+    found = rows if isinstance(rows, Workload) else Workload.from_rows(rows)
+    if found.size != described.size:
+        raise QueryError(
+            f"the workload has rows of {found.size} positions, {name} has {described.size}"
+        )
+    return found
 
 
 def weight_of(survey: Survey, name: str | None) -> tuple[str, Weight]:

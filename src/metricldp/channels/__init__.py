@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from metricldp.channels.base import (
+    LARGEST_EPSILON,
     BitChannel,
     Channel,
     Clear,
@@ -15,6 +14,7 @@ from metricldp.channels.base import (
     Integers,
 )
 from metricldp.channels.geometric import Geometric
+from metricldp.channels.matrix import Matrix
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
@@ -23,6 +23,7 @@ from metricldp.metrics import Line, Metric
 
 __all__ = [
     "CHANNELS",
+    "LARGEST_EPSILON",
     "BitChannel",
     "Channel",
     "Clear",
@@ -32,6 +33,7 @@ __all__ = [
     "Geometric",
     "IntegerChannel",
     "Integers",
+    "Matrix",
     "Response",
     "Threshold",
     "ThresholdDummy",
@@ -40,26 +42,27 @@ __all__ = [
     "choose",
 ]
 
-LARGEST_EPSILON = Fraction(64)
-"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
-
-CHANNELS: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
+_WITH_EPSILON: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
     "threshold": Threshold,
     "threshold-paper": ThresholdPaper,
     "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
     "response": Response,
 }
+CHANNELS: dict[str, type[Channel]] = {**_WITH_EPSILON, "matrix": Matrix}
 
 
 def build(mechanism: str, size: int, metric: Metric) -> Channel:
     """The channel of that name for `size` positions, with the largest epsilon that keeps a metric.
 
     Response treats all pairs alike and keeps the smallest distance; the others keep epsilon per
-    step on a line, the steepest that stays below the metric.
+    step on a line, the steepest that stays below the metric. The matrix mechanism of a survey has a
+    plan of its own (see `plans`); here it has none.
     """
+    if mechanism == "matrix":
+        return Matrix.plain(size, metric)
     kept = metric.smallest(size) if mechanism == "response" else metric.per_step(size)
-    return CHANNELS[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
+    return _WITH_EPSILON[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
 
 
 def choose(size: int, metric: Metric) -> str:
