@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from metricldp import channels
-from metricldp.attributes import Attribute, from_dict
+from metricldp.attributes import Attribute, Discrete, from_dict
 from metricldp.channels import Channel, Clear, Field
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
@@ -82,7 +82,7 @@ class Survey:
             try:
                 chosen[name] = _settle(attribute, share)
                 kept[name] = _kept(chosen[name], share)
-                built[name] = channels.build(chosen[name].mechanism, chosen[name].size, kept[name])
+                built[name] = _built(chosen[name], kept[name])
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
         if not built:
@@ -301,10 +301,24 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         from metricldp.binning import trade_off  # noqa: PLC0415 - rarely needed
 
         attribute = replace(attribute, bins=trade_off(attribute, share).best)
-    if attribute.mechanism != "auto":
-        return attribute
-    mechanism = channels.choose(attribute.size, _kept(attribute, share))
-    return replace(attribute, mechanism=mechanism)
+    kept = _kept(attribute, share)
+    if attribute.mechanism == "auto":
+        attribute = replace(attribute, mechanism=channels.choose(attribute.size, kept))
+    if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
+        attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
+    return attribute
+
+
+def _built(attribute: Attribute, kept: Metric) -> Channel:
+    """The channel of a settled attribute; bits that would break its promise are refused."""
+    bits = attribute.bits if isinstance(attribute, Discrete) else None
+    pair = channels.too_near(bits, kept, attribute.size) if bits else None
+    if pair:
+        raise SurveyError(
+            f"the bits of {attribute.name_of(pair[0])} and {attribute.name_of(pair[1])} tell more "
+            "than their distance allows; leave bits out, and the best are found"
+        )
+    return channels.build(attribute.mechanism, attribute.size, kept, bits)
 
 
 def _kept(attribute: Attribute, share: Fraction) -> Metric:
