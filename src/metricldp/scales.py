@@ -27,9 +27,9 @@ Pairs = npt.NDArray[np.int64]
 GAP = 1e-8
 """How far, relatively, an objective may be above the certified bound."""
 _FEW = 2
-"""Up to so many pairs for each row of A, all are solved at once; beyond, violated ones are added."""
+"""Up to so many pairs for each row of A, all are solved at once; of more, violated ones join."""
 _EACH = 3
-"""Of many pairs, how many are added at each position."""
+"""Of many pairs, how many are taken at each position first; twice as many in each later round."""
 _AT_ONCE = 2**22
 """Entries of R that are written out at a time."""
 _THIN, _SMALL = 0.1, 2**18
@@ -151,7 +151,9 @@ class Problem:
         rows, filled = len(self.strategy), np.count_nonzero(self.strategy) / self.strategy.size
         thin = _is_thin(filled, len(self.pairs) * rows)
         keep = object.__setattr__
-        keep(self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy())
+        keep(
+            self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy()
+        )
         keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
         most, tightest, shared = np.zeros(rows), np.zeros(rows, dtype=np.int64), False
         for part in self._parts():
@@ -187,11 +189,8 @@ class Problem:
 
     def kept(self, u: Floats) -> Floats:
         """The same u, shrunk by the least factor with which every pair is kept, in floats."""
-        over = float(np.max(self.loads(u) / self.distances, initial=0.0))
-        if over > 1:
-            u = np.where(self.free, u, u / over)
-        while (self.loads(u) > self.distances).any():
-            u = np.where(self.free, u, u * (1 - 2**-51))
+        while (over := float(np.max(self.loads(u) / self.distances, initial=0.0))) > 1:
+            u = np.where(self.free, u, u / over * (1 - 2**-52))
         return u
 
     def solve(self, weights: Floats, goal: float = GAP, start: Floats | None = None) -> Scales:
@@ -206,7 +205,7 @@ class Problem:
         if not len(used):
             return Scales(u, 0.0, 0.0, 0, prices)
         c, e = weights[used] / weights[used].mean(), self.distances / self._unit
-        chosen, steps = self._first_choice(used, start), 0
+        chosen, steps, each = self._first_choice(used, start), 0, _EACH
         begin = None if start is None else start[chosen]
         while True:
             r = self._matrix(chosen, used)
@@ -217,7 +216,7 @@ class Problem:
             broken = np.setdiff1d(np.flatnonzero(over**2 > 1 + goal / 10), chosen)
             if not len(broken):
                 break
-            added = self._worst(broken, over)
+            added, each = self._worst(broken, over, each), 2 * each
             chosen = np.concatenate([chosen, added])
             begin = np.concatenate([solved.prices, np.zeros(len(added))])
         prices[chosen] = solved.prices
@@ -244,13 +243,13 @@ class Problem:
             likely = np.flatnonzero(start > 1e-6 * start.max())
         else:
             order = np.argsort(self.distances, kind="stable")
-            likely = _first_of_each(self.pairs[order], order, size)
+            likely = _first_of_each(self.pairs[order], order, size, _EACH)
         return np.union1d(likely, self._tightest[used])
 
-    def _worst(self, broken: Pairs, over: Floats) -> Pairs:
+    def _worst(self, broken: Pairs, over: Floats, each: int) -> Pairs:
         """The most violated pairs at each position."""
         order = broken[np.argsort(-over[broken], kind="stable")]
-        return _first_of_each(self.pairs[order], order, self.strategy.shape[1])
+        return _first_of_each(self.pairs[order], order, self.strategy.shape[1], each)
 
     def _matrix(self, chosen: Pairs, used: Pairs) -> Any:  # noqa: ANN401
         """R for some pairs and the rows in use, dense or sparse, whichever is faster."""
@@ -272,11 +271,11 @@ def _is_thin(filled: float, entries: int) -> bool:
     return entries > _SMALL and filled <= _THIN
 
 
-def _first_of_each(pairs: Pairs, names: Pairs, size: int) -> Pairs:
+def _first_of_each(pairs: Pairs, names: Pairs, size: int, each: int) -> Pairs:
     """Names of the first few pairs at each position, in the order given."""
     ends = pairs.ravel()
     order = np.argsort(ends, kind="stable")
     starts = np.searchsorted(ends[order], np.arange(size))
     rank = np.arange(len(ends)) - starts[ends[order]]
-    found: Pairs = np.unique(names[order[rank < _EACH] // 2])
+    found: Pairs = np.unique(names[order[rank < each] // 2])
     return found
