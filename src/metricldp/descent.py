@@ -55,6 +55,8 @@ def smooth_error(
 def downhill(error: Smooth, x: Floats, most: int = 50, memory: int = 10) -> Floats:
     """Limited-memory quasi-Newton steps (L-BFGS) with backtracking; never ends above its start."""
     value, slope = error(x)
+    if not np.isfinite(value):  # X does not tell all positions apart; there is no slope to follow
+        return x
     past: list[tuple[Floats, Floats, float]] = []
     for _ in range(most):
         step = slope.copy()

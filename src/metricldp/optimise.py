@@ -25,8 +25,11 @@ _STILL = 1e-9
 _LOOSE = 1e-2
 """How well the first rounds are solved."""
 _MOST_ROUNDS = 100
-_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS = 3, 6, 3
-"""Rounds for all strategies, then for the best few of them; only the best is finished."""
+_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 3, 20
+"""Rounds for all strategies, then for the best few of them; the best is finished and improved, and
+what the descent has improved needs few."""
+_TIE = 1 + 1e-6
+"""Of strategies as near as this the first is taken, in the order of their names."""
 _NOTHING = 1e-13
 """Weights below this share of the largest are rounding."""
 _IDLE = 1e-4
@@ -90,6 +93,8 @@ def optimised(
     """
     found, e = checked_pairs(pairs, distances, workload.size)
     task = _Task(workload, workload.gram(), found, e)
+    if not task.gram.any():
+        raise QueryError("the workload asks for nothing: all its rows are zero")
     if not isinstance(strategy, str):
         a = checked_strategy(strategy)
         gram_of(workload, a.shape[1])
@@ -111,9 +116,10 @@ def _best_named(task: _Task) -> Plan:
         if not any(np.array_equal(a, other) for other in tried):
             tried.append(a)
             plans.append(_alternated(task, name, a, _FIRST_ROUNDS))
-    finalists = sorted(plans, key=lambda plan: plan.error)[:_FINALISTS]
-    plans = [_continued(task, plan, _NEXT_ROUNDS) for plan in finalists]
-    best = min(plans, key=lambda plan: plan.error)
+    limit = sorted(plan.error for plan in plans)[:_FINALISTS][-1]
+    finalists = [_continued(task, plan, _NEXT_ROUNDS) for plan in plans if plan.error <= limit]
+    lowest = min(plan.error for plan in finalists)
+    best = next(plan for plan in finalists if plan.error <= _TIE * lowest)
     return _pruned(task, _continued(task, best, _MOST_ROUNDS))
 
 
@@ -175,8 +181,20 @@ def _plan(name: str, a: Floats, u: Floats, scales: Scales, history: list[float])
 
 
 def _even(problem: Problem) -> Floats:
-    """The same u for all rows, as large as the pairs allow."""
-    return problem.filled(np.where(problem.free, np.inf, 1.0))
+    """The same u for all rows that tell different things, as large as the pairs allow.
+
+    Of rows that tell the same, one with all the u is best and an even split is worst, but the
+    alternation would stay there: the best B for equal rows is even.
+    """
+    a = problem.strategy
+    known = bool((np.ptp(a, axis=1) == 0)[np.any(a != 0, axis=1)].any())
+    rows = a - a.mean(axis=1, keepdims=True) if known else a.copy()
+    rows /= np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300)
+    first = rows[np.arange(len(a)), np.argmax(np.abs(rows) > 1e-9, axis=1)]
+    _, new = np.unique(np.round(rows * np.sign(first)[:, None], 9), axis=0, return_index=True)
+    u = np.zeros(len(a))
+    u[new] = 1.0
+    return problem.filled(np.where(problem.free, np.inf, u))
 
 
 def _significant(weights: Floats, heights: Floats, total: float) -> Floats:
@@ -193,7 +211,7 @@ def _extrapolated(problem: Problem, before: Floats, after: Floats, ahead: float)
     return problem.filled(u)
 
 
-def _pruned(task: _Task, plan: Plan) -> Plan:
+def _pruned(task: _Task, plan: Plan, rounds: int = _MOST_ROUNDS) -> Plan:
     """Without rows that spend almost nothing, if the error is no larger without them."""
     current = Decoding.of(plan.strategy, plan.u).solve(task.gram, plan.u)
     noisy = np.isfinite(plan.u)
@@ -202,7 +220,7 @@ def _pruned(task: _Task, plan: Plan) -> Plan:
     if kept.all():
         return plan
     try:
-        fewer = _alternated(task, plan.name, plan.strategy[kept], _MOST_ROUNDS, plan.u[kept])
+        fewer = _alternated(task, plan.name, plan.strategy[kept], rounds, plan.u[kept])
     except QueryError:
         return plan
     joined = replace(fewer, history=plan.history + fewer.history[1:])
@@ -233,4 +251,4 @@ def _improved(task: _Task, plan: Plan) -> Plan | None:
         return None
     if trial.error > plan.error:
         return None
-    return _pruned(task, _continued(task, trial, _MOST_ROUNDS))
+    return _pruned(task, _continued(task, trial, _LAST_ROUNDS), _LAST_ROUNDS)

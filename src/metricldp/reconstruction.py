@@ -180,7 +180,7 @@ def _variance(u: Floats) -> Floats:
 def _inverse(a: Floats) -> Floats | None:
     """The inverse of a square matrix, or nothing if it is singular or nearly so."""
     try:
-        inverse: Floats = np.linalg.inv(a)
+        inverse = np.linalg.inv(a).astype(np.float64)
     except np.linalg.LinAlgError:
         return None
     sound = np.linalg.norm(a, 1) * np.linalg.norm(inverse, 1) * _SINGULAR < 1

@@ -144,8 +144,8 @@ class Problem:
     """For each row of A the pair that bounds its u most, if no other row is used."""
     _bound: Floats = field(init=False)
     """That bound."""
-    _shared: bool = field(init=False)
-    """Whether some pair differs in more than one row."""
+    _terms: int = field(init=False)
+    """The most rows in which a pair differs."""
 
     def __post_init__(self) -> None:
         rows, filled = len(self.strategy), np.count_nonzero(self.strategy) / self.strategy.size
@@ -155,10 +155,10 @@ class Problem:
             self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy()
         )
         keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
-        most, tightest, shared = np.zeros(rows), np.zeros(rows, dtype=np.int64), False
+        most, tightest, terms = np.zeros(rows), np.zeros(rows, dtype=np.int64), 0
         for part in self._parts():
             block = self.differences(part)
-            shared = shared or bool((np.asarray((block != 0).sum(axis=1)) > 1).any())
+            terms = max(terms, int(np.asarray((block != 0).sum(axis=1)).max()))
             inverse = 1 / self.distances[part, None]
             share = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
             first = np.asarray(share.argmax(axis=0)).ravel()
@@ -169,7 +169,7 @@ class Problem:
         keep(self, "_tightest", tightest)
         with np.errstate(divide="ignore"):
             keep(self, "_bound", 1 / most)
-        keep(self, "_shared", shared)
+        keep(self, "_terms", terms)
 
     def differences(self, chosen: slice | Pairs) -> Any:  # noqa: ANN401
         """|A(h_x - h_x')| for some pairs, one row each."""
@@ -183,14 +183,19 @@ class Problem:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def filled(self, u: Floats) -> Floats:
-        """The multiple of u with which some pair spends all its distance and none spends more."""
+        """The multiple of u with which some pair spends all its distance, and none more."""
         most = float(np.max(self.loads(u) / self.distances, initial=0.0))
         return self.kept(np.where(self.free, u, u / (most or 1.0)))
 
     def kept(self, u: Floats) -> Floats:
-        """The same u, shrunk by the least factor with which every pair is kept, in floats."""
-        while (over := float(np.max(self.loads(u) / self.distances, initial=0.0))) > 1:
-            u = np.where(self.free, u, u / over * (1 - 2**-52))
+        """The same u, shrunk a little more than needed for every pair to be kept, in floats.
+
+        A sum of n positive terms is within n roundings of the truth, in whatever order it is
+        added up; so much is left over.
+        """
+        most = 1 - 4 * self._terms * 2.0**-53 if self._terms > 1 else 1.0
+        while (over := float(np.max(self.loads(u) / self.distances, initial=0.0))) > most:
+            u = np.where(self.free, u, u * (most / over * (1 - 2**-52)))
         return u
 
     def solve(self, weights: Floats, goal: float = GAP, start: Floats | None = None) -> Scales:
@@ -199,7 +204,7 @@ class Problem:
         `start` are prices of the pairs from a similar problem.
         """
         used = np.flatnonzero((weights > 0) & ~self.free)
-        if not self._shared:
+        if self._terms <= 1:
             return self._alone(weights, used)
         u, prices = np.where(self.free, np.inf, 0.0), np.zeros(len(self.pairs))
         if not len(used):
@@ -219,12 +224,12 @@ class Problem:
             added, each = self._worst(broken, over, each), 2 * each
             chosen = np.concatenate([chosen, added])
             begin = np.concatenate([solved.prices, np.zeros(len(added))])
-        prices[chosen] = solved.prices
-        bound = certified_bound(r, e[chosen], c, solved.prices)
-        bound *= weights[used].mean() / self._unit**2
+        scale = weights[used].mean() / self._unit**2
+        prices[chosen] = solved.prices * scale / self._unit
+        bound = certified_bound(r, e[chosen], c, solved.prices) * scale
         u = self.kept(u * self._unit)
         objective = float(np.sum(weights[used] / u[used] ** 2))
-        return Scales(u, objective, objective / bound - 1, steps, prices)
+        return Scales(u, objective, float(objective / bound - 1), steps, prices)
 
     def _alone(self, weights: Floats, used: Pairs) -> Scales:
         """No pair differs in two rows: each u is as large as the pairs of its own row allow."""

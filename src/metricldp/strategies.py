@@ -143,8 +143,6 @@ def _shortest(
 def without_repeats(rows: Matrix) -> Matrix:
     """Without rows of zeros, and without rows that repeat an earlier one or its negative."""
     filled = rows[np.any(rows != 0, axis=1)]
-    if not len(filled):
-        raise SurveyError("the workload asks for nothing: all its rows are zero")
     leading = np.take_along_axis(filled, np.argmax(filled != 0, axis=1)[:, None], axis=1)
     _, first = np.unique(filled * np.sign(leading), axis=0, return_index=True)
     return filled[np.sort(first)]
