@@ -26,8 +26,8 @@ _LOOSE = 1e-2
 """How well the first rounds are solved."""
 _MOST_ROUNDS = 100
 _FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 3, 20
-"""Rounds for all strategies, then for the best few of them; the best is finished and improved, and
-what the descent has improved needs few."""
+"""Rounds for all strategies, then for the best few of them, then for the best and its improvement:
+what more rounds gain there is little beside what another strategy does."""
 _TIE = 1 + 1e-6
 """Of strategies as near as this the first is taken, in the order of their names."""
 _NOTHING = 1e-13
@@ -120,7 +120,7 @@ def _best_named(task: _Task) -> Plan:
     finalists = [_continued(task, plan, _NEXT_ROUNDS) for plan in plans if plan.error <= limit]
     lowest = min(plan.error for plan in finalists)
     best = next(plan for plan in finalists if plan.error <= _TIE * lowest)
-    return _pruned(task, _continued(task, best, _MOST_ROUNDS))
+    return _pruned(task, _continued(task, best, _LAST_ROUNDS), _LAST_ROUNDS)
 
 
 def _continued(task: _Task, plan: Plan, rounds: int) -> Plan:

@@ -1,4 +1,4 @@
-"""The best noise for a given strategy: the convex half of the paper's equation 2.
+"""The best noise for a given strategy: the convex half of the paper's equation 1.
 
 A report is A h_x plus Laplace noise of scale s_k on row k. With u = 1/s and the weights
 c_k = (B^T B)_kk of a reconstruction B, the scales solve
