@@ -44,7 +44,7 @@ each_setting = pytest.mark.parametrize(("name", "size", "epsilon"), SETTINGS)
 
 
 def metric_for(name, epsilon):
-    return Uniform(epsilon) if name == "response" else Line(epsilon)
+    return Uniform(epsilon) if name in ("response", "unary") else Line(epsilon)
 
 
 def channel_for(name, size, epsilon):
@@ -304,12 +304,10 @@ def test_a_table_that_rounds_its_tail_to_zero_is_rejected():
 
 
 @pytest.mark.parametrize("epsilon", ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"])
-@pytest.mark.parametrize(
-    "name", ["threshold", "threshold-paper", "geometric", "response", "matrix"]
-)
+@pytest.mark.parametrize("name", CHANNELS)
 def test_large_domains_are_certified(name, epsilon):
     metric = metric_for(name, Fraction(epsilon))
-    size = 40 if name == "response" else 700
+    size = 40 if isinstance(metric, Uniform) else 700
     pairs = prove(build(name, size, metric), metric)
     assert all(pair.holds for pair in pairs)
 

@@ -39,6 +39,7 @@ from metricldp.channels import (
     Threshold,
     ThresholdDummy,
     ThresholdPaper,
+    Unary,
     build,
 )
 from metricldp.coins import FRACTION_BITS, GeometricNoise, Handful
@@ -112,6 +113,10 @@ COARSE = {
     "threshold-paper": [ThresholdPaper(2, 11 << 60), ThresholdPaper(3, 5 << 60)],
     "threshold-dummy": [ThresholdDummy(2, 5 << 60), ThresholdDummy(3, 3 << 61)],
     "response": [Response(2, 11 << 60), Response(5, 11 << 60)],
+    "unary": [
+        Unary(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
+        Unary(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
+    ],
     "geometric": [Geometric(size, 1.0, noise) for noise in NOISES for size in (2, 3, 4)],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
@@ -254,7 +259,7 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
 @pytest.mark.parametrize("name", CHANNELS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
-    check_blur(build(name, 3, (Uniform if name == "response" else Line)(epsilon)))
+    check_blur(build(name, 3, (Uniform if name in ("response", "unary") else Line)(epsilon)))
 
 
 @pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])

@@ -1,4 +1,4 @@
-"""The paper's figure and table again: simulation against theory, files, and the command."""
+"""The paper's figures and table again: simulation against theory, files, and the command."""
 
 import csv
 import json
@@ -13,15 +13,127 @@ import pytest
 
 from metricldp import Coins, cli
 from metricldp.error import paper_range_variance
+from metricldp.metrics import Sensitive
 from metricldp.reports import batches
-from metricldp.reproduce import RUNS, figure2, table1
+from metricldp.reproduce import RUNS, figure1, figure1_errors, figure2, table1
+from metricldp.scales import best_scales
 
 SMALL = replace(figure2.QUICK, people=200, size=4, epsilons=(1.0, 3.0), extra=10)
+
+
+SMALL1 = replace(figure1.QUICK, people=200, size=6, shown=(1, 6), repetitions=5)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return figure1.simulate(figure1.QUICK)
 
 
 @pytest.fixture(scope="module")
 def quick_points():
     return figure2.simulate(figure2.QUICK)
+
+
+# Figure 1
+
+
+def test_the_papers_own_curve():
+    """The ratios to histogram encoding, and the closed form against the solver."""
+    setting = figure1.Setting()
+    points = figure1.points(setting)
+    assert [p.sensitive for p in points] == list(range(1, 101))
+    ratios = {p.sensitive: p.matrix / p.histogram for p in points}
+    for k, expected in ((1, 0.445), (10, 0.731), (40, 0.987), (50, 1), (75, 1), (100, 1)):
+        assert ratios[k] == pytest.approx(expected, abs=5e-4)
+    pairs = np.array([(x, y) for x in range(100) for y in range(x + 1, 100)])
+    for k in (1, 10, 40, 60):
+        metric = Sensitive(frozenset(range(k)), 1)
+        distances = [float(metric.distance(int(x), int(y))) for x, y in pairs]
+        solver = best_scales(np.ones(100), np.eye(100), pairs, distances)
+        assert 2 * 10_000 * solver.objective == pytest.approx(points[k - 1].matrix, rel=1e-6)
+
+
+def test_what_figure_1_says_of_who_wins():
+    """The words of the page are computed; these are the facts that the documents state."""
+    setting = figure1.Setting()
+    points = figure1.points(setting)
+    for p in points:
+        assert p.matrix_discrete < p.matrix <= p.histogram == 8e6
+        assert (p.matrix < min(p.unary_plain, p.subset)) == (p.sensitive == 1)
+        assert p.unary < p.unary_plain < p.response
+        assert p.unary < p.matrix_discrete / 2
+        assert (p.unary < p.subset) == (p.sensitive < 40)
+        assert p.unary < 1.016 * p.subset
+    at = {p.sensitive: p.unary / p.unary_plain for p in points}
+    assert [round(at[k], 3) for k in setting.shown] == [0.428, 0.719, 0.976, 0.990, 0.990]
+    words = " ".join(figure1.describe(setting, points, [_exact(1, 1.0)]).split())
+    assert "it wins up to |S| = 1 only, and loses from |S| = 2 on." in words
+    assert "It gains from the relaxation up to |S| = 49." in words
+    assert "is beaten up to |S| = 39; beyond that it is better, by 1.6% at most." in words
+
+
+def _exact(k, off):
+    return figure1.Simulated(k, "unary", mean=off * 1e6, standard_error=1e4, exact=1e6)
+
+
+def test_plain_formulas_by_their_definitions():
+    """Discrete noise summed up, and subset selection by counting all subsets."""
+    u = np.array([0.3, 1.2])
+    j = np.arange(-400, 401)
+    noise = np.exp(-np.abs(j) * u[:, None])
+    variance = (noise / noise.sum(axis=1, keepdims=True)) @ j**2
+    assert figure1_errors.discrete_laplace(u) == pytest.approx(variance.sum(), rel=1e-9)
+    size, most, totals = 5, math.exp(0.7), []
+    for d in range(1, size):
+        subsets = [s for s in range(1 << size) if s.bit_count() == d]
+        law = np.array([[most if s >> x & 1 else 1.0 for s in subsets] for x in range(size)])
+        law /= law.sum(axis=1, keepdims=True)
+        holds = np.array([[s >> k & 1 for s in subsets] for k in range(size)])
+        means = law @ holds.T
+        p, q = means[0, 0], means[0, 1]
+        decoded = (holds - q) / (p - q)
+        np.testing.assert_allclose(law @ decoded.T, np.eye(size), atol=1e-12)
+        totals.append((law @ (decoded**2).T - np.eye(size)).sum() / size)
+    assert figure1_errors.subset_selection(size, 0.7) == pytest.approx(min(totals), rel=1e-9)
+
+
+def test_the_expectation_of_a_simulation_is_the_point_of_the_curve():
+    points = figure1.points(figure1.QUICK)
+    for k in figure1.QUICK.shown:
+        survey = figure1_errors.survey_of(figure1.QUICK, k, "unary")
+        people = np.full(20, 100.0)
+        exact, spread = figure1_errors.expected(survey.channels["value"], people)
+        assert exact == pytest.approx(points[k - 1].unary, rel=1e-9)
+        # Between that of one frequency that has it all and of 20 independent ones.
+        assert exact * math.sqrt(2 / 20) < spread < exact * math.sqrt(2)
+
+
+def assert_simulated(points):
+    """Within `LIMIT` standard errors; see there for the rate of false alarms."""
+    assert max(abs(point.deviation) for point in points) <= figure1.LIMIT
+
+
+def test_simulated_frequencies_agree_with_theory(simulated):
+    assert [point.sensitive for point in simulated] == list(figure1.QUICK.shown)
+    assert_simulated(simulated)
+
+
+@pytest.mark.slow
+def test_simulated_frequencies_agree_in_the_papers_own_setting():
+    assert_simulated(figure1.simulate(figure1.Setting()))
+
+
+@pytest.mark.parametrize("wrong", ["matrix", "plain", "more", "less"])
+def test_a_wrong_theory_of_frequencies_is_noticed(simulated, wrong):
+    points = figure1.points(figure1.QUICK)
+    broken = {
+        "matrix": lambda p: points[p.sensitive - 1].matrix,
+        "plain": lambda p: points[p.sensitive - 1].unary_plain,
+        "more": lambda p: 1.5 * p.exact,
+        "less": lambda p: 0.7 * p.exact,
+    }[wrong]
+    with pytest.raises(AssertionError):
+        assert_simulated([replace(point, exact=broken(point)) for point in simulated])
 
 
 # Figure 2: people and queries
@@ -238,12 +350,13 @@ def run_cli(monkeypatch, capsys):
 
 def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
     code, printed, errors = run_cli(
         "reproduce", "all", "-o", str(tmp_path / "new" / "out"), "--quick", "--json"
     )
     assert (code, errors) == (0, "")
     files = json.loads(printed)["files"]
-    assert len(files) == 9
+    assert len(files) == 15
     assert sorted(files) == sorted(map(str, (tmp_path / "new" / "out").iterdir()))
     for name in files:
         data = Path(name).read_bytes()
@@ -253,7 +366,7 @@ def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
             assert ET.fromstring(data).tag.endswith("svg")
         elif name.endswith(".csv"):
             rows = list(csv.DictReader(data.decode().splitlines()))
-            assert len(rows) >= 2 * 3 * 2
+            assert len(rows) >= (2 if "figure1" in name else 2 * 3 * 2)
             assert all(math.isfinite(float(rows[0][key])) for key in rows[0] if key == "exact")
         else:
             assert data.startswith(b"# ")
@@ -271,10 +384,23 @@ def test_reproduce_prints_its_findings(run_cli, tmp_path, monkeypatch):
     assert (tmp_path / "figure2.md").read_text("utf-8") in printed
 
 
+def test_reproduce_prints_who_wins(run_cli, tmp_path, monkeypatch):
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
+    code, printed, errors = run_cli("reproduce", "figure1", "-o", str(tmp_path), "--quick")
+    assert (code, errors) == (0, "")
+    words = " ".join(printed.split())
+    assert "Two different promises are compared" in words
+    assert "Against the best plain mechanisms it loses for every S." in words
+    assert "The check at 5 standard errors holds" in words
+    assert (tmp_path / "figure1.md").read_text("utf-8") in printed
+
+
 def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
     code, _, errors = run_cli("reproduce", "figure9", "-o", str(tmp_path))
     assert code == 2
-    assert errors.startswith("metricldp: cannot reproduce 'figure9'; choose figure2, table1")
+    assert errors.startswith(
+        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1"
+    )
     taken = tmp_path / "file"
     taken.write_text("")
     code, _, errors = run_cli("reproduce", "figure2", "-o", str(taken), "--quick")
@@ -284,6 +410,7 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
 
 def test_progress_ends_at_one(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
     monkeypatch.setattr("metricldp.plots.panels", lambda *rest, **named: None)
     for run in RUNS.values():
         seen = []

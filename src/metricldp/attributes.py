@@ -243,9 +243,14 @@ class Discrete(Planned):
     """Attributes whose positions are values with names of their own, so that any metric fits.
 
     `metric` states it in those names; lengths are in units of epsilon (per `per`, on a line).
+    `bits` is what the bit of each value tells by being 1 and by being 0, of unary encoding only:
+    settled with the survey, and saved with it.
     """
 
     metric: MetricInWords | None = None
+    bits: Sequence[tuple[float, float]] | None = None
+
+    mechanisms: ClassVar[tuple[str, ...]] = (*Attribute.mechanisms, "unary")
 
     @property
     @abstractmethod
@@ -258,9 +263,11 @@ class Discrete(Planned):
         return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metric comes last, and only where one is stated."""
+        """Bits and metric come last, and only where there are any."""
         data = super().to_dict()
-        del data["metric"]
+        del data["metric"], data["bits"]
+        if self.bits is not None:
+            data["bits"] = [list(pair) for pair in self.bits]
         return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
 
     def _check_metric(self) -> None:
@@ -276,6 +283,26 @@ class Discrete(Planned):
             object.__setattr__(self, "metric", self.metric.settled(self.values))
             self._check_farthest()
         super()._check_metric()
+        if self.bits is not None:
+            object.__setattr__(self, "bits", self._checked_bits(self.bits))
+
+    def _checked_bits(self, bits: object) -> tuple[tuple[float, float], ...]:
+        if self.mechanism != "unary":
+            raise SurveyError(f"bits are for mechanism unary, not {self.mechanism}; leave them out")
+        if not isinstance(bits, Sequence) or isinstance(bits, str) or len(bits) != self.size:
+            raise SurveyError(
+                f"bits must be a list of {self.size:,} pairs, one for each value, "
+                f"not {shown(bits)}; leave them out, and they are found"
+            )
+        found = []
+        for place, pair in enumerate(bits):
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                raise SurveyError(
+                    f"the bits of {self.name_of(place)} must be a pair, not {shown(pair)}"
+                )
+            yes, no = (positive(f"a number of the bits of {self.name_of(place)}", n) for n in pair)
+            found.append((yes, no))
+        return tuple(found)
 
     @property
     def _where_nearest(self) -> str:
@@ -486,7 +513,7 @@ class Categorical(Discrete):
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
-    mechanisms: ClassVar[tuple[str, ...]] = ("response", "matrix")
+    mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix")
     usual_workload: ClassVar[str] = "values"
 
     def __post_init__(self) -> None:

@@ -232,7 +232,7 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
 
 def _domain(attribute: Attribute) -> dict[str, Any]:
     """What an attribute is about, without how it is protected."""
-    protection = ("epsilon", "per", "mechanism", "metric")
+    protection = ("epsilon", "per", "mechanism", "bits", "metric")
     return {key: value for key, value in attribute.to_dict().items() if key not in protection}
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from metricldp import channels, plans
-from metricldp.attributes import Attribute, Planned, from_dict
+from metricldp.attributes import Attribute, Discrete, Planned, from_dict
 from metricldp.channels import Channel, Clear, Field, Matrix
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
@@ -325,10 +325,12 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         attribute = replace(attribute, bins=trade_off(attribute, share).best)
     if isinstance(attribute, Planned) and attribute.workload is not None:
         return attribute if attribute.epsilons is not None else _planned(attribute, share)
-    if attribute.mechanism != "auto":
-        return attribute
-    mechanism = channels.choose(attribute.size, _kept(attribute, share))
-    return replace(attribute, mechanism=mechanism)
+    kept = _kept(attribute, share)
+    if attribute.mechanism == "auto":
+        attribute = replace(attribute, mechanism=channels.choose(attribute.size, kept))
+    if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
+        attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
+    return attribute
 
 
 def _planned(attribute: Planned, share: Fraction) -> Planned:
@@ -350,9 +352,9 @@ def _planned(attribute: Planned, share: Fraction) -> Planned:
 
 
 def _channel(attribute: Attribute, kept: Metric) -> Channel:
-    """The channel that blurs an attribute; a plan that breaks the metric is refused."""
+    """The channel that blurs an attribute; bits or a plan that break the metric are refused."""
     if not isinstance(attribute, Planned) or attribute.strategy is None:
-        return channels.build(attribute.mechanism, attribute.size, kept)
+        return _without_plan(attribute, kept)
     assert attribute.epsilons is not None
     rows = plans.rows_of(attribute.strategy, attribute.size)
     epsilons = plans.epsilons_of(attribute.epsilons, len(rows))
@@ -365,6 +367,17 @@ def _channel(attribute: Attribute, kept: Metric) -> Channel:
             f"{float(kept.distance(x, other)):.6g}; leave epsilons out to have them chosen"
         )
     return Matrix.of(rows, epsilons, attribute.reach)
+
+
+def _without_plan(attribute: Attribute, kept: Metric) -> Channel:
+    bits = attribute.bits if isinstance(attribute, Discrete) else None
+    pair = channels.too_near(bits, kept, attribute.size) if bits else None
+    if pair:
+        raise SurveyError(
+            f"the bits of {attribute.name_of(pair[0])} and {attribute.name_of(pair[1])} tell more "
+            "than their distance allows; leave bits out, and the best are found"
+        )
+    return channels.build(attribute.mechanism, attribute.size, kept, bits)
 
 
 def _kept(attribute: Attribute, share: Fraction) -> Metric:
