@@ -188,13 +188,12 @@ class Matrix(Channel):
         Exact, but for positions that differ in so many rows that the fraction would have thousands
         of digits: there it is rounded up, in the last of hundreds of digits.
         """
-        found = Fraction(1)
+        both = [Fraction(1), Fraction(1)]
         for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
             if at != there:
-                found *= noise.worst_ratio(at, there)
-            if found.denominator.bit_length() > _LONG:
-                found = Fraction(ceil_of(found * (1 << _LONG // 8)), 1 << _LONG // 8)
-        return found
+                ratios = noise.worst_ratios(at, there)
+                both = [_shortened(a * b) for a, b in zip(both, ratios, strict=True)]
+        return max(both)
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -342,6 +341,13 @@ class Matrix(Channel):
                     result[1 + feature] += sums.astype(np.int64)
         result[1 : 1 + rows] += self.lows[:, None] * result[0]
         return result
+
+
+def _shortened(ratio: Fraction) -> Fraction:
+    """A long fraction rounded up."""
+    if ratio.denominator.bit_length() <= _LONG:
+        return ratio
+    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
 
 
 def _ends(field: Integers, size: int) -> Integers:
