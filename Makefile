@@ -24,6 +24,7 @@ check: .venv/.tests
 
 bench: .venv/.runs
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/optimise.py
 
 format: .venv/.tests
 	$(BIN)/ruff format .

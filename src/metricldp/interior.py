@@ -7,7 +7,7 @@ The certificate. For any prices y >= 0 of the rows of R and q = R^T y, Hölder's
     sum c^(1/3) q^(2/3) = sum (c/u^2)^(1/3) (q u)^(2/3) <= (sum c/u^2)^(1/3) (y e)^(2/3)
 
 for every feasible u, so no u is below (sum c^(1/3) q^(2/3))^3 / (y e)^2. The method lowers the
-objective and raises this bound until they meet: where u^3 q = 2 c, and y is zero off the tight rows.
+objective and raises this bound until they meet: where u^3 q = 2 c, and y is zero off tight rows.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from scipy import linalg
 
 from metricldp.errors import QueryError, SurveyError
-from metricldp.scales import Floats, checked_strategy
+from metricldp.interior import Floats
+from metricldp.scales import checked_strategy
 from metricldp.workloads import Workload
 
 _EXACT = 1e-8
@@ -119,36 +120,67 @@ class Decoding:
 
     def solve(self, gram: Floats, u: Floats) -> Reconstruction:
         """Decoder, covariance and error for these scales."""
-        noisy = (u > 0) & np.isfinite(u)
-        variance = np.zeros(len(u))
-        variance[noisy] = 2 / u[noisy] ** 2
+        variance = _variance(u)
         if self.inverse is not None:
             decoder = self.inverse
             covariance = (decoder * variance) @ decoder.T
         else:
-            decoder, covariance = self._weighted(u)
+            fit = self._fit(u)
+            decoder = np.empty(self.strategy.T.shape)
+            decoder[:, ~self.exact] = fit.basis @ fit.solve(fit.weighted)
+            rest = self.strategy[~self.exact] @ self.pinned
+            decoder[:, self.exact] = self.pinned - decoder[:, ~self.exact] @ rest
+            covariance = fit.basis @ fit.solve(fit.basis.T)
         weights = np.einsum("ik,ik->k", decoder, gram @ decoder)
         return Reconstruction(decoder, covariance, float(weights @ variance), weights)
 
-    def _weighted(self, u: Floats) -> tuple[Floats, Floats]:
-        """Least squares in the basis, each direction scaled to variance about 1."""
-        noisy = self.strategy[~self.exact]
-        seen, precision = noisy @ self.basis, u[~self.exact] ** 2 / 2
+    def weigh(self, gram: Floats, u: Floats) -> tuple[float, Floats]:
+        """Only the error and the weights, those of exact rows left at zero."""
+        if self.inverse is not None:
+            found = self.solve(gram, u)
+            return found.error, found.weights
+        fit = self._fit(u)
+        middle = fit.solve(fit.solve(fit.basis.T @ gram @ fit.basis).T)
+        weights = np.zeros(len(u))
+        weights[~self.exact] = np.einsum("jk,jk->k", middle @ fit.weighted, fit.weighted)
+        return float(weights @ _variance(u)), weights
+
+    def _fit(self, u: Floats) -> _Fit:
+        """The normal equations, each direction of the basis scaled to variance about 1."""
+        seen, precision = self.strategy[~self.exact] @ self.basis, u[~self.exact] ** 2 / 2
         weighted = seen.T * precision
         unit = 1 / np.sqrt(np.einsum("jk,kj->j", weighted, seen))
-        factor = linalg.cho_factor(weighted @ seen * unit * unit[:, None], check_finite=False)
-        scaled = self.basis * unit
-        decoder = np.empty(self.strategy.T.shape)
-        fit = linalg.cho_solve(factor, unit[:, None] * weighted, check_finite=False)
-        decoder[:, ~self.exact] = scaled @ fit
-        decoder[:, self.exact] = self.pinned - scaled @ (fit @ (noisy @ self.pinned))
-        return decoder, scaled @ linalg.cho_solve(factor, scaled.T, check_finite=False)
+        matrix = weighted @ seen
+        factor = linalg.cho_factor(matrix * unit * unit[:, None], check_finite=False)
+        return _Fit(self.basis * unit, unit[:, None] * weighted, factor)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Least squares: basis (basis^T A^T D A basis)^-1 basis^T A^T D, in a scaled basis."""
+
+    basis: Floats
+    weighted: Floats
+    factor: tuple[Floats, bool]
+
+    def solve(self, right: Floats) -> Floats:
+        """The normal equations for these right sides."""
+        found: Floats = linalg.cho_solve(self.factor, right, check_finite=False)
+        return found
+
+
+def _variance(u: Floats) -> Floats:
+    """Of each row's noise: 2/u^2, nothing for rows that are exact or not used."""
+    noisy = (u > 0) & np.isfinite(u)
+    variance = np.zeros(len(u))
+    variance[noisy] = 2 / u[noisy] ** 2
+    return variance
 
 
 def _inverse(a: Floats) -> Floats | None:
     """The inverse of a square matrix, or nothing if it is singular or nearly so."""
     try:
-        inverse = np.linalg.inv(a)
+        inverse = np.linalg.inv(a).astype(np.float64)
     except np.linalg.LinAlgError:
         return None
     sound = np.linalg.norm(a, 1) * np.linalg.norm(inverse, 1) * _SINGULAR < 1

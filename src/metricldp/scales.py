@@ -1,4 +1,4 @@
-"""The best noise for a given strategy: the convex half of the paper's equation 2.
+"""The best noise for a given strategy: the convex half of the paper's equation 1.
 
 A report is A h_x plus Laplace noise of scale s_k on row k. With u = 1/s and the weights
 c_k = (B^T B)_kk of a reconstruction B, the scales solve
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from metricldp.errors import SurveyError
 from metricldp.interior import Floats, certified_bound, interior_point
@@ -27,9 +28,9 @@ Pairs = npt.NDArray[np.int64]
 GAP = 1e-8
 """How far, relatively, an objective may be above the certified bound."""
 _FEW = 2
-"""Up to so many pairs for each row of A, all are solved at once; beyond, violated ones are added."""
+"""Up to so many pairs for each row of A, all are solved at once; of more, violated ones join."""
 _EACH = 3
-"""Of many pairs, how many are added at each position."""
+"""Of many pairs, how many are taken at each position first; twice as many in each later round."""
 _AT_ONCE = 2**22
 """Entries of R that are written out at a time."""
 _THIN, _SMALL = 0.1, 2**18
@@ -69,7 +70,17 @@ def best_scales(
         raise SurveyError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
     if not (np.isfinite(c) & (c >= 0)).all():
         raise SurveyError("the weights of a strategy's rows must be finite and not negative")
-    return Problem(a, found, e).solve(c)
+    with one_thread():
+        return Problem(a, found, e).solve(c)
+
+
+def one_thread() -> Any:  # noqa: ANN401
+    """Linear algebra without threads, as a context.
+
+    The matrices are small, and numpy and scipy bring a pool of threads each: on a busy machine
+    they wait for one another, and the whole takes fifty times as long.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, float]:
@@ -144,19 +155,21 @@ class Problem:
     """For each row of A the pair that bounds its u most, if no other row is used."""
     _bound: Floats = field(init=False)
     """That bound."""
-    _shared: bool = field(init=False)
-    """Whether some pair differs in more than one row."""
+    _terms: int = field(init=False)
+    """The most rows in which a pair differs."""
 
     def __post_init__(self) -> None:
         rows, filled = len(self.strategy), np.count_nonzero(self.strategy) / self.strategy.size
         thin = _is_thin(filled, len(self.pairs) * rows)
         keep = object.__setattr__
-        keep(self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy())
+        keep(
+            self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy()
+        )
         keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
-        most, tightest, shared = np.zeros(rows), np.zeros(rows, dtype=np.int64), False
+        most, tightest, terms = np.zeros(rows), np.zeros(rows, dtype=np.int64), 0
         for part in self._parts():
             block = self.differences(part)
-            shared = shared or bool((np.asarray((block != 0).sum(axis=1)) > 1).any())
+            terms = max(terms, int(np.asarray((block != 0).sum(axis=1)).max()))
             inverse = 1 / self.distances[part, None]
             share = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
             first = np.asarray(share.argmax(axis=0)).ravel()
@@ -167,7 +180,7 @@ class Problem:
         keep(self, "_tightest", tightest)
         with np.errstate(divide="ignore"):
             keep(self, "_bound", 1 / most)
-        keep(self, "_shared", shared)
+        keep(self, "_terms", terms)
 
     def differences(self, chosen: slice | Pairs) -> Any:  # noqa: ANN401
         """|A(h_x - h_x')| for some pairs, one row each."""
@@ -181,17 +194,19 @@ class Problem:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def filled(self, u: Floats) -> Floats:
-        """The multiple of u with which some pair spends all its distance and none spends more."""
+        """The multiple of u with which some pair spends all its distance, and none more."""
         most = float(np.max(self.loads(u) / self.distances, initial=0.0))
         return self.kept(np.where(self.free, u, u / (most or 1.0)))
 
     def kept(self, u: Floats) -> Floats:
-        """The same u, shrunk by the least factor with which every pair is kept, in floats."""
-        over = float(np.max(self.loads(u) / self.distances, initial=0.0))
-        if over > 1:
-            u = np.where(self.free, u, u / over)
-        while (self.loads(u) > self.distances).any():
-            u = np.where(self.free, u, u * (1 - 2**-51))
+        """The same u, shrunk a little more than needed for every pair to be kept, in floats.
+
+        A sum of n positive terms is within n roundings of the truth, in whatever order it is
+        added up; so much is left over.
+        """
+        most = 1 - 4 * self._terms * 2.0**-53 if self._terms > 1 else 1.0
+        while (over := float(np.max(self.loads(u) / self.distances, initial=0.0))) > most:
+            u = np.where(self.free, u, u * (most / over * (1 - 2**-52)))
         return u
 
     def solve(self, weights: Floats, goal: float = GAP, start: Floats | None = None) -> Scales:
@@ -200,13 +215,13 @@ class Problem:
         `start` are prices of the pairs from a similar problem.
         """
         used = np.flatnonzero((weights > 0) & ~self.free)
-        if not self._shared:
+        if self._terms <= 1:
             return self._alone(weights, used)
         u, prices = np.where(self.free, np.inf, 0.0), np.zeros(len(self.pairs))
         if not len(used):
             return Scales(u, 0.0, 0.0, 0, prices)
         c, e = weights[used] / weights[used].mean(), self.distances / self._unit
-        chosen, steps = self._first_choice(used, start), 0
+        chosen, steps, each = self._first_choice(used, start), 0, _EACH
         begin = None if start is None else start[chosen]
         while True:
             r = self._matrix(chosen, used)
@@ -217,15 +232,15 @@ class Problem:
             broken = np.setdiff1d(np.flatnonzero(over**2 > 1 + goal / 10), chosen)
             if not len(broken):
                 break
-            added = self._worst(broken, over)
+            added, each = self._worst(broken, over, each), 2 * each
             chosen = np.concatenate([chosen, added])
             begin = np.concatenate([solved.prices, np.zeros(len(added))])
-        prices[chosen] = solved.prices
-        bound = certified_bound(r, e[chosen], c, solved.prices)
-        bound *= weights[used].mean() / self._unit**2
+        scale = weights[used].mean() / self._unit**2
+        prices[chosen] = solved.prices * scale / self._unit
+        bound = certified_bound(r, e[chosen], c, solved.prices) * scale
         u = self.kept(u * self._unit)
         objective = float(np.sum(weights[used] / u[used] ** 2))
-        return Scales(u, objective, objective / bound - 1, steps, prices)
+        return Scales(u, objective, float(objective / bound - 1), steps, prices)
 
     def _alone(self, weights: Floats, used: Pairs) -> Scales:
         """No pair differs in two rows: each u is as large as the pairs of its own row allow."""
@@ -244,13 +259,13 @@ class Problem:
             likely = np.flatnonzero(start > 1e-6 * start.max())
         else:
             order = np.argsort(self.distances, kind="stable")
-            likely = _first_of_each(self.pairs[order], order, size)
+            likely = _first_of_each(self.pairs[order], order, size, _EACH)
         return np.union1d(likely, self._tightest[used])
 
-    def _worst(self, broken: Pairs, over: Floats) -> Pairs:
+    def _worst(self, broken: Pairs, over: Floats, each: int) -> Pairs:
         """The most violated pairs at each position."""
         order = broken[np.argsort(-over[broken], kind="stable")]
-        return _first_of_each(self.pairs[order], order, self.strategy.shape[1])
+        return _first_of_each(self.pairs[order], order, self.strategy.shape[1], each)
 
     def _matrix(self, chosen: Pairs, used: Pairs) -> Any:  # noqa: ANN401
         """R for some pairs and the rows in use, dense or sparse, whichever is faster."""
@@ -272,11 +287,11 @@ def _is_thin(filled: float, entries: int) -> bool:
     return entries > _SMALL and filled <= _THIN
 
 
-def _first_of_each(pairs: Pairs, names: Pairs, size: int) -> Pairs:
+def _first_of_each(pairs: Pairs, names: Pairs, size: int, each: int) -> Pairs:
     """Names of the first few pairs at each position, in the order given."""
     ends = pairs.ravel()
     order = np.argsort(ends, kind="stable")
     starts = np.searchsorted(ends[order], np.arange(size))
     rank = np.arange(len(ends)) - starts[ends[order]]
-    found: Pairs = np.unique(names[order[rank < _EACH] // 2])
+    found: Pairs = np.unique(names[order[rank < each] // 2])
     return found

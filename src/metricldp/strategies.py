@@ -31,9 +31,7 @@ NAMES = (
 """What strategy="auto" chooses from; "hierarchy-b" exists for every whole b from 2."""
 
 
-def named(
-    name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances: Matrix
-) -> Matrix:
+def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
     """The strategy of this name for a workload and a metric."""
     size = workload.size
     plain = {"identity": identity, "identity-total": identity_total, "prefix": prefix, "haar": haar}
@@ -52,11 +50,12 @@ def named(
     )
 
 
-def candidates(size: int, workload_rows: int) -> list[str]:
+def candidates(workload: Workload) -> list[str]:
     """The names worth trying: no hierarchy of one level, no workload that is too long."""
-    names = [name for name in NAMES if name != "workload" or workload_rows <= _MANY * size]
-    flat = {f"hierarchy-{b}" for b in (4, 16) if size <= b}
-    return [name for name in names if name not in flat]
+    left_out = {f"hierarchy-{b}" for b in (4, 16) if workload.size <= b}
+    if workload.rows > _MANY * workload.size:
+        left_out.add("workload")
+    return [name for name in NAMES if name not in left_out]
 
 
 def identity(size: int) -> Matrix:
@@ -65,7 +64,7 @@ def identity(size: int) -> Matrix:
 
 
 def identity_total(size: int) -> Matrix:
-    """Every position alone, and everybody: a row without noise that takes some noise off the rest."""
+    """Every position alone, and everybody: a row without noise, which corrects the others."""
     return np.vstack([np.eye(size), np.ones(size)])
 
 
@@ -142,10 +141,8 @@ def _shortest(
 
 
 def without_repeats(rows: Matrix) -> Matrix:
-    """Rows as they come, without those of zeros and those that repeat an earlier one or its negative."""
+    """Without rows of zeros, and without rows that repeat an earlier one or its negative."""
     filled = rows[np.any(rows != 0, axis=1)]
-    if not len(filled):
-        raise SurveyError("the workload asks for nothing: all its rows are zero")
     leading = np.take_along_axis(filled, np.argmax(filled != 0, axis=1)[:, None], axis=1)
     _, first = np.unique(filled * np.sign(leading), axis=0, return_index=True)
     return filled[np.sort(first)]

@@ -25,7 +25,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Workload(ABC):
-    """Rows over `size` positions; make one with all_ranges, prefixes, identity, total, from_rows."""
+    """Rows over `size` positions, made by `all_ranges`, `prefixes`, `identity` or `from_rows`."""
 
     size: int
 
@@ -107,7 +107,7 @@ class Workload(ABC):
             yield from self.rows_block(start, start + _BLOCK)
 
     def label(self, row: int, names: Sequence[str] | None = None) -> str:
-        """What a row asks for in words, such as "3 to 7"; `names` are the words of the positions."""
+        """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
         return self._label(self._checked(row), self._checked_names(names))
 
     def labels(self, names: Sequence[str] | None = None) -> list[str]:
@@ -165,7 +165,9 @@ class _Ranges(Workload):
 
     def gram(self) -> Floats:
         first = np.arange(1.0, self.size + 1)
-        return np.minimum.outer(first, first) * (self.size + 1 - np.maximum.outer(first, first))
+        found: Floats = np.minimum.outer(first, first)
+        found *= self.size + 1 - np.maximum.outer(first, first)
+        return found
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         return self._differences(_sums(self._checked_counts(counts)))
@@ -202,7 +204,8 @@ class _Prefixes(Workload):
 
     def gram(self) -> Floats:
         position = np.arange(float(self.size))
-        return self.size - np.maximum.outer(position, position)
+        found: Floats = self.size - np.maximum.outer(position, position)
+        return found
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         found: Floats = np.cumsum(self._checked_counts(counts), axis=0)
@@ -288,6 +291,7 @@ def _dense(matrix: Any) -> Floats:  # noqa: ANN401
 def _checked_rows(rows: Any) -> Any:  # noqa: ANN401
     """Rows as floats in an array or a sparse matrix by rows, or a refusal that says where."""
     sparse = hasattr(rows, "tocsr")
+    matrix: Any
     try:
         matrix = rows.tocsr().astype(np.float64) if sparse else np.array(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
