@@ -17,7 +17,8 @@ is the mean of a_k(x) + noise_k given the report: E[Y_k | x] = a_k(x), and its v
 the noise less what was clipped, q/(1-q)^2 (2 - P(low end | x) - P(high end | x)). A window that
 reaches `reach` beyond all values of the row is literally the paper's mechanism if the reach is
 large; with a reach of 0 a row of zeros and ones is one bit, randomized response, with half the
-variance.
+variance. (Of the integers in use this is true up to their rounding, far below any error; privacy is
+proved from the integers themselves.)
 """
 
 from __future__ import annotations
