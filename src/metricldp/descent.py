@@ -29,6 +29,7 @@ def smooth_error(
     ends = (np.concatenate([count, count]), pairs.T.ravel())
     signs = np.repeat([1.0, -1.0], len(count))
     steps = sparse.csr_array((signs, ends), shape=(len(count), size))
+    back = steps.T.tocsr()
 
     def error(x: Floats) -> tuple[float, Floats]:
         seen = x - x.mean(axis=1, keepdims=True)
@@ -41,13 +42,17 @@ def smooth_error(
         covered = linalg.cho_solve(factor, centred, check_finite=False)
         total = float(np.trace(covered))
         slope = -2 / total * (seen @ linalg.cho_solve(factor, covered.T, check_finite=False))
-        difference = (steps @ x.T).T
-        rounded = np.sqrt(difference**2 + rounding**2)
-        loads = rounded.sum(axis=0) / distances
+        difference = steps @ x.T
+        rounded = difference * difference
+        rounded += rounding**2
+        np.sqrt(rounded, out=rounded)
+        loads = rounded.sum(axis=1) / distances
         shares = (loads / loads.max()) ** power
         pull = 2 * shares / loads / shares.sum() / distances
         value = np.log(total) + 2 * (np.log(loads.max()) + np.log(shares.sum()) / power)
-        return float(value), slope + (steps.T @ (difference / rounded * pull).T).T
+        difference /= rounded
+        difference *= pull[:, None]
+        return float(value), slope + (back @ difference).T
 
     return error
 

@@ -17,7 +17,15 @@ from metricldp.descent import downhill, smooth_error
 from metricldp.errors import QueryError
 from metricldp.interior import Floats
 from metricldp.reconstruction import Decoding, Reconstruction, gram_of, reconstruction
-from metricldp.scales import GAP, Pairs, Problem, Scales, checked_pairs, checked_strategy
+from metricldp.scales import (
+    GAP,
+    Pairs,
+    Problem,
+    Scales,
+    checked_pairs,
+    checked_strategy,
+    one_thread,
+)
 from metricldp.workloads import Workload
 
 _STILL = 1e-9
@@ -95,15 +103,16 @@ def optimised(
     task = _Task(workload, workload.gram(), found, e)
     if not task.gram.any():
         raise QueryError("the workload asks for nothing: all its rows are zero")
-    if not isinstance(strategy, str):
-        a = checked_strategy(strategy)
-        gram_of(workload, a.shape[1])
-        return _pruned(task, _alternated(task, "given", a, _MOST_ROUNDS))
-    if strategy != "auto":
-        a = strategies.named(strategy, workload, found, e)
-        return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
-    best = _best_named(task)
-    improved = _improved(task, best)
+    with one_thread():
+        if not isinstance(strategy, str):
+            a = checked_strategy(strategy)
+            gram_of(workload, a.shape[1])
+            return _pruned(task, _alternated(task, "given", a, _MOST_ROUNDS))
+        if strategy != "auto":
+            a = strategies.named(strategy, workload, found, e)
+            return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
+        best = _best_named(task)
+        improved = _improved(task, best)
     return best if improved is None or improved.error > _WORTH * best.error else improved
 
 

@@ -226,7 +226,9 @@ def _optimised(
 
     pairs = _pairs(metric, size)
     distances = metric.matrix(size)[pairs[:, 0], pairs[:, 1]]
-    wanted: Any = strategy if isinstance(strategy, str) else np.array(strategy, dtype=np.float64)
+    wanted: Any = strategy
+    if not isinstance(strategy, str):  # everybody is known without asking
+        wanted = np.vstack([np.array(strategy, dtype=np.float64), np.ones(size)])
     try:
         plan = optimised(workload, pairs, distances, wanted)
         rows, unit = _on_grid(plan.strategy)

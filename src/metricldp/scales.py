@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from metricldp.errors import SurveyError
 from metricldp.interior import Floats, certified_bound, interior_point
@@ -69,7 +70,17 @@ def best_scales(
         raise SurveyError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
     if not (np.isfinite(c) & (c >= 0)).all():
         raise SurveyError("the weights of a strategy's rows must be finite and not negative")
-    return Problem(a, found, e).solve(c)
+    with one_thread():
+        return Problem(a, found, e).solve(c)
+
+
+def one_thread() -> Any:  # noqa: ANN401
+    """Linear algebra without threads, as a context.
+
+    The matrices are small, and numpy and scipy bring a pool of threads each: on a busy machine
+    they wait for one another, and the whole takes fifty times as long.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, float]:

@@ -119,15 +119,24 @@ class Geometric(IntegerChannel):
         return _end(self.noise, x if y == 0 else self.size - 1 - x)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worst of the reports at both ends, beyond both positions, and between them."""
+        """The worse of both ways."""
+        return max(self.worst_ratios(x, other))
+
+    def worst_ratios(self, x: int, other: int) -> tuple[Fraction, Fraction]:
+        """P(report | x) / P(report | other) at its largest, and the other way round.
+
+        Each is that of a report on the near side, beyond it or at its end, or of one between.
+        """
         apart = abs(x - other)
         if not apart:
-            return Fraction(1)
-        near = min(x, other)
-        rooms = (near, self.size - 1 - near - apart)
-        ends = [_ends_ratio(self.noise, room, apart) for room in set(rooms)]
+            return Fraction(1), Fraction(1)
+        rooms = (x, self.size - 1 - other) if x < other else (self.size - 1 - x, other)
         steps = _worst_steps(self.noise, apart)
-        return max(*ends, Fraction(*steps[min(max(rooms), len(steps) - 1)]))
+        first, second = (
+            max(_ends_ratio(self.noise, room, apart), Fraction(*steps[min(room, len(steps) - 1)]))
+            for room in rooms
+        )
+        return first, second
 
 
 def _end(noise: GeometricNoise, distance: int) -> Fraction:

@@ -17,7 +17,8 @@ is the mean of a_k(x) + noise_k given the report: E[Y_k | x] = a_k(x), and its v
 the noise less what was clipped, q/(1-q)^2 (2 - P(low end | x) - P(high end | x)). A window that
 reaches `reach` beyond all values of the row is literally the paper's mechanism if the reach is
 large; with a reach of 0 a row of zeros and ones is one bit, randomized response, with half the
-variance.
+variance. (Of the integers in use this is true up to their rounding, far below any error; privacy is
+proved from the integers themselves.)
 """
 
 from __future__ import annotations
@@ -188,13 +189,12 @@ class Matrix(Channel):
         Exact, but for positions that differ in so many rows that the fraction would have thousands
         of digits: there it is rounded up, in the last of hundreds of digits.
         """
-        found = Fraction(1)
+        both = [Fraction(1), Fraction(1)]
         for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
             if at != there:
-                found *= noise.worst_ratio(at, there)
-            if found.denominator.bit_length() > _LONG:
-                found = Fraction(ceil_of(found * (1 << _LONG // 8)), 1 << _LONG // 8)
-        return found
+                ratios = noise.worst_ratios(at, there)
+                both = [_shortened(a * b) for a, b in zip(both, ratios, strict=True)]
+        return max(both)
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -342,6 +342,13 @@ class Matrix(Channel):
                     result[1 + feature] += sums.astype(np.int64)
         result[1 : 1 + rows] += self.lows[:, None] * result[0]
         return result
+
+
+def _shortened(ratio: Fraction) -> Fraction:
+    """A long fraction rounded up."""
+    if ratio.denominator.bit_length() <= _LONG:
+        return ratio
+    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
 
 
 def _ends(field: Integers, size: int) -> Integers:
