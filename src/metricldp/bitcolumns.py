@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import BitChannel, Channel, Column, Floats, Threshold
+from metricldp.channels import BitChannel, Column, Floats, Threshold
 from metricldp.kernels import counting
 from metricldp.kernels.counting import Words
 from metricldp.queries import Query
@@ -209,14 +209,14 @@ class _Asked:
     @classmethod
     def of(cls, terms: Sequence[Product], place: Mapping[tuple[str, int], int]) -> _Asked:
         most = max((len(digits) for digits in terms), default=0)
-        firsts = np.full((len(terms), most), -1)
-        seconds = np.full((len(terms), most), -1)
-        for row, digits in enumerate(terms):
-            for k, digit in enumerate(digits):
-                firsts[row, k] = place[digit.name, digit.first]
-                if digit.second is not None:
-                    seconds[row, k] = place[digit.name, digit.second]
-        return cls(firsts, seconds)
+        firsts, seconds = [], []
+        for digits in terms:
+            rest = [-1] * (most - len(digits))
+            ends = [None if d.second is None else (d.name, d.second) for d in digits]
+            firsts.append([place[d.name, d.first] for d in digits] + rest)
+            seconds.append([-1 if end is None else place[end] for end in ends] + rest)
+        shape = (len(terms), most)
+        return cls(np.array(firsts).reshape(shape), np.array(seconds).reshape(shape))
 
 
 class BitColumns:
@@ -311,12 +311,3 @@ def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
 def minus_bits(channel: BitChannel, column: Column) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1."""
     return counting.transpose(np.bitwise_not(column), channel.bits)
-
-
-def minus_signs(channel: Channel, column: Column) -> Words:
-    """The same for all features: a constant is +1 for everybody."""
-    assert isinstance(channel, BitChannel)
-    bits = minus_bits(channel, column)
-    if not channel.constant:
-        return bits
-    return np.concatenate([np.zeros((1, bits.shape[1]), dtype=np.uint64), bits])
