@@ -27,7 +27,7 @@ from metricldp.survey import Survey
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
-_SEGMENT = 1 << 22
+_SEGMENT = 1 << 24
 """Reports from which on a segment is full."""
 _MOST_CUT = 6
 """Up to this many attributes a count is found in closed form, from every subset of them."""
@@ -105,8 +105,8 @@ class Cuts:
             channel = survey.channels[name]
             if type(channel) is not Threshold or survey.attributes[name].rounds:
                 return None
-            starts_inside, ends_inside = function[0], function[-1]
-            cuts = np.flatnonzero(function[1:] != function[:-1]).tolist()
+            starts_inside, ends_inside = function.item(0), function.item(-1)
+            cuts = (function[1:] != function[:-1]).nonzero()[0].tolist()
             if len(cuts) == 2 and starts_inside == ends_inside == 0 and function[cuts[1]] == 1:
                 digits.append(Digit(name, channel, cuts[1], cuts[0]))
                 parts.append((0.0, channel.kappa, channel.noise / 2))
