@@ -25,9 +25,13 @@ def test_transposing(n, bits, seed):
     rows = rng.integers(0, 256, (n, -(-bits // 8)), dtype=np.uint8)
     words = np.zeros((n, 8 * -(-bits // 64)), dtype=np.uint8)
     words[:, : rows.shape[1]] = rows
-    columns = compiled.transpose(words.view(np.uint64), bits)
-    assert (columns == plain.transpose(words.view(np.uint64), bits)).all()
+    columns = compiled.transpose(words.view(np.uint64), bits, 0)
+    assert (columns == plain.transpose(words.view(np.uint64), bits, 0)).all()
     assert (columns == counting.transpose(rows, bits)).all()
+    for loops in (compiled, plain):
+        behind = loops.transpose(words.view(np.uint64), bits, 2)
+        assert (behind[2:] == columns).all()
+        assert not behind[:2].any()
     person, bit = int(rng.integers(n)), int(rng.integers(bits))
     expected = rows[person, bit // 8] >> (bit % 8) & 1
     assert int(columns[bit, person // 64]) >> (person % 64) & 1 == expected

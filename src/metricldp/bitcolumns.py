@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import BitChannel, Channel, Column, Floats, Threshold
+from metricldp.channels import BitChannel, Column, Floats, Threshold
 from metricldp.kernels import counting
 from metricldp.kernels.counting import Words
 from metricldp.queries import Query
@@ -27,7 +27,7 @@ from metricldp.survey import Survey
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
-_SEGMENT = 1 << 22
+_SEGMENT = 1 << 24
 """Reports from which on a segment is full."""
 _MOST_CUT = 6
 """Up to this many attributes a count is found in closed form, from every subset of them."""
@@ -105,8 +105,8 @@ class Cuts:
             channel = survey.channels[name]
             if type(channel) is not Threshold or survey.attributes[name].rounds:
                 return None
-            starts_inside, ends_inside = function[0], function[-1]
-            cuts = np.flatnonzero(function[1:] != function[:-1]).tolist()
+            starts_inside, ends_inside = function.item(0), function.item(-1)
+            cuts = (function[1:] != function[:-1]).nonzero()[0].tolist()
             if len(cuts) == 2 and starts_inside == ends_inside == 0 and function[cuts[1]] == 1:
                 digits.append(Digit(name, channel, cuts[1], cuts[0]))
                 parts.append((0.0, channel.kappa, channel.noise / 2))
@@ -209,14 +209,14 @@ class _Asked:
     @classmethod
     def of(cls, terms: Sequence[Product], place: Mapping[tuple[str, int], int]) -> _Asked:
         most = max((len(digits) for digits in terms), default=0)
-        firsts = np.full((len(terms), most), -1)
-        seconds = np.full((len(terms), most), -1)
-        for row, digits in enumerate(terms):
-            for k, digit in enumerate(digits):
-                firsts[row, k] = place[digit.name, digit.first]
-                if digit.second is not None:
-                    seconds[row, k] = place[digit.name, digit.second]
-        return cls(firsts, seconds)
+        firsts, seconds = [], []
+        for digits in terms:
+            rest = [-1] * (most - len(digits))
+            ends = [None if d.second is None else (d.name, d.second) for d in digits]
+            firsts.append([place[d.name, d.first] for d in digits] + rest)
+            seconds.append([-1 if end is None else place[end] for end in ends] + rest)
+        shape = (len(terms), most)
+        return cls(np.array(firsts).reshape(shape), np.array(seconds).reshape(shape))
 
 
 class BitColumns:
@@ -311,12 +311,3 @@ def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
 def minus_bits(channel: BitChannel, column: Column) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1."""
     return counting.transpose(np.bitwise_not(column), channel.bits)
-
-
-def minus_signs(channel: Channel, column: Column) -> Words:
-    """The same for all features: a constant is +1 for everybody."""
-    assert isinstance(channel, BitChannel)
-    bits = minus_bits(channel, column)
-    if not channel.constant:
-        return bits
-    return np.concatenate([np.zeros((1, bits.shape[1]), dtype=np.uint64), bits])

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.bitcolumns import Batch, minus_signs
+from metricldp.bitcolumns import Batch
 from metricldp.channels import BitChannel, Channel, Column, Floats, IntegerChannel, Integers
 from metricldp.errors import QueryError
 from metricldp.kernels import counting
@@ -365,23 +365,30 @@ def _histogram(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np
 
 
 def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    """Signs as bits: a product is -1 where the XOR of the minus signs is 1, so sums are counts.
+    """Signs as bits: a product changes sign with every bit that is 1, so sums are counts.
 
     The attributes are cut in two halves, all combinations within a half expanded block by block,
-    and the halves compared pair by pair.
+    and the halves compared pair by pair. A bit that is 0 is the sign -1, so that the product of an
+    odd number of them has the other sign; a constant is 1 for everybody.
     """
     sizes = [channel.features for channel in channels]
     half = _balanced(sizes)
-    minus = [minus_signs(c, column) for c, column in zip(channels, columns, strict=True)]
+    signs = np.ones((), dtype=np.int64)
+    bits = []
+    for channel, column in zip(channels, columns, strict=True):
+        assert isinstance(channel, BitChannel)
+        lead = int(channel.constant)
+        bits.append(counting.transpose(column, channel.bits, lead))
+        signs = np.multiply.outer(signs, np.where(np.arange(channel.features) < lead, 1, -1))
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
-    step = max(16, min(512, _CHUNK // widest // 8))
+    step = max(16, min(1024, _CHUNK // widest // 8))
     odd = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
-    for start in range(0, minus[0].shape[1], step):
-        parts = [part[:, start : start + step] for part in minus]
+    for start in range(0, bits[0].shape[1], step):
+        parts = [part[:, start : start + step] for part in bits]
         words = parts[0].shape[1]
         left, right = _combined(parts[:half], words), _combined(parts[half:], words)
         odd += counting.pair_counts(left, right)
-    return (len(columns[0]) - 2 * odd).reshape(sizes)
+    return np.asarray(signs * (len(columns[0]) - 2 * odd).reshape(sizes))
 
 
 def _combined(parts: list[Words], words: int) -> Words:

@@ -41,14 +41,17 @@ def _loops(work: int) -> ModuleType:
     return loops.now
 
 
-def transpose(rows: npt.NDArray[np.uint8], bits: int) -> Words:
-    """Packed rows (n, bytes) to bit columns (bits, words); lanes beyond n are 0."""
+def transpose(rows: npt.NDArray[np.uint8], bits: int, lead: int = 0) -> Words:
+    """Packed rows (n, bytes) to bit columns (lead + bits, words); lanes beyond n are 0.
+
+    The first `lead` columns are all zeros.
+    """
     groups = -(-bits // 64)
     if rows.shape[1] != 8 * groups or not rows.flags.c_contiguous:
         padded = np.zeros((len(rows), 8 * groups), dtype=np.uint8)
         padded[:, : rows.shape[1]] = rows
         rows = padded
-    return cast(Words, _loops(rows.size * 8).transpose(rows.view("<u8"), bits))
+    return cast(Words, _loops(rows.size * 8).transpose(rows.view("<u8"), bits, lead))
 
 
 def column_counts(columns: Words) -> Counts:

@@ -140,11 +140,12 @@ def _carry(emit: _Emitter, waiting: list[_Planes], plane: int, at_least: int) ->
 
 
 @njit(nogil=True, cache=True)
-def transpose(rows, bits):  # noqa: ANN001, ANN201 - compiled for the types it meets
-    """Rows of words (n, groups) to bit columns (bits, words), 512 x 256 bits at a time."""
+def transpose(rows, bits, lead):  # noqa: ANN001, ANN201 - compiled for the types it meets
+    """Rows of words to bit columns behind `lead` columns of zeros, 512 x 256 bits at a time."""
     n, groups = rows.shape
     words = (n + 63) // 64
-    columns = np.zeros((bits, words), dtype=np.uint64)
+    columns = np.empty((lead + bits, words), dtype=np.uint64)
+    columns[:lead] = 0
     block = np.zeros(64 * LANES, dtype=np.uint64)
     lines = np.zeros((64 * LANES, 8), dtype=np.uint64)  # whole cache lines, written out at once
     for start in range(0, words, 8):
@@ -164,7 +165,7 @@ def transpose(rows, bits):  # noqa: ANN001, ANN201 - compiled for the types it m
                         lines[64 * lane + bit, word - start] = block[LANES * bit + lane]
             for bit in range(min(64 * LANES, bits - 64 * group)):
                 for k in range(stop - start):
-                    columns[64 * group + bit, start + k] = lines[bit, k]
+                    columns[lead + 64 * group + bit, start + k] = lines[bit, k]
     return columns
 
 
@@ -226,6 +227,7 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
     rows = np.zeros((8, width), dtype=np.uint64)
     choosing = np.zeros((8, a, 1), dtype=np.uint64)
     counters = np.zeros((a, PLANES * LANES), dtype=np.uint64)
+    totals = np.zeros(width, dtype=np.int64)
     longest = ((1 << PLANES) - 1) // 64  # words until a counter may be full
     for first in range(0, b, width):
         columns = min(width, b - first)
@@ -249,12 +251,15 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
                     for i in range(a):
                         add_chosen(table, choosing[k, i], counters[i])
             for i in range(a):
-                for j in range(columns):
-                    total = np.uint64(0)
+                totals[:] = 0
+                for lane in range(LANES):
                     for p in range(PLANES):
-                        digit = counters[i, LANES * p + (j >> 6)] >> np.uint64(j & 63)
-                        total |= (digit & np.uint64(1)) << np.uint64(p)
-                    common[i, first + j] += np.int64(total)
+                        plane = counters[i, LANES * p + lane]
+                        for bit in range(64):
+                            digit = plane >> np.uint64(bit) & np.uint64(1)
+                            totals[64 * lane + bit] += np.int64(digit << np.uint64(p))
+                for j in range(columns):
+                    common[i, first + j] += totals[j]
     return common
 
 

@@ -10,12 +10,12 @@ Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def transpose(rows: Words, bits: int) -> Words:
-    """Rows of words (n, groups) to bit columns (bits, words); lanes beyond n are 0."""
+def transpose(rows: Words, bits: int, lead: int) -> Words:
+    """Rows of words (n, groups) to bit columns behind `lead` columns of zeros."""
     unpacked = np.unpackbits(rows.view(np.uint8), axis=1, count=bits, bitorder="little")
     packed = np.packbits(unpacked.T, axis=1, bitorder="little")
-    columns = np.zeros((bits, 8 * -(-len(rows) // 64)), dtype=np.uint8)
-    columns[:, : packed.shape[1]] = packed
+    columns = np.zeros((lead + bits, 8 * -(-len(rows) // 64)), dtype=np.uint8)
+    columns[lead:, : packed.shape[1]] = packed
     return columns.view("<u8")
 
 
