@@ -116,7 +116,8 @@ def _central(slack: Floats, dslack: Floats, prices: Floats, dprices: Floats, rea
 def _newton(r: Any, curvature: Floats, stiffness: Floats) -> Callable[[Floats], Floats]:  # noqa: ANN401
     """Solves with diag(curvature) + R^T diag(stiffness) R, scaled to a unit diagonal."""
     if sparse.issparse(r):
-        matrix = (r.T @ r.multiply(stiffness[:, None])).toarray()
+        data = r.data * np.repeat(stiffness, np.diff(r.indptr))
+        matrix = (r.T.tocsr() @ sparse.csr_array((data, r.indices, r.indptr), r.shape)).toarray()
     else:
         matrix = r.T @ (r * stiffness[:, None])
     diagonal = np.einsum("ii->i", matrix)

@@ -34,8 +34,7 @@ _LOOSE = 1e-2
 """How well the first rounds are solved."""
 _MOST_ROUNDS = 100
 _FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 3, 20
-"""Rounds for all strategies, then for the best few of them, then for the best and its improvement:
-what more rounds gain there is little beside what another strategy does."""
+"""Rounds for all strategies, then for the best few, then for the best and its improvement."""
 _TIE = 1 + 1e-6
 """Of strategies as near as this the first is taken, in the order of their names."""
 _NOTHING = 1e-13
@@ -46,8 +45,9 @@ _GRID = 2**8
 """Entries of an improved strategy are multiples of 1 / _GRID."""
 _MOST_WORK = 2**26
 """The work of one step of the descent up to which it is tried: some 350 positions on a graph."""
-_WORTH = 0.999
-"""An improved strategy, whose entries are no small integers, is taken for at least this gain."""
+_CLEAR, _WORTH = 0.9, 0.999
+"""An improved strategy is taken at once for a clear gain; otherwise the best with a name gets all
+rounds first, and must be beaten by what entries are worth that are no small integers."""
 _DESCENT = ((30, 1e-2), (100, 1e-3), (400, 1e-4))
 """Stages of the descent: the norm that stands for the largest load, the rounding of |x| at 0."""
 
@@ -97,7 +97,8 @@ def optimised(
     """The smallest total error for a workload that keeps the distance of every pair.
 
     `strategy` is a matrix, the name of one (see `strategies.NAMES`), or "auto": the best of them
-    all, improved where that helps.
+    all after a few rounds, improved where that helps. Beyond some 350 positions "auto" stops there
+    for the sake of time; the same strategy by its name, with all rounds, can be a little better.
     """
     found, e = checked_pairs(pairs, distances, workload.size)
     task = _Task(workload, workload.gram(), found, e)
@@ -112,8 +113,20 @@ def optimised(
             a = strategies.named(strategy, workload, found, e)
             return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
         best = _best_named(task)
+        if _work(task, best) > _MOST_WORK:
+            return best
         improved = _improved(task, best)
+        if improved is not None and improved.error <= _CLEAR * best.error:
+            return improved
+        a = strategies.named(best.name, workload, found, e)
+        alone = _pruned(task, _alternated(task, best.name, a, _MOST_ROUNDS))
+    best = min(best, alone, key=lambda plan: plan.error)
     return best if improved is None or improved.error > _WORTH * best.error else improved
+
+
+def _work(task: _Task, plan: Plan) -> int:
+    """About how many products one step of the descent takes."""
+    return len(plan.u) * (task.workload.size**2 + 16 * len(task.pairs))
 
 
 def _best_named(task: _Task) -> Plan:
@@ -155,7 +168,8 @@ def _alternated(
     decoding = Decoding.of(a, u)
     decoding.refuse_undetermined(task.workload, task.gram)
     fixed = decoding.inverse is not None
-    error, weights = decoding.weigh(task.gram, u)
+    gram = decoding.projected(task.gram)
+    error, weights = decoding.weigh(gram, u)
     history, ahead, prices = [error], 1.0, None
     goal = GAP if fixed else _LOOSE
     heights, total = np.abs(a).max(axis=1), float(np.trace(task.gram))
@@ -166,11 +180,13 @@ def _alternated(
         if fixed or not scales.objective:
             u, history = taken, [*history, 2 * scales.objective]
             break
-        decoding = decoding if ((u > 0) == (taken > 0)).all() else Decoding.of(a, taken)
-        new, new_weights = decoding.weigh(task.gram, taken)
+        if ((u > 0) != (taken > 0)).any():
+            decoding = Decoding.of(a, taken)
+            gram = decoding.projected(task.gram)
+        new, new_weights = decoding.weigh(gram, taken)
         if goal > GAP:
             further = _extrapolated(problem, u, taken, ahead)
-            trial, trial_weights = decoding.weigh(task.gram, further)
+            trial, trial_weights = decoding.weigh(gram, further)
             ahead = 2 * ahead if trial < new else max(1.0, ahead / 4)
             if trial < new:
                 new, new_weights, taken = trial, trial_weights, further
@@ -243,8 +259,7 @@ def _improved(task: _Task, plan: Plan) -> Plan | None:
     prefixes sit in a corner that no smooth step leaves for the better, nothing comes of this.
     """
     noisy = np.isfinite(plan.u)
-    work = int(noisy.sum()) * (task.workload.size**2 + 16 * len(task.pairs))
-    if not 0 < work <= _MOST_WORK:
+    if not noisy.any():
         return None
     x = plan.strategy[noisy] * plan.u[noisy, None]
     for power, rounding in _DESCENT:

@@ -8,6 +8,7 @@ W^T W times the covariance (A^T D A)^+, entry by entry (Proposition 3): W is nev
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,11 @@ class Decoding:
     pinned: Floats
     basis: Floats
 
+    @cached_property
+    def _seen(self) -> Floats:
+        """What the noisy rows see of each direction of the basis."""
+        return self.strategy[~self.exact] @ self.basis
+
     @classmethod
     def of(cls, a: Floats, u: Floats) -> Decoding:
         """For a strategy, infinite u exact, zero u not used."""
@@ -134,31 +140,36 @@ class Decoding:
         weights = np.einsum("ik,ik->k", decoder, gram @ decoder)
         return Reconstruction(decoder, covariance, float(weights @ variance), weights)
 
-    def weigh(self, gram: Floats, u: Floats) -> tuple[float, Floats]:
+    def projected(self, gram: Floats) -> Floats:
+        """W^T W in the basis, for `weigh`; it depends on no scale."""
+        return gram if self.inverse is not None else self.basis.T @ gram @ self.basis
+
+    def weigh(self, projected: Floats, u: Floats) -> tuple[float, Floats]:
         """Only the error and the weights, those of exact rows left at zero."""
         if self.inverse is not None:
-            found = self.solve(gram, u)
+            found = self.solve(projected, u)
             return found.error, found.weights
         fit = self._fit(u)
-        middle = fit.solve(fit.solve(fit.basis.T @ gram @ fit.basis).T)
+        middle = fit.solve(fit.solve(projected * fit.unit * fit.unit[:, None]).T)
         weights = np.zeros(len(u))
         weights[~self.exact] = np.einsum("jk,jk->k", middle @ fit.weighted, fit.weighted)
         return float(weights @ _variance(u)), weights
 
     def _fit(self, u: Floats) -> _Fit:
         """The normal equations, each direction of the basis scaled to variance about 1."""
-        seen, precision = self.strategy[~self.exact] @ self.basis, u[~self.exact] ** 2 / 2
+        seen, precision = self._seen, u[~self.exact] ** 2 / 2
         weighted = seen.T * precision
         unit = 1 / np.sqrt(np.einsum("jk,kj->j", weighted, seen))
         matrix = weighted @ seen
         factor = linalg.cho_factor(matrix * unit * unit[:, None], check_finite=False)
-        return _Fit(self.basis * unit, unit[:, None] * weighted, factor)
+        return _Fit(unit, self.basis * unit, unit[:, None] * weighted, factor)
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
     """Least squares: basis (basis^T A^T D A basis)^-1 basis^T A^T D, in a scaled basis."""
 
+    unit: Floats
     basis: Floats
     weighted: Floats
     factor: tuple[Floats, bool]
