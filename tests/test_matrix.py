@@ -17,6 +17,7 @@ from metricldp import (
     Continuous,
     Graph,
     Integer,
+    Ledger,
     Linear,
     Lp,
     Ordinal,
@@ -304,6 +305,14 @@ def test_a_file_that_spends_too_much_is_refused():
         Survey.from_toml(more)
     less = text.replace("epsilons = 1.0", "epsilons = 0.9")
     assert Survey.from_toml(less).certify().holds
+
+
+def test_a_ledger_adds_plans_up_like_any_mechanism():
+    ledger = Ledger()
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=1, mechanism="matrix")}))
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.5, mechanism="matrix", strategy="haar")}))
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.25)}))
+    assert ledger.spent("v", 1, 3) == Fraction("3.5")
 
 
 def test_other_mechanisms_have_no_plan_in_their_files():

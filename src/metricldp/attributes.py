@@ -200,7 +200,7 @@ class Planned(Attribute):
 
     def _check_metric(self) -> None:
         super()._check_metric()
-        stated = [key for key in _PLAN if getattr(self, key) is not None]
+        stated = [key for key in PLAN if getattr(self, key) is not None]
         if self.mechanism != "matrix":
             if stated:
                 raise SurveyError(
@@ -227,7 +227,7 @@ class Planned(Attribute):
     def to_dict(self) -> dict[str, Any]:
         """The plan comes last, and only where there is one."""
         data = super().to_dict()
-        plan = {key: data.pop(key) for key in _PLAN}
+        plan = {key: data.pop(key) for key in PLAN}
         if isinstance(plan["workload"], Workload):
             plan["workload"] = GIVEN
         if isinstance(self.strategy, tuple):
@@ -235,7 +235,8 @@ class Planned(Attribute):
         return data | {key: value for key, value in plan.items() if value is not None}
 
 
-_PLAN = ("workload", "strategy", "epsilons", "reach")
+PLAN = ("workload", "strategy", "epsilons", "reach")
+"""The keys of a matrix mechanism's plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
