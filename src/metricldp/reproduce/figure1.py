@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from metricldp.reproduce.figure1_errors import (
     points,
     simulate,
 )
+from metricldp.reproduce.pages import block, filled, write_rows
 from metricldp.tables import table
 
 __all__ = [
@@ -54,17 +53,10 @@ def run(
     title = "Figure 1 again: m = {size} values, n = {people:,} people, epsilon = {epsilon:g}"
     title = title.format(**asdict(setting)) + (" (quick version)" if quick else "")
     plots.panels(picture(setting, exact, simulated), files[1:3], title=title, size=(7.2, 5.2))
-    _write(files[3], exact)
-    _write(files[4], simulated)
+    write_rows(files[3], [asdict(row) for row in exact])
+    write_rows(files[4], [asdict(row) for row in simulated])
     files[5].write_text(text, "utf-8")
     return text, files
-
-
-def _write(path: Path, rows: Sequence[Point] | Sequence[Simulated]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(rows[0])))
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
 
 
 _QUICK_NOTE = "\nA quick version, for trying things out: fewer values than the paper's figure.\n"
@@ -111,9 +103,9 @@ def describe(setting: Setting, exact: list[Point], simulated: list[Simulated]) -
     parts = [
         _PREFACE.format(**asdict(setting)),
         "## In numbers\n\nIn millions of people squared:\n",
-        _block(_numbers([exact[k - 1] for k in setting.shown])),
+        block(_numbers([exact[k - 1] for k in setting.shown])),
         "## What the relaxation buys\n",
-        *(_filled(f"- {line}") for line in _findings(setting, exact)),
+        *(filled(f"- {line}") for line in _findings(setting, exact)),
         "",
         _agreement(setting, simulated),
     ]
@@ -215,13 +207,4 @@ def _agreement(setting: Setting, simulated: list[Simulated]) -> str:
         numbers = (f"{n:,.0f}" for n in (point.exact, point.mean, point.standard_error))
         rows.append([str(point.sensitive), *numbers, f"{point.deviation:+.1f} s.e."])
     head = "## Do simulation and theory agree\n"
-    return "\n".join([head, _filled(words), "", _block(table(rows, left=0))])
-
-
-def _block(text: str) -> str:
-    return f"```text\n{text}\n```\n"
-
-
-def _filled(words: str) -> str:
-    hanging = " " * 2 * (words[0] == "-")
-    return textwrap.fill(" ".join(words.split()), 100, subsequent_indent=hanging)
+    return "\n".join([head, filled(words), "", block(table(rows, left=0))])
