@@ -6,12 +6,13 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from metricldp import Coins, cli
+from metricldp import Coins, Survey, cli
 from metricldp.error import paper_range_variance
 from metricldp.metrics import Sensitive
 from metricldp.reports import batches
@@ -22,6 +23,11 @@ SMALL = replace(figure2.QUICK, people=200, size=4, epsilons=(1.0, 3.0), extra=10
 
 
 SMALL1 = replace(figure1.QUICK, people=200, size=6, shown=(1, 6), repetitions=5)
+
+
+@pytest.fixture(scope="module")
+def exact_points():
+    return figure1.points(figure1.Setting())
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +43,10 @@ def quick_points():
 # Figure 1
 
 
-def test_the_papers_own_curve():
+def test_the_papers_own_curve(exact_points):
     """The ratios to histogram encoding, and the closed form against the solver."""
-    setting = figure1.Setting()
-    points = figure1.points(setting)
-    assert [p.sensitive for p in points] == list(range(1, 101))
-    ratios = {p.sensitive: p.matrix / p.histogram for p in points}
+    assert [p.sensitive for p in exact_points] == list(range(1, 101))
+    ratios = {p.sensitive: p.laplace / p.histogram for p in exact_points}
     for k, expected in ((1, 0.445), (10, 0.731), (40, 0.987), (50, 1), (75, 1), (100, 1)):
         assert ratios[k] == pytest.approx(expected, abs=5e-4)
     pairs = np.array([(x, y) for x in range(100) for y in range(x + 1, 100)])
@@ -50,26 +54,40 @@ def test_the_papers_own_curve():
         metric = Sensitive(frozenset(range(k)), 1)
         distances = [float(metric.distance(int(x), int(y))) for x, y in pairs]
         solver = best_scales(np.ones(100), np.eye(100), pairs, distances)
-        assert 2 * 10_000 * solver.objective == pytest.approx(points[k - 1].matrix, rel=1e-6)
+        exact = exact_points[k - 1].laplace
+        assert 2 * 10_000 * solver.objective == pytest.approx(exact, rel=1e-6)
 
 
-def test_what_figure_1_says_of_who_wins():
+def test_what_figure_1_says_of_who_wins(exact_points):
     """The words of the page are computed; these are the facts that the documents state."""
     setting = figure1.Setting()
-    points = figure1.points(setting)
-    for p in points:
-        assert p.matrix_discrete < p.matrix <= p.histogram == 8e6
-        assert (p.matrix < min(p.unary_plain, p.subset)) == (p.sensitive == 1)
-        assert p.unary < p.unary_plain < p.response
-        assert p.unary < p.matrix_discrete / 2
-        assert (p.unary < p.subset) == (p.sensitive < 40)
-        assert p.unary < 1.016 * p.subset
-    at = {p.sensitive: p.unary / p.unary_plain for p in points}
+    for p in exact_points:
+        assert p.matrix < p.laplace <= p.histogram == 8e6
+        assert p.plain == p.subset < p.unary_plain < p.response
+        assert (p.laplace < p.plain) == (p.matrix < p.plain) == (p.sensitive == 1)
+        assert (p.clipped < p.plain) == (p.sensitive <= 27)
+        assert (p.unary < p.plain) == (p.sensitive <= 39)
+        assert p.unary < p.clipped == pytest.approx(p.matrix / 2)
+        assert p.unary < 1.016 * p.plain
+    at = {p.sensitive: p.unary / p.unary_plain for p in exact_points}
     assert [round(at[k], 3) for k in setting.shown] == [0.428, 0.719, 0.976, 0.990, 0.990]
-    words = " ".join(figure1.describe(setting, points, [_exact(1, 1.0)]).split())
-    assert "it wins up to |S| = 1 only, and loses from |S| = 2 on." in words
-    assert "It gains from the relaxation up to |S| = 49." in words
-    assert "is beaten up to |S| = 39; beyond that it is better, by 1.6% at most." in words
+    words = " ".join(figure1.describe(setting, exact_points, [_exact(1, 1.0)]).split())
+    assert "the matrix mechanism wins at |S| = 1 only with the paper's noise;" in words
+    assert "the channel matrix, with discrete noise, wins at |S| = 1 only." in words
+    assert "the channel matrix has 0.50 of its error, and wins up to |S| = 27." in words
+    assert "The channel unary wins up to |S| = 39:" in words
+    assert "The channel unary gains from E_S up to |S| = 49;" in words
+    assert "Subset selection, which is plain, is better from |S| = 40, by up to 1.6%." in words
+
+
+def test_the_best_plan_does_not_change_who_wins(exact_points):
+    """Scales that are the best for the decoder in use, which knows n, are hardly better."""
+    for k in (1, 2):
+        value = figure1_errors.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
+        best = Survey({"value": replace(value, strategy="identity-total", epsilons=None)})
+        total = best.total_error("value", "values", 10_000, "uniform")
+        assert 0.98 * exact_points[k - 1].matrix < total < exact_points[k - 1].matrix
+        assert (total < exact_points[k - 1].plain) == (k == 1)
 
 
 def _exact(k, off):
@@ -77,12 +95,7 @@ def _exact(k, off):
 
 
 def test_plain_formulas_by_their_definitions():
-    """Discrete noise summed up, and subset selection by counting all subsets."""
-    u = np.array([0.3, 1.2])
-    j = np.arange(-400, 401)
-    noise = np.exp(-np.abs(j) * u[:, None])
-    variance = (noise / noise.sum(axis=1, keepdims=True)) @ j**2
-    assert figure1_errors.discrete_laplace(u) == pytest.approx(variance.sum(), rel=1e-9)
+    """Subset selection by counting all subsets."""
     size, most, totals = 5, math.exp(0.7), []
     for d in range(1, size):
         subsets = [s for s in range(1 << size) if s.bit_count() == d]
@@ -97,13 +110,26 @@ def test_plain_formulas_by_their_definitions():
     assert figure1_errors.subset_selection(size, 0.7) == pytest.approx(min(totals), rel=1e-9)
 
 
-def test_the_expectation_of_a_simulation_is_the_point_of_the_curve():
+def test_the_matrix_mechanism_by_the_sum_of_its_noise():
+    """Variances v_k of the noise summed up; that all add up to n takes sum v^2 / sum v off."""
+    points = figure1.points(figure1.QUICK)
+    j = np.arange(-1000, 1001)
+    for k in figure1.QUICK.shown:
+        u = figure1_errors.scales(20, k, 1.0)
+        noise = np.exp(-np.abs(j) * u[:, None])
+        v = (noise / noise.sum(axis=1, keepdims=True)) @ j**2
+        total = 2000 * (v.sum() - (v**2).sum() / v.sum())
+        assert points[k - 1].matrix == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+def test_the_expectation_of_a_simulation_is_the_point_of_the_curve(mechanism):
     points = figure1.points(figure1.QUICK)
     for k in figure1.QUICK.shown:
-        survey = figure1_errors.survey_of(figure1.QUICK, k, "unary")
+        survey = figure1_errors.survey_of(figure1.QUICK, k, mechanism)
         people = np.full(20, 100.0)
         exact, spread = figure1_errors.expected(survey.channels["value"], people)
-        assert exact == pytest.approx(points[k - 1].unary, rel=1e-9)
+        assert exact == pytest.approx(getattr(points[k - 1], mechanism), rel=1e-9)
         # Between that of one frequency that has it all and of 20 independent ones.
         assert exact * math.sqrt(2 / 20) < spread < exact * math.sqrt(2)
 
@@ -114,7 +140,8 @@ def assert_simulated(points):
 
 
 def test_simulated_frequencies_agree_with_theory(simulated):
-    assert [point.sensitive for point in simulated] == list(figure1.QUICK.shown)
+    found = [(point.mechanism, point.sensitive) for point in simulated]
+    assert found == list(product(("unary", "matrix"), figure1.QUICK.shown))
     assert_simulated(simulated)
 
 
@@ -123,17 +150,20 @@ def test_simulated_frequencies_agree_in_the_papers_own_setting():
     assert_simulated(figure1.simulate(figure1.Setting()))
 
 
-@pytest.mark.parametrize("wrong", ["matrix", "plain", "more", "less"])
-def test_a_wrong_theory_of_frequencies_is_noticed(simulated, wrong):
+@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+@pytest.mark.parametrize("wrong", ["other", "plain", "more", "less"])
+def test_a_wrong_theory_of_frequencies_is_noticed(simulated, mechanism, wrong):
     points = figure1.points(figure1.QUICK)
+    other = {"unary": "matrix", "matrix": "clipped"}[mechanism]
     broken = {
-        "matrix": lambda p: points[p.sensitive - 1].matrix,
-        "plain": lambda p: points[p.sensitive - 1].unary_plain,
+        "other": lambda p: getattr(points[p.sensitive - 1], other),
+        "plain": lambda p: points[p.sensitive - 1].plain,
         "more": lambda p: 1.5 * p.exact,
         "less": lambda p: 0.7 * p.exact,
     }[wrong]
+    mine = [point for point in simulated if point.mechanism == mechanism]
     with pytest.raises(AssertionError):
-        assert_simulated([replace(point, exact=broken(point)) for point in simulated])
+        assert_simulated([replace(point, exact=broken(point)) for point in mine])
 
 
 # Figure 2: people and queries
@@ -390,7 +420,7 @@ def test_reproduce_prints_who_wins(run_cli, tmp_path, monkeypatch):
     assert (code, errors) == (0, "")
     words = " ".join(printed.split())
     assert "Two different promises are compared" in words
-    assert "Against the best plain mechanisms it loses for every S." in words
+    assert "Against the best plain mechanism the matrix mechanism loses for every S" in words
     assert "The check at 5 standard errors holds" in words
     assert (tmp_path / "figure1.md").read_text("utf-8") in printed
 
