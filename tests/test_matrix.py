@@ -401,12 +401,12 @@ def test_rows_of_any_workload_can_be_planned_for():
 
 BAD = {
     "workload": ({"workload": "range"}, "no workload is called 'range'; did you mean 'ranges'"),
-    "width": ({"workload": [[1, 0]]}, "the workload has rows of 2 positions, the attribute 4"),
+    "width": ({"workload": [[1, 0]]}, "the workload has rows of 2 positions, the attribute has 4"),
     "nan": ({"workload": [[1, 0, 0, math.nan]]}, "row 0 of the workload holds nan"),
     "ragged": ({"workload": [[1, 0], [1]]}, "all rows equally long"),
     "strategy": ({"strategy": "haars"}, "did you mean 'haar'"),
     "rows": ({"strategy": [1, 2]}, "a strategy is a name or a list of rows"),
-    "row width": ({"strategy": [[1, 2, 3]]}, "rows of 3 positions, the attribute 4"),
+    "row width": ({"strategy": [[1, 2, 3]]}, "rows of 3 positions, the attribute has 4"),
     "fraction": ({"strategy": [[1, 0.5, 0, 0]]}, "row 0 of the strategy holds 0.5"),
     "huge": ({"strategy": [[1, 1e9, 0, 0]]}, "row 0 of the strategy holds 1000000000"),
     "nan row": ({"strategy": [[1, math.nan, 0, 0]]}, "row 0 of the strategy holds nan"),
@@ -717,9 +717,9 @@ def test_bad_workloads_are_refused_in_one_line():
     survey = Survey({"v": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
     tally = survey.tally(survey.encode({"v": [1], "w": [0.5]}, coins=Coins.seeded(1)))
     for asked, expected in (
-        ("everything", "a workload is ranges, prefixes, values or rows, not 'everything'"),
-        ([[1, 0]], "the workload has rows of 2 positions, v has 4"),
-        (Workload.prefixes(5), "the workload has rows of 5 positions, v has 4"),
+        ("everything", "no workload is called 'everything'; there are ranges, prefixes, values"),
+        ([[1, 0]], "the workload has rows of 2 positions, the attribute has 4"),
+        (Workload.prefixes(5), "the workload has rows of 5 positions, the attribute has 4"),
         ([[1, 0, math.nan, 0]], "row 0 of the workload holds nan"),
         ([[1, 0, 0, 0], [1, 0, 0]], "all rows equally long"),
         ([1, 0, 0, 0], "a table of rows"),

@@ -486,8 +486,8 @@ def test_bits_that_break_the_promise_are_refused():
         ({"bits": [[0.1, 0.0]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, math.nan]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, "x"]] * 4}, "a number of the bits of news must be a positive"),
-        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "response"}, "bits are for mechanism unary"),
-        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "auto"}, "bits are for mechanism unary"),
+        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "response"}, "bits belong to mechanism 'unary'"),
+        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "auto"}, "bits belong to mechanism 'unary'"),
     ],
 )
 def test_bits_that_make_no_sense_are_refused(entries, complaint):

@@ -204,7 +204,8 @@ class Planned(Attribute):
         if self.mechanism != "matrix":
             if stated:
                 raise SurveyError(
-                    f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}"
+                    f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}; "
+                    "leave it out"
                 )
             return
         if self.size > MOST_POSITIONS:
@@ -289,7 +290,9 @@ class Discrete(Planned):
 
     def _checked_bits(self, bits: object) -> tuple[tuple[float, float], ...]:
         if self.mechanism != "unary":
-            raise SurveyError(f"bits are for mechanism unary, not {self.mechanism}; leave them out")
+            raise SurveyError(
+                f"bits belong to mechanism 'unary', not {self.mechanism!r}; leave them out"
+            )
         if not isinstance(bits, Sequence) or isinstance(bits, str) or len(bits) != self.size:
             raise SurveyError(
                 f"bits must be a list of {self.size:,} pairs, one for each value, "

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from metricldp.channels import Floats
 from metricldp.errors import QueryError
 from metricldp.queries import Query, weight_of
-from metricldp.readings import Reading, read, read_one
+from metricldp.readings import TOGETHER, Reading, read, read_one
 from metricldp.survey import Survey
 from metricldp.values import is_number
 from metricldp.workloads import Workload
@@ -23,8 +23,6 @@ from metricldp.workloads import Workload
 _TINY = 1e-300
 _NOBODY = -1.0
 """Stands for the largest of no values at all."""
-_TOGETHER = 256
-"""Rows of a workload read at a time."""
 Prior = str | npt.ArrayLike | Mapping[str, npt.ArrayLike]
 
 
@@ -62,8 +60,8 @@ def predicted_total(
     """
     blocks: Iterable[Floats]
     if survey.attributes[attribute].rounds:
-        starts = range(0, len(workload), _TOGETHER)
-        blocks = (workload.rows_block(start, start + _TOGETHER) for start in starts)
+        starts = range(0, workload.rows, TOGETHER)
+        blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
     else:
         blocks = [_root(workload.gram())]
     second = square = np.zeros(workload.size)

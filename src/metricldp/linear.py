@@ -20,12 +20,9 @@ from metricldp.channels import Floats
 from metricldp.error import variance_bounds
 from metricldp.estimate import RESPONDENTS, to_answers
 from metricldp.queries import Query
-from metricldp.readings import Reading, read_one
+from metricldp.readings import TOGETHER, Reading, read_one
 from metricldp.survey import Survey
 from metricldp.workloads import Workload
-
-TOGETHER = 256
-"""Rows read at a time: their functions and decoders stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,30 +47,39 @@ _AT_ONCE = 1 << 22
 # What a description may say ----------------------------------------------------------------------
 
 
-def checked_workload(workload: Any, size: int) -> str | Workload:  # noqa: ANN401
-    """A name, or rows over so many positions as a Workload."""
+def workload_of(workload: Any, size: int) -> Workload:  # noqa: ANN401
+    """A workload over so many positions: itself, its name or its rows."""
     if isinstance(workload, str):
-        if workload not in (*WORKLOADS, GIVEN):
-            raise SurveyError(
+        if workload not in WORKLOADS:
+            raise QueryError(
                 f"no workload is called {workload!r}{guess(workload, WORKLOADS)}; "
                 f"there are {', '.join(WORKLOADS)}, or give its rows"
             )
+        return WORKLOADS[workload](size)
+    found = workload if isinstance(workload, Workload) else Workload.from_rows(workload)
+    if found.size != size:
+        raise QueryError(
+            f"the workload has rows of {found.size} positions, the attribute has {size}"
+        )
+    return found
+
+
+def checked_workload(workload: Any, size: int) -> str | Workload:  # noqa: ANN401
+    """A name, or rows over so many positions as a Workload."""
+    if isinstance(workload, str) and workload == GIVEN:
         return workload
     try:
-        found = workload if isinstance(workload, Workload) else Workload.from_rows(workload)
+        found = workload_of(workload, size)
     except QueryError as wrong:
         raise SurveyError(str(wrong)) from None
-    if found.size != size:
-        raise SurveyError(f"the workload has rows of {found.size} positions, the attribute {size}")
-    return found
+    return workload if isinstance(workload, str) else found
 
 
 def checked_strategy(strategy: Any, size: int) -> str | Rows:  # noqa: ANN401
     """A name, or rows of whole numbers over so many positions."""
     if isinstance(strategy, str):
         known = ("auto", *strategies.NAMES)
-        kind, _, branching = strategy.partition("-")
-        if strategy in known or (kind == "hierarchy" and branching.isdecimal()):
+        if strategy in known or strategies.plain(strategy, size) is not None:
             return strategy
         raise SurveyError(
             f"no strategy is called {strategy!r}{guess(strategy, known)}; "
@@ -84,7 +93,7 @@ def checked_strategy(strategy: Any, size: int) -> str | Rows:  # noqa: ANN401
         raise SurveyError(f"a strategy is a name or a list of rows, not {shown(strategy)}")
     if entries.shape[1] != size:
         raise SurveyError(
-            f"the strategy has rows of {entries.shape[1]} positions, the attribute {size}"
+            f"the strategy has rows of {entries.shape[1]} positions, the attribute has {size}"
         )
     wrong = ~((np.abs(entries) <= LARGEST_ENTRY) & (entries == np.rint(entries)))
     if wrong.any():
@@ -113,12 +122,8 @@ def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:  # noqa: ANN40
 def rows_of(strategy: str | Rows, size: int) -> Entries:
     """The rows of a strategy, without those that are the same for everybody."""
     if isinstance(strategy, str):
-        kind, _, branching = strategy.partition("-")
-        if kind == "hierarchy":
-            entries = strategies.hierarchy(size, int(branching or 2))
-        elif strategy in _PLAIN:
-            entries = _PLAIN[strategy](size)
-        else:
+        entries = strategies.plain(strategy, size)
+        if entries is None:
             raise SurveyError(
                 f"the strategy {strategy!r} depends on more than its name; "
                 "leave epsilons out to have it chosen, or give its rows"
@@ -128,13 +133,6 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
         whole = np.array(strategy, dtype=np.int64)
     telling: Entries = whole[whole.min(axis=1) < whole.max(axis=1)]
     return telling
-
-
-_PLAIN = {
-    "identity": strategies.identity,
-    "prefix": strategies.prefix,
-    "haar": strategies.haar,
-}
 
 
 def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction]:
@@ -197,12 +195,11 @@ def made(
     if workload == "values" and strategy == "identity" and isinstance(metric, Sensitive | Uniform):
         found = _frequencies(metric, size)
         return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
-    asked = WORKLOADS[workload](size) if isinstance(workload, str) else workload
-    rows, u = _optimised(asked, strategy, metric, size)
+    rows, u = _optimised(workload_of(workload, size), strategy, metric, size)
     short = _short(u, rows, metric)
     names = (strategy,) if isinstance(strategy, str) else ()
-    for name in dict.fromkeys((*names, *_PLAIN, *strategies.NAMES)):
-        if name in _PLAIN or name.startswith("hierarchy"):
+    for name in dict.fromkeys((*names, *strategies.NAMES)):
+        if strategies.plain(name, size) is not None:
             placed = _placed(rows, short, rows_of(name, size))
             if placed is not None:
                 return name, _collapsed(placed)

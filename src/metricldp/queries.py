@@ -14,7 +14,7 @@ import numpy.typing as npt
 from metricldp.attributes import is_whole
 from metricldp.errors import QueryError
 from metricldp.messages import guess, listed, shown
-from metricldp.plans import WORKLOADS
+from metricldp.plans import workload_of
 from metricldp.survey import Survey
 from metricldp.values import is_number
 from metricldp.weights import Weight
@@ -86,16 +86,7 @@ def workload_for(survey: Survey, name: str, rows: Any) -> Workload:  # noqa: ANN
     described = attribute_of(survey, name)
     if isinstance(described, Weight):
         raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
-    if isinstance(rows, str):
-        if rows not in WORKLOADS:
-            raise QueryError(f"a workload is {', '.join(WORKLOADS)} or rows, not {shown(rows)}")
-        return WORKLOADS[rows](described.size)
-    found = rows if isinstance(rows, Workload) else Workload.from_rows(rows)
-    if found.size != described.size:
-        raise QueryError(
-            f"the workload has rows of {found.size} positions, {name} has {described.size}"
-        )
-    return found
+    return workload_of(rows, described.size)
 
 
 def weight_of(survey: Survey, name: str | None) -> tuple[str, Weight]:

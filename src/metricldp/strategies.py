@@ -33,21 +33,28 @@ NAMES = (
 
 def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
     """The strategy of this name for a workload and a metric."""
-    size = workload.size
-    plain = {"identity": identity, "identity-total": identity_total, "prefix": prefix, "haar": haar}
-    if name in plain:
-        return plain[name](size)
     if name == "tree":
-        return tree(size, pairs, distances)
+        return tree(workload.size, pairs, distances)
     if name == "workload":
         return of_workload(workload)
-    kind, _, branching = name.partition("-")
-    if kind == "hierarchy" and (branching.isdecimal() or name == "hierarchy"):
-        return hierarchy(size, int(branching or 2))
+    found = plain(name, workload.size)
+    if found is not None:
+        return found
     known = ("auto", *NAMES)
     raise SurveyError(
         f"no strategy is called {name!r}{guess(name, known)}; there are {', '.join(known)}"
     )
+
+
+def plain(name: str, size: int) -> Matrix | None:
+    """The strategy of a name that says it all, whatever the workload and the metric."""
+    alone = {"identity": identity, "identity-total": identity_total, "prefix": prefix, "haar": haar}
+    if name in alone:
+        return alone[name](size)
+    kind, _, branching = name.partition("-")
+    if kind == "hierarchy" and (branching.isdecimal() or name == kind):
+        return hierarchy(size, int(branching or 2))
+    return None
 
 
 def candidates(workload: Workload) -> list[str]:

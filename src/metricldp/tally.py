@@ -43,11 +43,11 @@ from metricldp.estimate import (
     to_private_sum,
     to_ratio,
 )
-from metricldp.linear import TOGETHER, Linear, Profile
+from metricldp.linear import Linear, Profile
 from metricldp.messages import counted, shown
 from metricldp.quantiles import Cdf, Quantile
 from metricldp.queries import Query, Where, attribute_of, parse, weight_of, workload_for
-from metricldp.readings import Reading, involved, read, read_pair, read_weighted
+from metricldp.readings import TOGETHER, Reading, involved, read, read_pair, read_weighted
 from metricldp.survey import Survey
 from metricldp.weights import Weight
 from metricldp.workloads import Workload
