@@ -28,11 +28,10 @@ _PATIENCE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A feasible u, prices whose bound nearly meets its objective, and the steps it took."""
+    """A feasible u, and prices whose bound nearly meets its objective."""
 
     u: Floats
     prices: Floats
-    steps: int
 
 
 def certified_bound(r: Any, e: Floats, c: Floats, prices: Floats) -> float:  # noqa: ANN401
@@ -53,11 +52,11 @@ def interior_point(
     """
     u, prices = _start(r, e, c, start)
     slack = e - r @ u
-    best, smallest = Solved(u, prices, 0), np.inf
-    for step in range(1, _MOST_STEPS + 1):
+    best, smallest = Solved(u, prices), np.inf
+    for _ in range(_MOST_STEPS):
         gap = float(np.sum(c / u**2)) / certified_bound(r, e, c, prices) - 1
         if gap < smallest:
-            best, smallest = Solved(u, prices, step), gap
+            best, smallest = Solved(u, prices), gap
         if gap <= goal:
             break
         # Newton's step for ln u: it never asks for a negative u. At the optimum, where the slope

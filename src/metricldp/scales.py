@@ -47,8 +47,6 @@ class Scales:
     """sum_k c_k / u_k^2."""
     gap: float
     """Objective over the certified lower bound, minus 1."""
-    iterations: int
-    """Newton steps, all rounds together."""
     prices: Floats
     """The certificate: prices of the pairs that give the bound (see `interior`)."""
 
@@ -219,14 +217,14 @@ class Problem:
             return self._alone(weights, used)
         u, prices = np.where(self.free, np.inf, 0.0), np.zeros(len(self.pairs))
         if not len(used):
-            return Scales(u, 0.0, 0.0, 0, prices)
+            return Scales(u, 0.0, 0.0, prices)
         c, e = weights[used] / weights[used].mean(), self.distances / self._unit
-        chosen, steps, each = self._first_choice(used, start), 0, _EACH
+        chosen, each = self._first_choice(used, start), _EACH
         begin = None if start is None else start[chosen]
         while True:
             r = self._matrix(chosen, used)
             solved = interior_point(r, e[chosen], c, goal / 10, begin)
-            u[used], steps = solved.u, steps + solved.steps
+            u[used] = solved.u
             over = self.loads(u) / e
             # Shrinking u by a factor raises the objective by its square.
             broken = np.setdiff1d(np.flatnonzero(over**2 > 1 + goal / 10), chosen)
@@ -240,7 +238,7 @@ class Problem:
         bound = certified_bound(r, e[chosen], c, solved.prices) * scale
         u = self.kept(u * self._unit)
         objective = float(np.sum(weights[used] / u[used] ** 2))
-        return Scales(u, objective, float(objective / bound - 1), steps, prices)
+        return Scales(u, objective, float(objective / bound - 1), prices)
 
     def _alone(self, weights: Floats, used: Pairs) -> Scales:
         """No pair differs in two rows: each u is as large as the pairs of its own row allow."""
@@ -248,7 +246,7 @@ class Problem:
         prices, tightest = np.zeros(len(self.pairs)), self._tightest[used]
         step = self.distances[tightest] / self._bound[used]
         prices[tightest] = 2 * weights[used] / u[used] ** 3 / step
-        return Scales(u, float(np.sum(weights[used] / u[used] ** 2)), 0.0, 0, prices)
+        return Scales(u, float(np.sum(weights[used] / u[used] ** 2)), 0.0, prices)
 
     def _first_choice(self, used: Pairs, start: Floats | None) -> Pairs:
         """All pairs; of many, those with a price or the shortest ones, and one for each row."""
