@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ class Query:
     words: str
     notes: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def functions(self) -> Mapping[str, npt.NDArray[np.float64]]:
         """The value of each function at each position."""
         arrays = {n: f.inside if isinstance(f, Span) else f for n, f in self.factors.items()}
