@@ -207,18 +207,7 @@ def column_counts(columns):  # noqa: ANN001, ANN201
 
 
 @njit(nogil=True, cache=True)
-def pair_counts(left, right):  # noqa: ANN001, ANN201
-    """How many lanes differ for each pair of columns: the ones of each less twice their common."""
-    common = _common_counts(left, right)
-    first, second = column_counts(left), column_counts(right)
-    for i in range(len(first)):
-        for j in range(len(second)):
-            common[i, j] = first[i] + second[j] - 2 * common[i, j]
-    return common
-
-
-@njit(nogil=True, cache=True)
-def _common_counts(left, right):  # noqa: ANN001, ANN202
+def common_counts(left, right):  # noqa: ANN001, ANN201
     """How many lanes are 1 in both columns of each pair, 256 columns of the right at a time.
 
     The right columns are turned to rows, and each left column adds up the rows where it is 1.
