@@ -18,25 +18,19 @@ from checks import (
 )
 from metricldp import Categorical, Integer, Survey
 from metricldp.certify import prove
-from metricldp.channels import (
-    CHANNELS,
-    Geometric,
-    Matrix,
-    Response,
-    Threshold,
-    ThresholdPaper,
-    build,
-)
+from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper
 from metricldp.coins import Coins, GeometricNoise
 from metricldp.exact import ONE, at_most_exp, exp_bounds
+from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
+from metricldp.peers import PEERS
 
 SIZES = (2, 3, 5)
 EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
 
 SETTINGS = [
     pytest.param(name, size, epsilon, id=f"{name}-{size}-{float(epsilon)}")
-    for name in CHANNELS
+    for name in MECHANISMS
     for size in SIZES
     for epsilon in EPSILONS
 ]
@@ -44,7 +38,8 @@ each_setting = pytest.mark.parametrize(("name", "size", "epsilon"), SETTINGS)
 
 
 def metric_for(name, epsilon):
-    return Uniform(epsilon) if name in ("response", "unary") else Line(epsilon)
+    alike = name in ("response", "unary", *PEERS)
+    return Uniform(epsilon) if alike else Line(epsilon)
 
 
 def channel_for(name, size, epsilon):
@@ -120,14 +115,14 @@ def test_decoders_of_many_bits_need_no_codes():
     np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
 
 
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_sampler_follows_the_shipped_integers(name, size):
     check_sampler(channel_for(name, size, Fraction(1)))
     check_sampler(channel_for(name, size, Fraction(1, 5)))
 
 
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 9, 10, 257])
 def test_tallies_merge_and_bytes_return(name, size):
     if name == "response":
@@ -304,7 +299,7 @@ def test_a_table_that_rounds_its_tail_to_zero_is_rejected():
 
 
 @pytest.mark.parametrize("epsilon", ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"])
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_large_domains_are_certified(name, epsilon):
     metric = metric_for(name, Fraction(epsilon))
     size = 40 if isinstance(metric, Uniform) else 700

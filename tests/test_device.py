@@ -32,7 +32,6 @@ from metricldp import (
     reports,
 )
 from metricldp.channels import (
-    CHANNELS,
     BitChannel,
     Geometric,
     Matrix,
@@ -41,11 +40,11 @@ from metricldp.channels import (
     ThresholdDummy,
     ThresholdPaper,
     Unary,
-    build,
 )
 from metricldp.coins import FRACTION_BITS, GeometricNoise, Handful
 from metricldp.device import Device
 from metricldp.exact import ONE
+from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
 
 # The sampler itself, run on every possible coin
@@ -132,7 +131,7 @@ COARSE = {
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
 
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_the_law_on_a_device_is_the_law_of_the_certificate(name):
     for channel in COARSE[name]:
         for x in range(channel.size):
@@ -267,7 +266,7 @@ def check_blur(channel, *, n=40_000, seed=11):
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
     metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
     check_blur(Matrix.plain(3, metric, reach=1) if name == "matrix" else build(name, 3, metric))
@@ -570,7 +569,7 @@ def test_the_bytes_are_those_of_a_table(names):
         assert table["weight"].to_pylist() == [2.5] * 3
 
 
-@pytest.mark.parametrize("mechanism", CHANNELS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 9, 10, 257])
 def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
     """Epsilon is the largest there is: a bit is flipped once in 2^64 times."""

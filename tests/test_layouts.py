@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from metricldp import Categorical, Coins, Integer, QueryError, Real, Survey, layouts
 from metricldp.bitcolumns import Cuts
-from metricldp.channels import CHANNELS
 from metricldp.error import _indicator_bounds, variance_bounds
 from metricldp.estimate import to_answers
 from metricldp.layouts import Table, build, worth_a_table
+from metricldp.mechanisms import MECHANISMS
 from metricldp.queries import parse
 from metricldp.readings import read
 
@@ -23,7 +23,7 @@ def surveys(draw):
     attributes = {}
     for name in names:
         size = draw(st.integers(2, 7))
-        mechanism = draw(st.sampled_from(list(CHANNELS)))
+        mechanism = draw(st.sampled_from(list(MECHANISMS)))
         epsilon = draw(st.floats(0.3, 3))
         attributes[name] = Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism)
     return Survey(attributes)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricldp import Coins, Integer, QueryError, Survey, literal
-from metricldp.channels import ThresholdDummy, ThresholdPaper, build
+from metricldp.channels import ThresholdDummy, ThresholdPaper
 from metricldp.error import paper_range_variance
 from metricldp.layouts import build as build_table
+from metricldp.mechanisms import build
 from metricldp.metrics import Line
 from metricldp.reports import batches
 

@@ -34,10 +34,11 @@ from metricldp import (
     strategies,
 )
 from metricldp.certify import prove
-from metricldp.channels import CHANNELS, Geometric, Matrix, Threshold
+from metricldp.channels import Geometric, Matrix, Threshold
 from metricldp.coins import Coins, GeometricNoise
 from metricldp.exact import at_most_exp
 from metricldp.layouts import build
+from metricldp.mechanisms import MECHANISMS
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.optimise import optimised
 from metricldp.queries import parse
@@ -599,7 +600,7 @@ def linear_survey(mechanism):
 
 
 @pytest.mark.parametrize("where", [None, {"c": ["x", "y"], "p": (0, 1)}, {"v": (1, 4)}], ids=str)
-@pytest.mark.parametrize("mechanism", CHANNELS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_linear_answers_are_those_of_asking_one_by_one(mechanism, where):
     survey = linear_survey(mechanism)
     rng = np.random.default_rng(8)
@@ -651,7 +652,7 @@ def test_linear_answers_of_other_kinds_are_histograms(kind):
 
 
 @pytest.mark.parametrize("workload", ["ranges", "prefixes", "values", "own"])
-@pytest.mark.parametrize("mechanism", CHANNELS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
     plan = {"reach": 1} if mechanism == "matrix" else {}
     survey = Survey({"v": Integer(0, 3, epsilon=0.8, mechanism=mechanism, **plan)})

@@ -29,8 +29,9 @@ from metricldp import (
     ValueRefused,
 )
 from metricldp.certify import prove
-from metricldp.channels import Geometric, build
+from metricldp.channels import Geometric
 from metricldp.exact import at_most_exp
+from metricldp.mechanisms import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened
 
 NAMES = ("news", "games", "clinic", "pharmacy", "bank")

@@ -27,17 +27,10 @@ from metricldp import (
     Table,
 )
 from metricldp.certify import prove
-from metricldp.channels import (
-    Response,
-    Unary,
-    best_losses,
-    build,
-    choose,
-    too_near,
-    unary_losses,
-)
+from metricldp.channels import Response, Unary, best_losses, too_near, unary_losses
 from metricldp.coins import Coins
 from metricldp.exact import ONE, as_written, at_most_exp
+from metricldp.mechanisms import build, choose
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 
 SIZE = 100

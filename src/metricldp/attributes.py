@@ -54,6 +54,10 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
+ORACLES: tuple[str, ...] = ()
+"""Peers that tell the frequency of each value."""
+RANGE_PEERS: tuple[str, ...] = ()
+"""Peers that need an order of values."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
 
@@ -73,6 +77,8 @@ class Attribute(ABC):
         "threshold-dummy",
         "response",
         "matrix",
+        *ORACLES,
+        *RANGE_PEERS,
     )
 
     def __post_init__(self) -> None:
@@ -516,7 +522,7 @@ class Categorical(Discrete):
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
-    mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix")
+    mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix", *ORACLES)
     usual_workload: ClassVar[str] = "values"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from metricldp import channels, plans
+from metricldp import channels, mechanisms, plans
 from metricldp.attributes import Attribute, Discrete, Planned, from_dict
 from metricldp.channels import Channel, Clear, Field, Matrix
 from metricldp.coins import Coins
@@ -327,7 +327,7 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         return attribute if attribute.epsilons is not None else _planned(attribute, share)
     kept = _kept(attribute, share)
     if attribute.mechanism == "auto":
-        attribute = replace(attribute, mechanism=channels.choose(attribute.size, kept))
+        attribute = replace(attribute, mechanism=mechanisms.choose(attribute.size, kept))
     if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
         attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
     return attribute
@@ -377,7 +377,7 @@ def _without_plan(attribute: Attribute, kept: Metric) -> Channel:
             f"the bits of {attribute.name_of(pair[0])} and {attribute.name_of(pair[1])} tell more "
             "than their distance allows; leave bits out, and the best are found"
         )
-    return channels.build(attribute.mechanism, attribute.size, kept, bits)
+    return mechanisms.build(attribute.mechanism, attribute.size, kept, bits)
 
 
 def _kept(attribute: Attribute, share: Fraction) -> Metric:
