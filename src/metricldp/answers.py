@@ -183,12 +183,12 @@ class Histogram(Sequence[Answer]):
         estimates from before and are wrong for these, and false reports can move more than they
         could. Every answer says so in a note; sums and totals want the bars as they were.
         """
-        if total is None and self.people is None:
+        wanted = self.people if total is None else total
+        if wanted is None:
             raise QueryError(
                 f"the bars of {self.attribute} are of a group of unknown size; "
                 "say how many people it has: norm_sub(total=...)"
             )
-        wanted = self.people if total is None else total
         values = norm_sub([answer.value for answer in self.answers], wanted)
         moved = [
             replace(answer, value=float(value), notes=(*answer.notes, NOTE))

@@ -39,7 +39,7 @@ def norm_sub(counts: npt.ArrayLike, total: float) -> Floats:
     falling = np.sort(given)[::-1]
     taken = (np.cumsum(falling) - total) / np.arange(1, len(given) + 1)
     kept = int(np.flatnonzero(falling > taken)[-1])
-    return np.maximum(given - taken[kept], 0.0)
+    return np.asarray(np.maximum(given - taken[kept], 0.0))
 
 
 def consistent_tree(
