@@ -47,7 +47,9 @@ class Contender:
     promise: str
     source: str
     most: int = MOST
-    """Positions up to which it is quick enough to be computed and simulated."""
+    """Positions up to which it is quick enough to be computed."""
+    drawn: int = MOST
+    """Positions up to which it is quick enough to be simulated."""
 
     @property
     def plain(self) -> bool:
@@ -90,23 +92,21 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("geometric", "clipped geometric noise", PER_STEP, "this package"),
     Contender("threshold", "threshold bits", PER_STEP, "Xiang et al. 2020, last bit left out"),
     Contender("threshold-paper", "threshold bits, literal", PER_STEP, "Xiang et al. 2020"),
-    Contender("prefix", "Laplace prefix sums", PER_STEP, "Haney et al. 2015, local", most=256),
+    Contender("prefix", "Laplace prefix sums", PER_STEP, "Haney et al. 2015, local", 1024, 64),
     Contender("response", "randomized response", ANY_TWO, "Kairouz et al. 2014"),
-    Contender("unary-symmetric", "symmetric unary (RAPPOR)", ANY_TWO, "Erlingsson et al. 2014"),
-    Contender("unary-optimised", "optimised unary (OUE)", ANY_TWO, "Wang et al. 2017"),
-    Contender("histogram-sum", "histogram encoding", ANY_TWO, "Wang et al. 2017", most=256),
-    Contender("histogram-threshold", "thresholded histogram", ANY_TWO, "Wang et al. 2017"),
-    Contender("local-hashing", "local hashing (OLH)", ANY_TWO, "Wang et al. 2017", most=256),
+    Contender("unary-symmetric", "symmetric unary", ANY_TWO, "Erlingsson et al. 2014", MOST, 256),
+    Contender("unary-optimised", "optimised unary (OUE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
+    Contender("histogram-sum", "noisy histogram (SHE)", ANY_TWO, "Wang et al. 2017", MOST, 64),
+    Contender("histogram-threshold", "cut histogram (THE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
+    Contender("local-hashing", "local hashing (OLH)", ANY_TWO, "Wang et al. 2017", MOST, 256),
     Contender("hadamard", "Hadamard response", ANY_TWO, "Acharya et al. 2019"),
-    Contender("hierarchy-2", "hierarchy, 2 branches", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-4", "hierarchy, 4 branches", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-16", "hierarchy, 16 branches", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-4-plain", "hierarchy, not consistent", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-2", "hierarchy of 2 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-4", "hierarchy of 4 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-16", "hierarchy of 16 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-4-plain", "hierarchy of 4, raw", ANY_TWO, "Kulkarni et al. 2019"),
     Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Kulkarni et al. 2019"),
-    JointContender("hio", "HIO, 4 branches", ANY_TWO, "Wang et al. 2019"),
-    JointContender(
-        "hio", "HIO, 4 branches, D times eps", ANY_TWO, "Wang et al. 2019", budget="all"
-    ),
+    JointContender("hio", "HIO of 4", ANY_TWO, "Wang et al. 2019"),
+    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
 )
 """Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
 
@@ -391,10 +391,9 @@ class Joint(Entry):
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
         """Its second moment is the same for everybody, so the true count is all that matters."""
-        even = {name: np.ones(a.size) for name, a in asked.attributes.items()}
         shares = np.prod([f.mean(axis=1) for f in asked.functions.values()], axis=0)
-        errors = np.array([self.built.error(where, 1, even) for where in asked.wheres()])
-        return np.asarray(crowd.n * (errors**2 + shares) - asked.over(crowd))
+        errors = np.array([self.built.error(where, 1, "uniform") for where in asked.wheres()])
+        return np.asarray(crowd.n * (errors**2 + shares) - crowd.truth(asked))
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """Every repetition is a file of reports of its own."""

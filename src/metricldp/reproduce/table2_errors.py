@@ -218,7 +218,8 @@ def _points(
         if entry is None:
             continue
         quantile = quantile_error = None
-        if panel in ("m", "epsilon") and isinstance(entry, Product):
+        drawn = panel in ("m", "epsilon") and size <= contender.drawn
+        if drawn and isinstance(entry, Product):
             errors = entry.quantiles(crowd, setting.probabilities, setting.quantiles, coins)
             means = errors.mean(axis=1) * math.sqrt(crowd.n)
             quantile = float(means.mean())
@@ -285,7 +286,7 @@ def check(
         asked = questions_of(usual, setting.questions_of_many, setting.seed)
         for place, contender in enumerate(contenders):
             entry = contender.enter(usual)
-            if entry is not None:
+            if entry is not None and size <= contender.drawn:
                 found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
             progress((k + (place + 1) / len(contenders)) / len(setting.checks))
     return found
