@@ -83,9 +83,9 @@ class JointContender(Contender):
             return None
         usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
-        epsilon = sum(steps) if self.budget == "all" else min(steps)
+        epsilon = float(sum(steps) if self.budget == "all" else min(steps))
         survey = Survey(usual)
-        return Joint(self, survey, build(survey, epsilon, self.branching), float(epsilon))
+        return Joint(self, survey, build(survey, epsilon, self.branching), epsilon)
 
 
 CONTENDERS: tuple[Contender, ...] = (

@@ -220,8 +220,8 @@ line, that of all together."""
 _MEANING = """One epsilon per step against the same epsilon for everything is no fair contest: a
 step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
 Mechanisms with epsilon per step get {epsilon:g}/w of it, and everything farther apart than w is
-protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One attribute of
-{large:,} values; the step and width columns are those at the largest w."""
+protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One
+attribute of {large:,} values; the step and width columns are those at the largest w."""
 
 
 def _shown(number: float | None) -> str:
