@@ -8,6 +8,7 @@ whole way, from their values to answers, check it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,16 +57,13 @@ class Contender:
         """Whether all pairs of values are equally protected."""
         return self.promise == ANY_TWO
 
-    def enter(self, attributes: Mapping[str, Attribute]) -> Entry | None:
-        """Built for these attributes; None where it does not serve them or is not there."""
-        if any(attribute.size > self.most for attribute in attributes.values()):
-            return None
-        try:
-            chosen = {name: with_mechanism(a, self.mechanism) for name, a in attributes.items()}
-            survey = Survey(chosen)
-        except SurveyError:
-            return None
-        return Product(self, survey)
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        """Built for these attributes; a SurveyError says why it cannot be."""
+        for name, attribute in attributes.items():
+            if attribute.size > self.most:
+                raise SurveyError(f"{name} has more than {self.most:,} positions")
+        chosen = {name: with_mechanism(a, self.mechanism) for name, a in attributes.items()}
+        return Product(self, Survey(chosen))
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,11 @@ class JointContender(Contender):
     budget: str = "one"
     """The epsilon of a person: that of "one" attribute, or that of "all" together."""
 
-    def enter(self, attributes: Mapping[str, Attribute]) -> Entry | None:
-        """Hio of `peers`, if it is there; for at least two attributes, else it is a hierarchy."""
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        """Hio of `peers`, for at least two attributes; of one it would be a hierarchy."""
         build = getattr(peers, "Hio", None)
         if build is None or len(attributes) < 2:
-            return None
+            raise SurveyError("HIO blurs several attributes together")
         usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
@@ -109,6 +107,15 @@ CONTENDERS: tuple[Contender, ...] = (
     JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
 )
 """Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
+
+
+def entries(
+    attributes: Mapping[str, Attribute], contenders: Sequence[Contender] = CONTENDERS
+) -> Iterator[Entry]:
+    """Everybody who can take part."""
+    for contender in contenders:
+        with contextlib.suppress(SurveyError):
+            yield contender.enter(attributes)
 
 
 def with_mechanism(attribute: Attribute, mechanism: str, **changes: Any) -> Attribute:  # noqa: ANN401

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -121,23 +120,19 @@ def _panel(
         look = "dashes" if mine[0].promise == ANY_TWO else "line"
         places, heights = [getattr(p, x) for p in mine], [getattr(p, y) for p in mine]
         errors = [2 * (p.quantile_error or 0.0) for p in mine] if y == "quantile" else None
-        curves.append(plots.Curve(title, places, heights, color_of(title), look, errors))
+        curves.append(plots.Curve(title, places, heights, _COLORS[title], look, errors))
     ticks = sorted({getattr(p, x) for p in here})
     return plots.Panel("", xlabel, ylabel, curves, logs=logs, ticks=ticks)
 
 
-def color_of(title: str) -> str:
-    """Cold colours for epsilon per step, warm ones for epsilon between any two."""
-    kin = [c.title for c in CONTENDERS if c.plain == _plain(title)]
-    place = kin.index(title) / max(1, len(kin) - 1)
-    hue = 0.95 + 0.55 * place if _plain(title) else 0.50 + 0.25 * place
-    light = 0.35 + 0.2 * (kin.index(title) % 2)
-    red, green, blue = colorsys.hls_to_rgb(hue % 1, light, 0.8)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-
-
-def _plain(title: str) -> bool:
-    return next(c.plain for c in CONTENDERS if c.title == title)
+# Cold colours for epsilon per step, warm and green ones for epsilon between any two.
+_PALETTE = (
+    *("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff"),
+    *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
+    *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#222222"),
+    *("#8c6bb1", "#c994c7"),
+)
+_COLORS = {c.title: color for c, color in zip(CONTENDERS, _PALETTE, strict=True)}
 
 
 # What it says
@@ -150,8 +145,10 @@ def describe(
     checked: Sequence[Checked],
 ) -> str:
     """What was done, what came out, and who wins where; a Markdown page."""
+    shown = asdict(setting) | {"asked": ", ".join(f"{p:g}" for p in setting.probabilities)}
     parts = [
-        _PREFACE.format(**asdict(setting), alarm=FALSE_ALARM),
+        "# Table 2 again\n",
+        *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
         "## How errors grow with m\n",
         filled(_ORDERS.format(**asdict(setting))),
         "",
@@ -183,9 +180,7 @@ def describe(
     return "\n".join(parts)
 
 
-_PREFACE = """# Table 2 again
-
-{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the same places
+_PREFACE = """{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the same places
 whatever the size. {questions} random ranges ({questions_of_many} over several attributes): both
 ends of every attribute's part are drawn uniformly. All mechanisms see the same people and the same
 questions. The error is the mean over the questions of the exact expected squared error, over the
@@ -198,11 +193,10 @@ domain, all attributes together. Mechanisms with epsilon per step keep little at
 4,096 and epsilon = 1 per step it is 4,095, which is nothing. Mechanisms with one epsilon between
 any two values promise more, and pay for it. An error means nothing without its two columns.
 
-The quantiles are {probabilities}; their error is the paper's, the distance between the probability
+The quantiles are {asked}; their error is the paper's, the distance between the probability
 asked for and the true percentiles of the value given. It has no exact form: it is simulated,
 {quantiles} times, with shares made monotone by isotonic regression. People, questions and coins are
-seeded, so that this page comes out the same again; no real survey does so.
-"""
+seeded, so that this page comes out the same again; no real survey does so."""
 
 _ORDERS = """Table 2 of the paper states orders in log m. Epsilon-LDP: n log m / eps^2 for one
 attribute (its sections 1 and 4 say log^2 m, which is also what its own formula for D attributes,
@@ -340,7 +334,8 @@ def _title(mechanism: str) -> str:
 def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
     """From which w on the best plain mechanism is better than the best with epsilon per step."""
     here = [p for p in found if p.panel == "within"]
-    lines = []
+    lines: list[str] = []
+    wins = []
     for within in sorted({p.within for p in here}):
         best = {}
         for promise in (PER_STEP, ANY_TWO):
@@ -349,13 +344,20 @@ def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
         ours, plain = best[PER_STEP], best[ANY_TWO]
         first = ours if ours.error < plain.error else plain
         second = plain if first is ours else ours
+        wins += [within] if first is plain else []
         lines.append(
             f"w = {within:,}: {first.title} ({first.promise}; {_shown(first.error)}) has "
             f"{_shown(second.error / first.error)} times less error than {second.title} "
             f"({second.promise}; {_shown(second.error)}). The first keeps {first.width:.3g} at the "
             f"width, the second {second.width:.3g}."
         )
-    return lines
+    if not wins:
+        return [*lines, "Epsilon per step is better at every w tried."]
+    return [
+        *lines,
+        f"So one epsilon for all pairs is better from w = {min(wins):,} on, of those tried: where "
+        "what has to be protected is wider than that, use it.",
+    ]
 
 
 def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:

@@ -15,7 +15,16 @@ import numpy as np
 
 from metricldp.attributes import Attribute, Integer
 from metricldp.coins import Coins
-from metricldp.contest import CONTENDERS, Contender, Crowd, Entry, Product, Questions, surprise
+from metricldp.contest import (
+    CONTENDERS,
+    Contender,
+    Crowd,
+    Entry,
+    Product,
+    Questions,
+    entries,
+    surprise,
+)
 from metricldp.errors import SeededCoinsWarning
 
 FALSE_ALARM = 1e-6
@@ -211,12 +220,11 @@ def _points(
     crowd = crowd_of(usual, setting.people, setting.seed)
     number = setting.questions if count == 1 else setting.questions_of_many
     asked = questions_of(usual, number, setting.seed)
-    for contender in contenders:
-        # Epsilon up to `within` steps apart is epsilon / within per step; or for all pairs at once.
-        steps = 1 if contender.plain else within
-        entry = contender.enter(attributes_of(count, size, epsilon, steps))
-        if entry is None:
-            continue
+    # Epsilon up to `within` steps apart is epsilon / within per step; or for all pairs at once.
+    near = [c for c in contenders if not c.plain], attributes_of(count, size, epsilon, within)
+    plain = [c for c in contenders if c.plain], usual
+    for entry in (e for group, attributes in (near, plain) for e in entries(attributes, group)):
+        contender = entry.contender
         quantile = quantile_error = None
         drawn = panel in ("m", "epsilon") and size <= contender.drawn
         if drawn and isinstance(entry, Product):
@@ -284,9 +292,8 @@ def check(
         usual = attributes_of(count, size, epsilon)
         crowd = crowd_of(usual, setting.checked_people, setting.seed)
         asked = questions_of(usual, setting.questions_of_many, setting.seed)
-        for place, contender in enumerate(contenders):
-            entry = contender.enter(usual)
-            if entry is not None and size <= contender.drawn:
+        for place, entry in enumerate(entries(usual, contenders)):
+            if size <= entry.contender.drawn:
                 found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
             progress((k + (place + 1) / len(contenders)) / len(setting.checks))
     return found
