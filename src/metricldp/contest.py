@@ -32,6 +32,10 @@ MOST = 1 << 12
 """Positions up to which errors are computed, unless a contender is slower."""
 _TOGETHER = 1 << 16
 """People blurred at a time."""
+_AT_ONCE = 1 << 22
+"""Products of factors written out at a time."""
+_SMALL = 1 << 16
+"""A table with so many cells is never too large."""
 _ROWS = 256
 """Prefixes decoded at a time."""
 
@@ -62,7 +66,13 @@ class Contender:
         for name, attribute in attributes.items():
             if attribute.size > self.most:
                 raise SurveyError(f"{name} has more than {self.most:,} positions")
-        chosen = {name: with_mechanism(a, self.mechanism) for name, a in attributes.items()}
+        mixed = {isinstance(a, Categorical) for a in attributes.values()} == {False, True}
+        chosen = {}
+        for name, attribute in attributes.items():
+            # Beside attributes with an order, categories are left to what "auto" takes for them.
+            unserved = self.mechanism not in attribute.mechanisms
+            spare = mixed and isinstance(attribute, Categorical) and unserved
+            chosen[name] = with_mechanism(attribute, "auto" if spare else self.mechanism)
         return Product(self, Survey(chosen))
 
 
@@ -107,6 +117,12 @@ CONTENDERS: tuple[Contender, ...] = (
     JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
 )
 """Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
+
+
+def treats_alike(mechanism: str) -> bool:
+    """Whether a mechanism keeps one epsilon between any two values."""
+    alike = {contender.mechanism for contender in CONTENDERS if contender.plain}
+    return mechanism in alike or mechanism.startswith("hierarchy-")
 
 
 def entries(
@@ -181,6 +197,15 @@ class Crowd:
         )
         return list(np.unravel_index(codes, sizes)), counts.astype(np.float64)
 
+    @cached_property
+    def table(self) -> Floats | None:
+        """How many people have each combination, where that is not much larger than the people."""
+        sizes = tuple(a.size for a in self.attributes.values())
+        if math.prod(sizes) > max(_SMALL, 4 * self.n):
+            return None
+        codes = np.ravel_multi_index(tuple(self.positions.values()), sizes)
+        return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
+
     def truth(self, asked: Questions) -> Floats:
         """The true answers."""
         return asked.over(self)
@@ -234,12 +259,29 @@ class Questions:
 
     def over(self, crowd: Crowd, factors: Mapping[str, Floats] | None = None) -> Floats:
         """The sum over people of the product of factors, (questions, size) for each attribute."""
+        given = self.functions if factors is None else factors
+        if tuple(given) == tuple(crowd.attributes) and crowd.table is not None:
+            return _contracted(crowd.table, list(given.values()))
         cells, counts = crowd.cells
         places = dict(zip(crowd.positions, cells, strict=True))
-        product = counts
-        for name, factor in (self.functions if factors is None else factors).items():
-            product = product * factor[:, places[name]]
-        return np.asarray(product.sum(axis=-1))
+        count = len(next(iter(given.values())))
+        step = max(1, _AT_ONCE // count)
+        found = np.zeros(count)
+        for start in range(0, len(counts), step):
+            part = slice(start, start + step)
+            product = counts[part]
+            for name, factor in given.items():
+                product = product * factor[:, places[name][part]]
+            found += product.sum(axis=-1)
+        return found
+
+
+def _contracted(table: Floats, factors: list[Floats]) -> Floats:
+    """One attribute after the other summed out of a table of counts, for every question."""
+    left = factors[0] @ table.reshape(table.shape[0], -1)
+    for factor in factors[1:]:
+        left = np.einsum("qx,qxr->qr", factor, left.reshape(*factor.shape, -1))
+    return np.asarray(left[:, 0])
 
 
 # Entries
@@ -283,9 +325,12 @@ class Product(Entry):
 
     @property
     def width(self) -> float:
-        """Distances of attributes add up; plain mechanisms have the same for all pairs."""
-        kept, plain = self.survey.kept.items(), self.contender.plain
-        ends = (m.smallest(self._size(k)) if plain else m.diameter(self._size(k)) for k, m in kept)
+        """Distances of attributes add up; mechanisms that treat pairs alike keep the smallest."""
+        ends = []
+        for name, metric in self.survey.kept.items():
+            alike = treats_alike(self.survey.attributes[name].mechanism)
+            size = self._size(name)
+            ends.append(metric.smallest(size) if alike else metric.diameter(size))
         return float(sum(ends))
 
     def _size(self, name: str) -> int:

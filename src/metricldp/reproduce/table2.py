@@ -180,12 +180,12 @@ def describe(
     return "\n".join(parts)
 
 
-_PREFACE = """{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the same places
-whatever the size. {questions} random ranges ({questions_of_many} over several attributes): both
-ends of every attribute's part are drawn uniformly. All mechanisms see the same people and the same
-questions. The error is the mean over the questions of the exact expected squared error, over the
-number of people: people squared per person. Times the number of people, the root of it is the usual
-error in people.
+_PREFACE = """{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the
+same places whatever the size. {questions} random ranges ({questions_of_many} over several
+attributes): both ends of every attribute's part are drawn uniformly. All mechanisms see the same
+people and the same questions. The error is the mean over the questions of the exact expected
+squared error, over the number of people: people squared per person. Times the number of people, the
+root of it is the usual error in people.
 
 **Two promises are compared, and there are always two columns for them.** "step" is the epsilon
 between two people one step apart in one attribute, "width" that between opposite ends of the whole
@@ -193,10 +193,10 @@ domain, all attributes together. Mechanisms with epsilon per step keep little at
 4,096 and epsilon = 1 per step it is 4,095, which is nothing. Mechanisms with one epsilon between
 any two values promise more, and pay for it. An error means nothing without its two columns.
 
-The quantiles are {asked}; their error is the paper's, the distance between the probability
-asked for and the true percentiles of the value given. It has no exact form: it is simulated,
-{quantiles} times, with shares made monotone by isotonic regression. People, questions and coins are
-seeded, so that this page comes out the same again; no real survey does so."""
+The quantiles are {asked}; their error is the paper's, the distance between the probability asked
+for and the true percentiles of the value given. It has no exact form: it is simulated, {quantiles}
+times, with shares made monotone by isotonic regression. People, questions and coins are seeded, so
+that this page comes out the same again; no real survey does so."""
 
 _ORDERS = """Table 2 of the paper states orders in log m. Epsilon-LDP: n log m / eps^2 for one
 attribute (its sections 1 and 4 say log^2 m, which is also what its own formula for D attributes,
