@@ -83,33 +83,42 @@ class Comparison:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
 
-    def blocks(self) -> dict[str, list[Row]]:
-        """The rows of each set of questions: the survey's own first, then the least error."""
+    def blocks(self, most: int | None = None) -> dict[str, list[Row]]:
+        """The rows of each set of questions, the survey's own first; at most so many of a group."""
         found: dict[str, list[Row]] = {}
-        for row in sorted(self.rows, key=lambda row: (_GROUPS.index(row.group), row.exact)):
-            found.setdefault(row.about, []).append(row)
-        return {about: found[about] for about in dict.fromkeys(row.about for row in self.rows)}
+        for about in dict.fromkeys(row.about for row in self.rows):
+            here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.exact)
+            groups = ([row for row in here if row.group == group] for group in _GROUPS)
+            found[about] = [row for group in groups for row in group[:most]]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a program."""
         return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
 
     def __str__(self) -> str:
+        return self.text(_BEST)
+
+    def text(self, most: int | None = None) -> str:
+        """The table: of every group at most so many rows, those with the least error."""
+        who = (
+            "all of them."
+            if self.sample == self.people
+            else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
+        )
         parts = [
             f"{self.people:,} people, survey {self.survey[:16]}. Errors are in people: the root of "
-            "the mean squared error.\n"
-            f"Simulated: {self.repetitions} times on "
-            + (
-                "all of them."
-                if self.sample == self.people
-                else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
-            )
+            f"the mean squared error.\nSimulated: {self.repetitions} times on {who}"
         ]
-        for about, rows in self.blocks().items():
-            parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}")
+        for about, rows in self.blocks(most).items():
+            left = sum(row.about == about for row in self.rows) - len(rows)
+            more = f"\nand {left} with larger errors; --output writes them all" if left else ""
+            parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}{more}")
         return "\n\n".join([*parts, _LEGEND, *self.notes])
 
 
+_BEST = 5
+"""Rows of each group that are printed."""
 _GROUPS = (OWN, SAME, LOOSE)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
 An error means nothing without both: where the width is large, far values are hardly hidden."""
@@ -131,7 +140,7 @@ def _table(rows: Sequence[Row]) -> str:
 def write(found: Comparison, output: Path) -> list[Path]:
     """The table as text, the rows as CSV, and a picture."""
     files = [output / name for name in ("compare.txt", "compare.csv", "compare.png")]
-    files[0].write_text(f"{found}\n", "utf-8")
+    files[0].write_text(f"{found.text()}\n", "utf-8")
     with files[1].open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(asdict(found.rows[0])))
         writer.writeheader()
@@ -141,7 +150,7 @@ def write(found: Comparison, output: Path) -> list[Path]:
             (f"{row.title}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
             for row in rows
         ]
-        for about, rows in found.blocks().items()
+        for about, rows in found.blocks(_BEST).items()
     }
     title = f"{found.people:,} people; ε: one step to the whole width"
     plots.ranking(blocks, files[2], title=title, xlabel="exact root mean squared error (people)")

@@ -360,11 +360,13 @@ def ranking(
     groups = dict.fromkeys(group for lines in blocks.values() for _, group, _ in lines)
     colors = dict(zip(groups, (_TRUTH, _INK, "#3a8f5c", "#7a5195"), strict=False))
     columns = 2 if len(blocks) > 1 else 1
-    height = max(len(lines) for lines in blocks.values())
+    lengths = [len(lines) for lines in blocks.values()]
+    heights = [1.2 + 0.23 * max(lengths[k : k + columns]) for k in range(0, len(blocks), columns)]
     figure, grid = plt.subplots(
-        -(-len(blocks) // columns),
+        len(heights),
         columns,
-        figsize=(6.6 * columns, (1.1 + 0.22 * height) * -(-len(blocks) // columns) + 0.8),
+        figsize=(7.2 * columns, sum(heights) + 0.8),
+        height_ratios=heights,
         layout="constrained",
         squeeze=False,
     )
@@ -376,6 +378,9 @@ def ranking(
             axes.plot(value, place, "o", color=colors[group], markersize=6)
         axes.set_yticks(range(len(lines)), [label for label, _, _ in lines], parse_math=False)
         axes.set_ylim(len(lines) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5), numticks=8))
+        axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.6g}"))
+        axes.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         axes.set_title(name, parse_math=False)
         axes.set_xlabel(xlabel)
         axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)

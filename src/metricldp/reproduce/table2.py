@@ -11,6 +11,7 @@ from metricldp.contest import ANY_TWO, CONTENDERS, PER_STEP
 from metricldp.reproduce.pages import block, filled, write_rows
 from metricldp.reproduce.table2_errors import (
     FALSE_ALARM,
+    FINE,
     QUICK,
     Checked,
     Point,
@@ -150,7 +151,7 @@ def describe(
         "# Table 2 again\n",
         *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
         "## How errors grow with m\n",
-        filled(_ORDERS.format(**asdict(setting))),
+        filled(_ORDERS.format(fine=FINE)),
         "",
         *(filled(f"- {line}") for line in _growth(setting, found, fitted)),
         "",
@@ -204,7 +205,8 @@ attribute (its sections 1 and 4 say log^2 m, which is also what its own formula 
 nothing in m for ranges, sqrt(log log m) for quantiles. Below is the exponent b of error ~ (log2
 m)^b, fitted on logarithmic scales. The errors of ranges are exact, so their intervals (95%,
 Student's t) only tell how far they are from such a law; those of quantiles have the noise of the
-simulation as well."""
+simulation as well, and are fitted from m = {fine} on, because a value of a coarser domain holds so
+many percentiles that it is often right."""
 
 _DIMENSIONS = """D attributes of {modest} values, epsilon = {epsilon:g} for each. A mechanism with a
 channel for each attribute then keeps D times that between people who differ in all of them: see the
@@ -265,11 +267,10 @@ def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slop
     rows[0].append(f"m = {last:,} / {half:,}")
     for title in dict.fromkeys(s.title for s in fitted):
         mine = {(s.attributes, s.what): s for s in fitted if s.title == title}
-        promise = next(iter(mine.values())).promise
         row = [title]
         for kind in kinds:
-            slope, order = mine.get(kind), _order(title, promise, *kind)
-            row += ["" if slope is None else _interval(slope), order]
+            slope = mine.get(kind)
+            row += ["", ""] if slope is None else [_interval(slope), _order(slope)]
         at = {p.size: p.error for p in found if p.panel == "m" and p.title == title}
         row.append(f"{at[last] / at[half]:.3g}" if half in at and last in at else "")
         rows.append(row)
@@ -284,14 +285,16 @@ _LOGARITHMIC = ("hierarchy", "haar", "hio")
 """The mechanisms under epsilon-LDP whose order the paper states."""
 
 
-def _order(title: str, promise: str, attributes: int, what: str) -> str:
-    mechanism = next(c.mechanism for c in CONTENDERS if c.title == title)
-    if promise == PER_STEP:
-        laplace = {(1, "error"): "0", (2, "error"): "2", (1, "quantile"): "?"}
-        return laplace[attributes, what] if mechanism == "prefix" else "0"
-    if not mechanism.startswith(_LOGARITHMIC):
+def _order(slope: Slope) -> str:
+    """What the paper states, with powers of log log m left out; nothing where it states nothing."""
+    kind = slope.attributes, slope.what
+    if slope.mechanism == "prefix":
+        return "0" if kind == (1, "error") else ""
+    if slope.promise == PER_STEP:
+        return "0"
+    if not slope.mechanism.startswith(_LOGARITHMIC):
         return ""
-    return {(1, "error"): "1 or 2", (2, "error"): "4", (1, "quantile"): "1"}[attributes, what]
+    return {(1, "error"): "1 or 2", (2, "error"): "4", (1, "quantile"): "1"}[kind]
 
 
 def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> list[str]:

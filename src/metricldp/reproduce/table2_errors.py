@@ -33,6 +33,8 @@ FALSE_ALARM = 1e-6
 Each comparison has the exact chi-squared tail of its worst question (see `contest.surprise`), and
 the limit is shared out over all comparisons. The seed is fixed, and was before the first run.
 """
+FINE = 64
+"""m from which on the growth of quantile errors is fitted."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,8 @@ def slopes(found: Sequence[Point]) -> list[Slope]:
     for panel, what in (("m", "error"), ("m", "quantile"), ("m, D = 2", "error")):
         here = [p for p in found if p.panel == panel]
         for title in dict.fromkeys(p.title for p in here):
-            mine = [p for p in here if p.title == title and getattr(p, what)]
+            least = FINE if what == "quantile" else 0
+            mine = [p for p in here if p.title == title and p.size >= least and getattr(p, what)]
             if len(mine) > 2:
                 sizes, errors = [p.size for p in mine], [getattr(p, what) for p in mine]
                 one = mine[0]
