@@ -46,7 +46,7 @@ from metricldp.weights import Weight
 
 OWN, SAME, LOOSE = "the survey itself", "keeps the survey's metric", "one epsilon for all pairs"
 """What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
-SAMPLE, REPETITIONS = 2000, 60
+SAMPLE, REPETITIONS = 1000, 60
 _PAIRS, _TRIPLES = 2, 1
 _JOINT_QUESTIONS = 40
 

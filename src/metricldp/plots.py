@@ -379,7 +379,7 @@ def ranking(
         axes.set_yticks(range(len(lines)), [label for label, _, _ in lines], parse_math=False)
         axes.set_ylim(len(lines) - 0.4, -0.6)
         axes.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5), numticks=8))
-        axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.6g}"))
+        axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.10g}"))
         axes.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         axes.set_title(name, parse_math=False)
         axes.set_xlabel(xlabel)

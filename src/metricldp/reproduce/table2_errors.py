@@ -295,10 +295,10 @@ def check(
         usual = attributes_of(count, size, epsilon)
         crowd = crowd_of(usual, setting.checked_people, setting.seed)
         asked = questions_of(usual, setting.questions_of_many, setting.seed)
-        for place, entry in enumerate(entries(usual, contenders)):
-            if size <= entry.contender.drawn:
-                found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
-            progress((k + (place + 1) / len(contenders)) / len(setting.checks))
+        drawn = [e for e in entries(usual, contenders) if size <= e.contender.drawn]
+        for place, entry in enumerate(drawn):
+            found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
+            progress((k + (place + 1) / len(drawn)) / len(setting.checks))
     return found
 
 
