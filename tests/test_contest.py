@@ -17,6 +17,7 @@ from metricldp import (
     Coins,
     Continuous,
     Integer,
+    Lp,
     Ordinal,
     QueryError,
     Real,
@@ -282,7 +283,7 @@ SURVEY = Survey(
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     path = people_file(tmp_path_factory.mktemp("people") / "people.csv")
-    return compare(SURVEY, path, queries=10)
+    return compare(SURVEY, path, queries=10, repetitions=12)
 
 
 def test_a_comparison_has_every_promise(found):
@@ -315,7 +316,7 @@ def test_a_comparison_is_exact_and_simulated(found):
 
 def test_a_long_file_is_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr("metricldp.compare.SAMPLE", 50)
-    found = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=5, seed=3)
+    found = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=5, seed=3, repetitions=12)
     assert (found.people, found.sample) == (400, 50)
     assert "a random sample of 50, scaled to all by the exact errors" in str(found)
     for row in found.rows:
@@ -323,7 +324,7 @@ def test_a_long_file_is_sampled(tmp_path, monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_table(tmp_path, found):
-    again = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=10)
+    again = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=10, repetitions=12)
     assert again == found
 
 
@@ -346,6 +347,14 @@ def test_what_is_left_out():
         compared(Survey({"money": Integer(0, 9999, epsilon=1)}))
     assert joint_sets(["a"], np.random.default_rng(1)) == []
     assert len(joint_sets(list("abcde"), np.random.default_rng(1))) == 3
+
+
+def test_what_is_not_compared(tmp_path):
+    people = people_file(tmp_path / "people.csv", 5)
+    with pytest.raises(QueryError, match="at least one question, not 0"):
+        compare(SURVEY, people, queries=0)
+    with pytest.raises(QueryError, match=r"joined with p = 2 is not compared"):
+        compare(Survey(SURVEY.attributes, metric=Lp(2)), people)
 
 
 def test_a_matrix_of_ones_own_keeps_its_plan():

@@ -40,6 +40,7 @@ from metricldp.contest import (
 from metricldp.errors import QueryError, SeededCoinsWarning
 from metricldp.files import read_positions
 from metricldp.messages import listed
+from metricldp.metrics import Lp
 from metricldp.survey import Survey
 from metricldp.tables import table
 from metricldp.weights import Weight
@@ -167,11 +168,17 @@ def compare(
     queries: int = 100,
     seed: int = 1,
     clip: bool = False,
+    repetitions: int = REPETITIONS,
     progress: Callable[[float], None] = lambda done: None,
 ) -> Comparison:
     """Everybody on one's own survey and file of people."""
     if queries < 1:
         raise QueryError(f"a comparison needs at least one question, not {queries}")
+    if survey.metric != Lp():
+        raise QueryError(
+            f"a survey whose distances are joined with p = {survey.metric.p:g} is not compared; "
+            "take [metric] out, and distances add up"
+        )
     attributes, notes = compared(survey)
     positions = read_positions(
         attributes, people, clip=clip, progress=lambda done: progress(0.1 * done)
@@ -189,10 +196,11 @@ def compare(
         asked = Questions.draw(mine, count, rng)
         contest = list(taking_part(mine))
         for place, (group, entry) in enumerate(contest):
-            rows.append(_row(group, entry, crowd.only(names), sample.only(names), asked, coins))
+            crowds = crowd.only(names), sample.only(names)
+            rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
-        survey.fingerprint, crowd.n, sample.n, REPETITIONS, seed, tuple(rows), tuple(notes)
+        survey.fingerprint, crowd.n, sample.n, repetitions, seed, tuple(rows), tuple(notes)
     )
 
 
@@ -248,14 +256,20 @@ def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entr
 
 
 def _row(
-    group: str, entry: Entry, crowd: Crowd, sample: Crowd, asked: Questions, coins: Coins
+    group: str,
+    entry: Entry,
+    crowd: Crowd,
+    sample: Crowd,
+    asked: Questions,
+    repetitions: int,
+    coins: Coins,
 ) -> Row:
     exact = float(entry.variances(crowd, asked).mean())
     simulated = error = None
     drawn = min(entry.contender.drawn, MOST)
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
         expected = float(entry.variances(sample, asked).mean())
-        errors = entry.answers(sample, asked, REPETITIONS, coins) - sample.truth(asked)
+        errors = entry.answers(sample, asked, repetitions, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
     kinds = {isinstance(attribute, Categorical) for attribute in crowd.attributes.values()}
     return Row(
