@@ -48,6 +48,8 @@ from metricldp.weights import Weight
 OWN, SAME, LOOSE = "the survey itself", "keeps the survey's metric", "one epsilon for all pairs"
 """What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
 SAMPLE, REPETITIONS = 1000, 60
+_SLOWER = 4
+"""Joint mechanisms answer so many times more slowly, and are simulated more rarely."""
 _PAIRS, _TRIPLES = 2, 1
 _JOINT_QUESTIONS = 40
 
@@ -109,7 +111,8 @@ class Comparison:
         )
         parts = [
             f"{self.people:,} people, survey {self.survey[:16]}. Errors are in people: the root of "
-            f"the mean squared error.\nSimulated: {self.repetitions} times on {who}"
+            f"the mean squared error.\nSimulated: {self.repetitions} times (HIO: "
+            f"{max(2, self.repetitions // _SLOWER)}) on {who}"
         ]
         for about, rows in self.blocks(most).items():
             left = sum(row.about == about for row in self.rows) - len(rows)
@@ -269,7 +272,8 @@ def _row(
     drawn = min(entry.contender.drawn, MOST)
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
         expected = float(entry.variances(sample, asked).mean())
-        errors = entry.answers(sample, asked, repetitions, coins) - sample.truth(asked)
+        times = repetitions if isinstance(entry, Product) else max(2, repetitions // _SLOWER)
+        errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
     kinds = {isinstance(attribute, Categorical) for attribute in crowd.attributes.values()}
     return Row(

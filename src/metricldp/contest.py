@@ -453,10 +453,10 @@ class Joint(Entry):
             name: [value_of(a, int(x))[0] for x in crowd.positions[name]]
             for name, a in self.survey.attributes.items()
         }
-        found = []
+        wheres, found = asked.wheres(), []
         for _ in range(repetitions):
             reports = self.built.encode(people, coins=coins)
-            found.append([self.built.count(reports, where).value for where in asked.wheres()])
+            found.append([self.built.count(reports, where).value for where in wheres])
         return np.array(found)
 
 
