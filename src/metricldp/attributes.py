@@ -54,7 +54,14 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-ORACLES: tuple[str, ...] = ()
+ORACLES: tuple[str, ...] = (
+    "unary-symmetric",
+    "unary-optimised",
+    "histogram-sum",
+    "histogram-threshold",
+    "local-hashing",
+    "hadamard",
+)
 """Peers that tell the frequency of each value."""
 RANGE_PEERS: tuple[str, ...] = ()
 """Peers that need an order of values."""

@@ -12,6 +12,8 @@ from metricldp.channels.base import (
     Floats,
     IntegerChannel,
     Integers,
+    Levels,
+    NumberChannel,
 )
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
@@ -33,8 +35,10 @@ __all__ = [
     "Geometric",
     "IntegerChannel",
     "Integers",
+    "Levels",
     "Losses",
     "Matrix",
+    "NumberChannel",
     "Response",
     "Threshold",
     "ThresholdDummy",

@@ -9,12 +9,23 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from metricldp.channels import Channel
+from metricldp.peers.hadamard import Hadamard
+from metricldp.peers.hashing import LocalHashing
+from metricldp.peers.histogram import HistogramSum, HistogramThreshold
+from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
 __all__ = ["PEERS", "build"]
 
 Builder = Callable[[int, Fraction], Channel]
 
-PEERS: dict[str, Builder] = {}
+PEERS: dict[str, Builder] = {
+    "unary-symmetric": UnarySymmetric.for_epsilon,
+    "unary-optimised": UnaryOptimised.for_epsilon,
+    "histogram-sum": HistogramSum.for_epsilon,
+    "histogram-threshold": HistogramThreshold.for_epsilon,
+    "local-hashing": LocalHashing.for_epsilon,
+    "hadamard": Hadamard.for_epsilon,
+}
 """By the name of the mechanism."""
 
 
