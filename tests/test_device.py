@@ -587,7 +587,7 @@ def test_the_bytes_are_those_of_a_table(names):
         assert table["weight"].to_pylist() == [2.5] * 3
 
 
-ALWAYS_DRAWN = {"unary-optimised", "local-hashing", "hadamard"}
+ALWAYS_DRAWN = {"unary-optimised", "histogram-threshold", "local-hashing", "hadamard"}
 """Mechanisms whose reports differ from draw to draw, however large epsilon is."""
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -130,12 +130,19 @@ def _agrees(row: int, report: int) -> bool:
 
 
 def walsh(values: Floats) -> Floats:
-    """The products of the last axis with all rows of H, in K log K steps."""
-    result = np.array(values, dtype=np.float64)
-    shape, half = result.shape, 1
-    while half < shape[-1]:
-        pairs = result.reshape(*shape[:-1], -1, 2, half)
-        left, right = pairs[..., 0, :], pairs[..., 1, :]
-        result = np.stack([left + right, left - right], axis=-2).reshape(shape)
-        half *= 2
-    return result
+    """The products of the last axis with all rows of H.
+
+    H is a Kronecker product of two smaller ones. Two matrix products of K^1.5 steps are quicker in
+    numpy than the K log K steps of a butterfly.
+    """
+    order = values.shape[-1].bit_length() - 1
+    left, right = _signs(order // 2), _signs(order - order // 2)
+    table = values.reshape(*values.shape[:-1], len(left), len(right))
+    return np.asarray((left @ table @ right).reshape(values.shape))
+
+
+@lru_cache(maxsize=32)
+def _signs(order: int) -> Floats:
+    """H itself, of 2^order rows."""
+    places = np.arange(1 << order)
+    return 1.0 - 2.0 * (np.bitwise_count(places[:, None] & places) & 1)

@@ -160,8 +160,9 @@ class LocalHashing(NumberChannel):
         for part in self._parts(column):
             at = codes[part].astype(np.intp)
             result[0] += np.bincount(at, minlength=count)
-            for x, supported in enumerate(self._supports(column[part], self._every_value)):
-                result[1 + x] += np.bincount(at[supported], minlength=count)
+            values, people = np.nonzero(self._supports(column[part], self._every_value))
+            joint = np.bincount(values * count + at[people], minlength=self.size * count)
+            result[1:] += joint.reshape(self.size, count)
         return result
 
     def levels(self, coefficients: Floats) -> Levels | None:
