@@ -93,12 +93,12 @@ def test_hadamard_signs_have_the_published_variance(epsilon):
         np.testing.assert_allclose(signs @ law / channel.gap, np.arange(6) == x, atol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)], ids=float)
-def test_hashing_is_near_the_published_variance(epsilon):
-    """Within 1 %: buckets are a whole number, and P residues fill them unevenly by one."""
-    other, own = LocalHashing.for_epsilon(1000, epsilon).noise
-    assert 1 <= other / perfect(epsilon) < 1.01
-    assert own == pytest.approx(other + 1, rel=0.1)
+@pytest.mark.parametrize("size", [100, 1000])
+def test_hashing_is_near_the_published_variance(size):
+    """Within 5 %: buckets are a whole number, and P residues fill them unevenly by one."""
+    for epsilon in (Fraction(k, 20) for k in range(1, 81)):
+        other, _ = LocalHashing.for_epsilon(size, epsilon).noise
+        assert 1 <= other / perfect(epsilon) < 1.05
 
 
 def test_hashing_into_even_buckets_is_perfect():
