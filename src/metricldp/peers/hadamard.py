@@ -145,4 +145,5 @@ def walsh(values: Floats) -> Floats:
 def _signs(order: int) -> Floats:
     """H itself, of 2^order rows."""
     places = np.arange(1 << order)
-    return 1.0 - 2.0 * (np.bitwise_count(places[:, None] & places) & 1)
+    odd = np.bitwise_count(places[:, None] & places) & 1
+    return np.where(odd, -1.0, 1.0)
