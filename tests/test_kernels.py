@@ -48,19 +48,20 @@ def test_counting_pairs(a, b, words, seed):
     rng = np.random.default_rng(seed)
     left = rng.integers(0, 2**64, (a, words), dtype=np.uint64)
     right = rng.integers(0, 2**64, (b, words), dtype=np.uint64)
-    counts = compiled.pair_counts(left, right)
-    assert (counts == plain.pair_counts(left, right)).all()
-    assert counts[0, 0] == sum(
-        int(x ^ y).bit_count() for x, y in zip(left[0], right[0], strict=True)
-    )
+    common = compiled.common_counts(left, right)
+    assert (common == plain.common_counts(left, right)).all()
+    words_of_first = list(zip(left[0], right[0], strict=True))
+    assert common[0, 0] == sum(int(x & y).bit_count() for x, y in words_of_first)
+    apart = counting.pair_counts(left, right)
+    assert apart[0, 0] == sum(int(x ^ y).bit_count() for x, y in words_of_first)
+    assert (counting.pair_counts(right, left) == apart.T).all()
 
 
-@pytest.mark.parametrize("words", [2046, 2047, 2048, 4096])
+@pytest.mark.parametrize("words", [2039, 2040, 2041, 2047, 2048, 4096])
 def test_counters_are_emptied_before_they_are_full(words):
     """All lanes of both columns are 1, so every counter counts every lane."""
     full = np.full((3, words), 2**64 - 1, dtype=np.uint64)
-    assert (compiled._common_counts(full, full) == 64 * words).all()
-    assert (compiled.pair_counts(full, full) == 0).all()
+    assert (compiled.common_counts(full, full) == 64 * words).all()
     assert (compiled.column_counts(full) == 64 * words).all()
 
 

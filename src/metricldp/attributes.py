@@ -34,6 +34,7 @@ from metricldp.plans import (
 from metricldp.values import is_number, numbers_of, places_of, plain, refuse, refuse_outside
 from metricldp.wording import (
     Chosen,
+    Span,
     between,
     choose_names,
     members_of,
@@ -420,11 +421,9 @@ class Integer(Discrete, OnLine):
             before, size = self.low, self.size
             first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
-            inside = np.zeros(size, dtype=bool)
-            inside[first:end] = True
             if first >= end:
-                nonempty(inside, words, name, self._domain)
-            return Chosen(inside, range_words(low, high))
+                nonempty(np.zeros(1, dtype=bool), words, name, self._domain)
+            return Chosen(Span(first, end, size), range_words(low, high))
         grid = np.arange(self.low, self.high + 1)
         wanted = members_of(words, name)
         if self._yes_or_no:
@@ -435,7 +434,7 @@ class Integer(Discrete, OnLine):
                 raise QueryError(
                     f"{name} has no value {shown(value)}; it goes {self._domain}{text}"
                 )
-        return Chosen(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
+        return Chosen.of(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
 
     @property
     def _yes_or_no(self) -> bool:
@@ -502,7 +501,7 @@ class Ordinal(Discrete, OnLine):
             ends = [None if end is None else place_of(end, self.levels, name) for end in words]
             inside = between(np.arange(self.size), ends[0], ends[1])
             nonempty(inside, words, name, f"from {self.levels[0]} to {self.levels[-1]}")
-            return Chosen(inside, range_words(words[0], words[1]))
+            return Chosen.of(inside, range_words(words[0], words[1]))
         return choose_names(words, self.levels, name)
 
     def name_of(self, position: int) -> str:

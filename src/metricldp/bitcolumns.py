@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from itertools import product
+from functools import cache, lru_cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from metricldp.kernels.counting import Words
 from metricldp.queries import Query
 from metricldp.readings import Reading
 from metricldp.survey import Survey
+from metricldp.wording import Span
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
@@ -45,6 +47,8 @@ class Digit(NamedTuple):
 
 
 Product = tuple[Digit, ...]
+Part = tuple[float, float, float]
+"""The c, w and v of a range."""
 
 
 @dataclass(frozen=True)
@@ -92,51 +96,47 @@ class Cuts:
     one person adds prod v if she is outside of all ranges, prod (1 + v) - 1 if she is inside.
     """
 
-    def __init__(self, terms: list[Product], parts: list[tuple[float, float, float]]) -> None:
-        self.terms = terms
+    def __init__(
+        self, digits: Sequence[Digit], parts: tuple[tuple[float, float, float], ...]
+    ) -> None:
+        self.terms = [tuple(digits[k] for k in places) for places in _subsets(len(digits))]
         self._parts = parts
 
     @classmethod
     def of(cls, survey: Survey, query: Query) -> Cuts | None:
         """None unless all attributes are threshold bits, each cut once or twice by a range."""
         digits: list[Digit] = []
-        parts: list[tuple[float, float, float]] = []
-        for name, function in query.functions.items():
+        parts: list[Part] = []
+        for name, span in query.factors.items():
             channel = survey.channels[name]
-            if type(channel) is not Threshold or survey.attributes[name].rounds:
+            if (
+                not isinstance(span, Span)
+                or type(channel) is not Threshold
+                or survey.attributes[name].rounds
+            ):
                 return None
-            starts_inside, ends_inside = function.item(0), function.item(-1)
-            cuts = (function[1:] != function[:-1]).nonzero()[0].tolist()
-            if len(cuts) == 2 and starts_inside == ends_inside == 0 and function[cuts[1]] == 1:
-                digits.append(Digit(name, channel, cuts[1], cuts[0]))
-                parts.append((0.0, channel.kappa, channel.noise / 2))
-            elif len(cuts) == 1 and {starts_inside, ends_inside} == {0, 1}:
-                digits.append(Digit(name, channel, cuts[0], None))
-                weight = channel.kappa / 2 if starts_inside else -channel.kappa / 2
-                parts.append((0.5, weight, channel.noise / 4))
+            first, end, size = span
+            if first == 0:
+                digits.append(Digit(name, channel, end - 1, None))
+                parts.append((0.5, channel.kappa / 2, channel.noise / 4))
+            elif end == size:
+                digits.append(Digit(name, channel, first - 1, None))
+                parts.append((0.5, -channel.kappa / 2, channel.noise / 4))
             else:
-                return None
+                digits.append(Digit(name, channel, end - 1, first - 1))
+                parts.append((0.0, channel.kappa, channel.noise / 2))
         free = all(channel.free_when_whole for channel in survey.channels.values())
         if not digits or not free or len(digits) > _MOST_CUT:
             return None
-        return cls(_subsets(digits), parts)
+        return cls(digits, tuple(parts))
 
     def read(self, counts: Sequence[int]) -> tuple[float, float]:
         """The sums of F and of E[F^2], from the sums of the terms."""
         value = second = 0.0
-        for count, factors in zip(counts, self._weights(), strict=True):
-            value += factors[0] * count
-            second += factors[1] * count
+        for count, (plain, noisy) in zip(counts, _weights(self._parts), strict=True):
+            value += plain * count
+            second += noisy * count
         return value, second
-
-    def _weights(self) -> Iterator[tuple[float, float]]:
-        """What each subset's sum enters prod F and prod (F + v) with."""
-        for chosen in _choices(len(self._parts)):
-            plain = noisy = 1.0
-            for inside, (constant, weight, noise) in zip(chosen, self._parts, strict=True):
-                plain *= weight if inside else constant
-                noisy *= weight if inside else constant + noise
-            yield plain, noisy
 
     def bounds(self) -> tuple[float, float]:
         """The least and the most that one person adds to the variance."""
@@ -145,15 +145,22 @@ class Cuts:
         return least, max(least, math.expm1(math.fsum(map(math.log1p, noises))))
 
 
-def _choices(count: int) -> Iterator[tuple[bool, ...]]:
-    return product((False, True), repeat=count)
+@cache
+def _subsets(count: int) -> list[tuple[int, ...]]:
+    return [chosen for size in range(count + 1) for chosen in combinations(range(count), size)]
 
 
-def _subsets(digits: list[Digit]) -> list[Product]:
-    return [
-        tuple(digit for digit, inside in zip(digits, chosen, strict=True) if inside)
-        for chosen in _choices(len(digits))
-    ]
+@lru_cache(1024)
+def _weights(parts: tuple[Part, ...]) -> list[tuple[float, float]]:
+    """What each subset's sum enters prod F and prod (F + v) with."""
+    weights = []
+    for chosen in _subsets(len(parts)):
+        plain = noisy = 1.0
+        for k, (constant, weight, noise) in enumerate(parts):
+            plain *= weight if k in chosen else constant
+            noisy *= weight if k in chosen else constant + noise
+        weights.append((plain, noisy))
+    return weights
 
 
 def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[int]:

@@ -28,7 +28,7 @@ from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
 from metricldp.messages import shown
 from metricldp.values import is_number, numbers_of, plain, refuse_outside
-from metricldp.wording import Chosen, nearest, nonempty, range_ends, range_words
+from metricldp.wording import Chosen, Span, nearest, nonempty, range_ends, range_words
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Continuous(OnLine):
         nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
         position = int(self.positions(pa.array([words]), name)[0])
         note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
-        return Chosen(np.arange(self.size) == position, plain(words), note)
+        return Chosen(Span(position, position + 1, self.size), plain(words), note)
 
     def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
         low, high = range_ends(words, name)
@@ -182,8 +182,7 @@ class Continuous(OnLine):
         ]
         note = f"{name} {said} answered between the nearest bin edges, "
         note += f"{plain(edges[first])} to {plain(edges[last])}"
-        grid = np.arange(self.size)
-        return Chosen((grid >= first) & (grid < last), said, note if moved else None)
+        return Chosen(Span(first, last, self.size), said, note if moved else None)
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The middle of each bin."""

@@ -19,22 +19,22 @@ from metricldp.errors import QueryError
 from metricldp.readings import Reading
 
 RESPONDENTS, POPULATION = "respondents", "population"
-Bounds = tuple[Floats, Floats]
-"""The least and the most that one person adds to the variance of each query."""
+Bounds = tuple[float, float]
+"""The least and the most that one person adds to the variance of a query."""
 UNSEEN = 3
 """So many people may add nothing to an estimated variance by chance: the rule of three."""
 
 
-def to_answers(
-    sums: Floats,
+def to_answer(
+    sums: tuple[float, float, float],
     bounds: Bounds,
     n: int,
-    asked: Sequence[tuple[str, tuple[str, ...]]],
+    asked: tuple[str, tuple[str, ...]],
     *,
     about: str = RESPONDENTS,
     layout: str = "",
-) -> list[Answer]:
-    """Sums of f, E[F^2] and f^2, a column for each query, as values with their variances.
+) -> Answer:
+    """Sums of f, E[F^2] and f^2 as a value with its variance.
 
     Of the respondents: second - square, the noise of blurring these very people. Of a population
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
@@ -42,29 +42,45 @@ def to_answers(
     """
     if about not in (RESPONDENTS, POPULATION):
         raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
-    low, high = kept_between(bounds, n)
-    answers = []
-    columns = zip(*sums.tolist(), low.tolist(), high.tolist(), asked, strict=True)
-    for value, second, square, least, most, (words, notes) in columns:
-        variance, largest = second - square, most
-        if about == POPULATION and most > 0:
-            # Drawing people adds to the noise of blurring them, so its least possible value stays.
-            variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
-            largest = math.inf
-        kept = (least, largest)
-        answers.append(Answer(value, variance, words, "people", about, notes, kept, layout))
-    return answers
+    value, second, square = sums
+    variance = second - square
+    least, most = kept_between(bounds, n)
+    if about == POPULATION and most > 0:
+        # Drawing people adds to the noise of blurring them, so its least possible value stays.
+        variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
+        most = math.inf
+    return Answer(value, variance, asked[0], "people", about, asked[1], (least, most), layout)
 
 
-def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> tuple[Floats, Floats]:
-    """The least and the most that a standard error's square is taken to be, for each query.
+def to_answers(
+    sums: Floats,
+    bounds: tuple[Floats, Floats],
+    n: int,
+    asked: Sequence[tuple[str, tuple[str, ...]]],
+    *,
+    about: str = RESPONDENTS,
+    layout: str = "",
+) -> list[Answer]:
+    """The same for many queries, a column of sums and of bounds for each."""
+    columns = zip(sums.T.tolist(), np.transpose(bounds).tolist(), asked, strict=True)
+    return [to_answer(s, b, n, words, about=about, layout=layout) for s, b, words in columns]
+
+
+def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> Bounds:
+    """The least and the most that a standard error's square is taken to be.
 
     A few people near a cut can go unseen by chance, so it is never less than what so many at the
     worst place would add. With weights, n and `unseen` are sums of their squares.
     """
     least, most = bounds
     unseen = min(n, UNSEEN) if unseen is None else unseen
-    return np.maximum(n * least, unseen * most), n * most
+    return max(n * least, unseen * most), n * most
+
+
+def one_person(readings: list[Reading]) -> Bounds:
+    """The bounds of the only query that the readings hold."""
+    least, most = variance_bounds(readings)
+    return float(least[0]), float(most[0])
 
 
 def to_private_sum(
@@ -86,7 +102,7 @@ def to_private_sum(
         )
         for r in readings
     ]
-    bounds = (float(kept_between(variance_bounds(at_ends), n)[0][0]), math.inf)
+    bounds = (kept_between(one_person(at_ends), n)[0], math.inf)
     return Answer(value, variance, question, unit=name, bounds=bounds, layout="reports")
 
 
@@ -107,12 +123,8 @@ def to_ratio(
     added, counted = (
         [replace(r, functions=r.functions[start : start + 3]) for r in readings] for start in (0, 3)
     )
-    above_variance = max(
-        above_second - above_square, float(kept_between(variance_bounds(added), n)[0][0])
-    )
-    below_variance = max(
-        below_second - below_square, float(kept_between(variance_bounds(counted), n)[0][0])
-    )
+    above_variance = max(above_second - above_square, kept_between(one_person(added), n)[0])
+    below_variance = max(below_second - below_square, kept_between(one_person(counted), n)[0])
     most = math.sqrt(above_variance * below_variance)
     covariance = min(max(both - product, -most), most)
     if below <= 2 * math.sqrt(below_variance) or below <= 0:

@@ -60,7 +60,7 @@ class Group:
     @property
     def everybody(self) -> bool:
         """Whether the size of the group is known: it is all who reported."""
-        return not self.query.functions
+        return not self.query.factors
 
     @cached_property
     def places(self) -> Integers:

@@ -18,6 +18,7 @@ from metricldp.plans import workload_of
 from metricldp.survey import Survey
 from metricldp.values import is_number
 from metricldp.weights import Weight
+from metricldp.wording import Span
 from metricldp.workloads import Workload
 
 Where = Mapping[str, Any]
@@ -30,9 +31,16 @@ _DASHED = re.compile(r"\s*(-?[\d.]+)\s*(?:-|–|:|to)\s*(-?[\d.]+)\s*")
 class Query:
     """The sum over people of a product of functions, one of each attribute named."""
 
-    functions: Mapping[str, npt.NDArray[np.float64]]
+    factors: Mapping[str, Span | npt.NDArray[Any]]
+    """A function of the position, or the span of positions where it is 1 and not 0."""
     words: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> Mapping[str, npt.NDArray[np.float64]]:
+        """The value of each function at each position."""
+        arrays = {n: f.inside if isinstance(f, Span) else f for n, f in self.factors.items()}
+        return {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
 
 
 def parse(survey: Survey, where: Where | None) -> Query:
@@ -40,15 +48,15 @@ def parse(survey: Survey, where: Where | None) -> Query:
     where = {} if where is None else where
     if not isinstance(where, Mapping):
         raise QueryError(f"a where-clause maps attributes to ranges or values, not {shown(where)}")
-    functions, words, notes = {}, [], []
+    factors, words, notes = {}, [], []
     for name, meant in where.items():
         chosen = attribute_of(survey, name).choose(meant, name)
         words.append(f"{name} {chosen.words}")
         if chosen.note:
             notes.append(chosen.note)
-        if not chosen.inside.all():
-            functions[name] = chosen.inside.astype(np.float64)
-    return Query(functions, ", ".join(words) or "everybody", tuple(notes))
+        if not chosen.whole:
+            factors[name] = chosen.part
+    return Query(factors, ", ".join(words) or "everybody", tuple(notes))
 
 
 def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:  # noqa: ANN401

@@ -6,7 +6,7 @@ A reading holds the factors of one attribute for all the sums that an answer nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,9 +30,9 @@ class Reading:
     coefficients: Floats
 
 
-def involved(survey: Survey, *queries: Functions) -> list[str]:
+def involved(survey: Survey, *queries: Collection[str]) -> list[str]:
     """The attributes that matter: those named, and those that cost even when left whole."""
-    named = {name for functions in queries for name in functions}
+    named = {name for names in queries for name in names}
     return [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
 
 

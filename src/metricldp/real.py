@@ -115,7 +115,7 @@ class Real(OnLine):
             cuts.append(f"above {plain(self.grid[inside][-1])}")
         note = f"{name} {range_words(low, high)} fades out over one step of "
         note += f"{plain(float(self.step))} {' and '.join(cuts)}"
-        return Chosen(inside, range_words(low, high), note if cuts else None)
+        return Chosen.of(inside, range_words(low, high), note if cuts else None)
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The points: rounding at random keeps the mean of every value."""

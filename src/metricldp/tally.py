@@ -37,8 +37,9 @@ from metricldp.errors import QueryError, ReportRefused
 from metricldp.estimate import (
     RESPONDENTS,
     UNSEEN,
-    Bounds,
     kept_between,
+    one_person,
+    to_answer,
     to_answers,
     to_private_sum,
     to_ratio,
@@ -185,14 +186,14 @@ class Tally:
         squares = [np.square(batch[name]) for batch in batches]
         largest = sorted(float(square) for part in squares for square in _largest(part, UNSEEN))
         total = math.fsum(float(part.sum()) for part in squares)
-        low, high = kept_between(variance_bounds(readings), total, sum(largest[-UNSEEN:]))
+        bounds = kept_between(one_person(readings), total, sum(largest[-UNSEEN:]))
         return Answer(
             float(sums[0]),
             float(sums[1] - sums[2]),
             question,
             unit=name,
             notes=query.notes,
-            bounds=(float(low[0]), float(high[0])),
+            bounds=bounds,
             layout="reports",
         )
 
@@ -218,7 +219,7 @@ class Tally:
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
         above = query.functions[attribute] - ratio.value * inside
-        residual = replace(query, functions={**query.functions, attribute: above})
+        residual = replace(query, factors={**query.factors, attribute: above})
         return ratio.with_residual(self._answers([residual])[0].stderr ** 2)
 
     def histogram(
@@ -232,7 +233,7 @@ class Tally:
         """A count for every position of an attribute, or for every `width` of them together."""
         described = attribute_of(self.survey, attribute)
         query = self._parsed(where)
-        if attribute in query.functions:
+        if attribute in query.factors:
             raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
             raise QueryError(f"a bar is a whole number of positions wide, not {shown(width)}")
@@ -336,31 +337,30 @@ class Tally:
         """Answers in the order of the queries; those about the same attributes come together."""
         places: dict[tuple[str, ...], list[int]] = {}
         for place, query in enumerate(queries):
-            places.setdefault(tuple(involved(self.survey, query.functions)), []).append(place)
+            places.setdefault(tuple(involved(self.survey, query.factors)), []).append(place)
         found: dict[int, Answer] = {}
         for names, asked in places.items():
             self._asked[names] += len(asked)
             layout = self._layout_for(names)
             # On the fly one at a time; from a table as many as their decoders fit the cache.
             for some in _chunks(asked, 1 if layout == "reports" else TOGETHER):
-                sums, bounds = self._blocks(names, [queries[place] for place in some], layout)
-                words = [(queries[place].words, queries[place].notes) for place in some]
-                answers = to_answers(sums, bounds, self.n, words, about=about, layout=layout)
+                answers = self._together(names, [queries[place] for place in some], layout, about)
                 found.update(zip(some, answers, strict=True))
         return [found[place] for place in range(len(queries))]
 
-    def _blocks(
-        self, names: tuple[str, ...], queries: list[Query], layout: str
-    ) -> tuple[Floats, Bounds]:
-        """Sums of f, E[F^2] and f^2, a column for each query, and what one person may add."""
+    def _together(
+        self, names: tuple[str, ...], queries: list[Query], layout: str, about: str
+    ) -> list[Answer]:
+        """Answers to queries about the same attributes; from reports, to one alone."""
+        asked = [(query.words, query.notes) for query in queries]
         if layout == "reports" and (cuts := Cuts.of(self.survey, queries[0])):
             value, second = cuts.read(self._digit_counts(names, cuts.terms))
-            least, most = cuts.bounds()
-            sums = np.array([[value], [second], [value]])
-            return sums, (np.array([least]), np.array([most]))
+            sums, bounds = (value, second, value), cuts.bounds()
+            return [to_answer(sums, bounds, self.n, asked[0], about=about, layout=layout)]
         readings = read(self.survey, *(query.functions for query in queries))
-        sums = self._sums(readings, 3 * len(queries), layout)
-        return sums.reshape(3, -1), variance_bounds(readings)
+        blocks = self._sums(readings, 3 * len(queries), layout).reshape(3, -1)
+        limits = variance_bounds(readings)
+        return to_answers(blocks, limits, self.n, asked, about=about, layout=layout)
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[Query, Query]:
         """The query of an attribute's values over a group, and the group's own."""
@@ -368,9 +368,9 @@ class Tally:
         group = self._parsed(where)
         values, note = described.numbers(attribute)
         inside = group.functions.get(attribute, np.ones(described.size))
-        functions = {**group.functions, attribute: values * inside}
+        factors = {**group.factors, attribute: values * inside}
         notes = (*group.notes, note) if note else group.notes
-        return Query(functions, f"{attribute} among {group.words}", notes), group
+        return Query(factors, f"{attribute} among {group.words}", notes), group
 
     def _sums(self, readings: list[Reading], rows: int, layout: str) -> Floats:
         """The sum over people of every row's product."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,46 @@ from metricldp.messages import guess, listed, shown
 from metricldp.values import is_number, plain
 
 
+class Span(NamedTuple):
+    """The positions from `first` up to but without `end`, of `size` in all."""
+
+    first: int
+    end: int
+    size: int
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Whether each position is one of them."""
+        inside = np.zeros(self.size, dtype=bool)
+        inside[self.first : self.end] = True
+        return inside
+
+
 @dataclass(frozen=True)
 class Chosen:
     """A part of a domain: which positions, in words, and a note where the words were bent."""
 
-    inside: npt.NDArray[np.bool_]
+    part: Span | npt.NDArray[np.bool_]
     words: str
     note: str | None = None
+
+    @classmethod
+    def of(cls, inside: npt.NDArray[np.bool_], words: str, note: str | None = None) -> Chosen:
+        """From whether each position is in; positions that follow each other are a span."""
+        places = np.flatnonzero(inside)
+        first, end = int(places[0]), int(places[-1]) + 1
+        unbroken = end - first == len(places)
+        return cls(Span(first, end, len(inside)) if unbroken else inside, words, note)
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Whether each position is in."""
+        return self.part.inside if isinstance(self.part, Span) else self.part
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is everything."""
+        return isinstance(self.part, Span) and self.part.end - self.part.first == self.part.size
 
 
 def range_ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
@@ -86,7 +119,7 @@ def choose_names(words: object, names: Sequence[str], name: str) -> Chosen:
     """The places of one name or several."""
     members = members_of(words, name)
     places = [place_of(member, names, name) for member in members]
-    return Chosen(np.isin(np.arange(len(names)), places), ", ".join(members))
+    return Chosen.of(np.isin(np.arange(len(names)), places), ", ".join(members))
 
 
 def range_words(low: object, high: object) -> str:

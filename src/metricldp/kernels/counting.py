@@ -63,8 +63,8 @@ def pair_counts(left: Words, right: Words) -> Counts:
     """For each pair of columns, how many lanes differ: (a, words), (b, words) -> (a, b)."""
     if len(left) > len(right):
         return pair_counts(right, left).T
-    work = 64 * left.size * len(right)
-    return cast(Counts, _loops(work).pair_counts(left, right))
+    common = _loops(64 * left.size * len(right)).common_counts(left, right)
+    return column_counts(left)[:, None] + column_counts(right) - 2 * cast(Counts, common)
 
 
 def digit_sums(columns: Words, firsts: Counts, seconds: Counts, n: int) -> Counts:

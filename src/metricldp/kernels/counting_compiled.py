@@ -1,10 +1,10 @@
 """The inner loops of counting, compiled by numba; the same numbers as those of `counting_plain`.
 
 A table of bits is counted with whole vectors: full adders on 256 counters at a time, emitted for
-LLVM. A counter is spread over planes: plane p holds bit p of 256 counters side by side. For four
-rows of 256 bits all sixteen sums of a choice of them are made once, as three planes each; a column
-of 64 lanes then names sixteen such sums, and adding them up takes a full adder for each plane,
-five instructions for 256 counters.
+LLVM. A counter is spread over planes: plane p holds bit p of 256 counters side by side. For three
+rows of 256 bits all eight sums of a choice of them are made once, as two planes each; a column of
+64 lanes then names 22 such sums, and adding them up takes a full adder for each plane, five
+instructions for 256 counters.
 
 All in one file: numba compiles anew when a file changes, but not when one that it imports does.
 """
@@ -22,10 +22,14 @@ LANES = 4
 """Words of a vector."""
 PLANES = 17
 """Binary digits of a counter: it holds up to 2^17 - 1."""
-ENTRY = 3 * LANES
-"""Words of one sum of at most four rows: three planes."""
-GROUP = 16 * ENTRY
-"""Words of all sums of a choice of four rows."""
+ENTRY = 2 * LANES
+"""Words of one sum of at most three rows: two planes."""
+GROUP = 8 * ENTRY
+"""Words of all sums of a choice of three rows."""
+GROUPS = 22
+"""Threes of 64 rows; the last is a single one."""
+TOGETHER = 2
+"""Words whose rows are added at once: so many tables stay in the nearest cache."""
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
@@ -75,13 +79,13 @@ class _Emitter:
 
 
 @intrinsic
-def sums_of_four(typing_context: Any, rows: Any, sums: Any) -> Any:  # noqa: ANN401 - numba's types
-    """The sums of every choice of four rows: 16 entries."""
+def sums_of_three(typing_context: Any, rows: Any, sums: Any) -> Any:  # noqa: ANN401 - numba's
+    """The sums of every choice of three rows: 8 entries."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
         emit = _Emitter(context, builder, signature, arguments)
-        found: list[_Planes] = [[ir.Constant(_VECTOR, [0] * LANES)] * 3]
-        for row in range(4):
+        found: list[_Planes] = [[ir.Constant(_VECTOR, [0] * LANES)] * 2]
+        for row in range(3):
             added = emit.load(0, ir.Constant(_WORD, LANES * row))
             found += [_plus_one_row(emit, planes, added) for planes in found]
         for choice, planes in enumerate(found):
@@ -94,33 +98,33 @@ def sums_of_four(typing_context: Any, rows: Any, sums: Any) -> Any:  # noqa: ANN
 
 def _plus_one_row(emit: _Emitter, planes: _Planes, row: ir.Value) -> _Planes:
     ones, carry = emit.half_adder(planes[0], row)
-    twos, carry = emit.half_adder(planes[1], carry)
-    return [ones, twos, emit.build.xor(planes[2], carry)]
+    return [ones, emit.build.xor(planes[1], carry)]
 
 
 @intrinsic
-def add_chosen(typing_context: Any, table: Any, word: Any, counters: Any) -> Any:  # noqa: ANN401
-    """Add to 256 counters the rows that the lanes of one word choose."""
+def add_chosen(typing_context: Any, tables: Any, words: Any, counters: Any) -> Any:  # noqa: ANN401
+    """Add to 256 counters the rows that the lanes of some words choose, each from its table."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:  # noqa: ANN401
         emit = _Emitter(context, builder, signature, arguments)
-        chosen = emit.word(1, 0)
         waiting: list[_Planes] = [[] for _ in range(PLANES + 1)]
-        for group in range(16):
-            shifted = builder.lshr(chosen, ir.Constant(_WORD, 4 * group))
-            choice = builder.and_(shifted, ir.Constant(_WORD, 15))
-            entry = builder.mul(choice, ir.Constant(_WORD, ENTRY))
-            for p in range(3):
-                place = builder.add(entry, ir.Constant(_WORD, GROUP * group + LANES * p))
-                waiting[p].append(emit.load(0, place))
-                _carry(emit, waiting, p, at_least=3)
+        for word in range(TOGETHER):
+            chosen = emit.word(1, word)
+            for group in range(GROUPS):
+                shifted = builder.lshr(chosen, ir.Constant(_WORD, 3 * group))
+                choice = builder.and_(shifted, ir.Constant(_WORD, 7))
+                entry = builder.mul(choice, ir.Constant(_WORD, ENTRY))
+                for p in range(2 if group < GROUPS - 1 else 1):
+                    start = GROUP * (GROUPS * word + group) + LANES * p
+                    waiting[p].append(emit.load(0, builder.add(entry, ir.Constant(_WORD, start))))
+                    _carry(emit, waiting, p, at_least=3)
         for p in range(PLANES):
             waiting[p].append(emit.load(2, ir.Constant(_WORD, LANES * p)))
             _carry(emit, waiting, p, at_least=2)
             emit.store(waiting[p][0], 2, LANES * p)
         return context.get_dummy_value()
 
-    return types.void(table, word, counters), generate
+    return types.void(tables, words, counters), generate
 
 
 def _carry(emit: _Emitter, waiting: list[_Planes], plane: int, at_least: int) -> None:
@@ -203,18 +207,7 @@ def column_counts(columns):  # noqa: ANN001, ANN201
 
 
 @njit(nogil=True, cache=True)
-def pair_counts(left, right):  # noqa: ANN001, ANN201
-    """How many lanes differ for each pair of columns: the ones of each less twice their common."""
-    common = _common_counts(left, right)
-    first, second = column_counts(left), column_counts(right)
-    for i in range(len(first)):
-        for j in range(len(second)):
-            common[i, j] = first[i] + second[j] - 2 * common[i, j]
-    return common
-
-
-@njit(nogil=True, cache=True)
-def _common_counts(left, right):  # noqa: ANN001, ANN202
+def common_counts(left, right):  # noqa: ANN001, ANN201
     """How many lanes are 1 in both columns of each pair, 256 columns of the right at a time.
 
     The right columns are turned to rows, and each left column adds up the rows where it is 1.
@@ -223,12 +216,12 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
     b = right.shape[0]
     width = 64 * LANES
     common = np.zeros((a, b), dtype=np.int64)
-    table = np.zeros(16 * GROUP, dtype=np.uint64)  # 64 rows in groups of four
-    rows = np.zeros((8, width), dtype=np.uint64)
-    choosing = np.zeros((8, a, 1), dtype=np.uint64)
+    tables = np.zeros(TOGETHER * GROUPS * GROUP, dtype=np.uint64)
+    rows = np.zeros((8, 3 * GROUPS * LANES), dtype=np.uint64)
+    choosing = np.zeros((8 // TOGETHER, a, TOGETHER), dtype=np.uint64)
     counters = np.zeros((a, PLANES * LANES), dtype=np.uint64)
     totals = np.zeros(width, dtype=np.int64)
-    longest = ((1 << PLANES) - 1) // 64  # words until a counter may be full
+    longest = ((1 << PLANES) - 1) // 512 * 8  # words until a counter may be full
     for first in range(0, b, width):
         columns = min(width, b - first)
         for begin in range(0, words, longest):
@@ -236,20 +229,25 @@ def _common_counts(left, right):  # noqa: ANN001, ANN202
             counters[:] = 0
             for start in range(begin, end, 8):
                 many = min(8, end - start)
+                rows[:] = 0
+                if many < 8:
+                    choosing[:] = 0
                 for i in range(a):
                     for k in range(many):
-                        choosing[k, i, 0] = left[i, start + k]
-                rows[:] = 0
+                        choosing[k // TOGETHER, i, k % TOGETHER] = left[i, start + k]
                 for j in range(columns):
                     for k in range(many):
                         rows[k, LANES * (j & 63) + (j >> 6)] = right[first + j, start + k]
-                for k in range(many):
-                    _turn(rows[k])
-                    for group in range(16):
-                        four = rows[k, 4 * LANES * group : 4 * LANES * (group + 1)]
-                        sums_of_four(four, table[GROUP * group : GROUP * (group + 1)])
+                for some in range(8 // TOGETHER):
+                    for k in range(TOGETHER):
+                        row = rows[TOGETHER * some + k]
+                        _turn(row)
+                        for group in range(GROUPS):
+                            place = GROUP * (GROUPS * k + group)
+                            three = row[3 * LANES * group : 3 * LANES * (group + 1)]
+                            sums_of_three(three, tables[place : place + GROUP])
                     for i in range(a):
-                        add_chosen(table, choosing[k, i], counters[i])
+                        add_chosen(tables, choosing[some, i], counters[i])
             for i in range(a):
                 totals[:] = 0
                 for lane in range(LANES):

@@ -24,11 +24,11 @@ def column_counts(columns: Words) -> Counts:
     return np.asarray(np.bitwise_count(columns).sum(axis=1, dtype=np.int64))
 
 
-def pair_counts(left: Words, right: Words) -> Counts:
-    """For each pair of columns, how many lanes differ: (a, words), (b, words) -> (a, b)."""
+def common_counts(left: Words, right: Words) -> Counts:
+    """For each pair of columns, how many lanes are 1 in both: (a, words), (b, words) -> (a, b)."""
     counts = np.empty((len(left), len(right)), dtype=np.int64)
     for place, column in enumerate(left):
-        counts[place] = np.bitwise_count(column ^ right).sum(axis=1, dtype=np.int64)
+        counts[place] = np.bitwise_count(column & right).sum(axis=1, dtype=np.int64)
     return counts
 
 
