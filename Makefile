@@ -26,6 +26,7 @@ check: .venv/.tests
 bench: .venv-bench/.runs
 	.venv-bench/bin/python benchmarks/core.py
 	.venv-bench/bin/python benchmarks/speed.py
+	.venv-bench/bin/python benchmarks/optimise.py
 
 format: .venv/.tests
 	$(BIN)/ruff format .

@@ -35,10 +35,12 @@ from metricldp.channels import (
     CHANNELS,
     BitChannel,
     Geometric,
+    Matrix,
     Response,
     Threshold,
     ThresholdDummy,
     ThresholdPaper,
+    Unary,
     build,
 )
 from metricldp.coins import FRACTION_BITS, GeometricNoise, Handful
@@ -85,7 +87,7 @@ def law_of(draw, *, word=4, rounds=10**6):
 
 def law_on_device(channel, x):
     """P(report | x) of `blur`, keyed like `exact_law`."""
-    word = 2 if isinstance(channel, Geometric) else 4
+    word = 2 if isinstance(channel, Geometric | Matrix) else 4
     law, open_mass = law_of(lambda coins: as_key(channel, channel.blur(x, coins)), word=word)
     assert open_mass == 0
     return law
@@ -93,7 +95,7 @@ def law_on_device(channel, x):
 
 def as_key(channel, drawn):
     assert 0 <= drawn < 1 << channel.bits
-    if isinstance(channel, BitChannel):
+    if isinstance(channel, BitChannel | Matrix):
         return drawn.to_bytes(channel.width, "little")
     return key(channel.dtype.type(drawn))
 
@@ -112,7 +114,20 @@ COARSE = {
     "threshold-paper": [ThresholdPaper(2, 11 << 60), ThresholdPaper(3, 5 << 60)],
     "threshold-dummy": [ThresholdDummy(2, 5 << 60), ThresholdDummy(3, 3 << 61)],
     "response": [Response(2, 11 << 60), Response(5, 11 << 60)],
+    "unary": [
+        Unary(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
+        Unary(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
+    ],
     "geometric": [Geometric(size, 1.0, noise) for noise in NOISES for size in (2, 3, 4)],
+    "matrix": [
+        Matrix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),)),
+        Matrix(
+            2,
+            np.array([[1, 0], [0, 2]]),
+            np.array([0, 0]),
+            (Geometric(2, 1.0, NOISES[2]), Geometric(3, 1.0, NOISES[0])),
+        ),
+    ],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
@@ -254,7 +269,8 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
 @pytest.mark.parametrize("name", CHANNELS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
-    check_blur(build(name, 3, (Uniform if name == "response" else Line)(epsilon)))
+    metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
+    check_blur(Matrix.plain(3, metric, reach=1) if name == "matrix" else build(name, 3, metric))
 
 
 @pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import assert_mean, exact_law
-from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    SensitiveSet,
+    Survey,
+)
 from metricldp import reports as rooms
 from metricldp.error import paper_range_variance, variance_bounds
 from metricldp.queries import parse
@@ -33,6 +42,12 @@ SURVEYS = {
             "c": Continuous(0, 1, bins=4, epsilon=1, per=0.25, mechanism="geometric"),
         }
     ),
+    "unary and threshold": Survey(
+        {
+            "a": Ordinal(LEVELS, epsilon=1, mechanism="unary", metric=SensitiveSet(LEVELS[:1])),
+            "b": Integer(0, 2, epsilon=0.8, mechanism="threshold"),
+        }
+    ),
     "two papers and a response on a line": Survey(
         {
             "a": Integer(0, 2, epsilon=2, mechanism="threshold-paper"),
@@ -51,6 +66,7 @@ QUESTIONS = {
         {"b": ["x", "z"], "c": (0.25, 0.75)},
         {"a": (6, 7), "b": "y", "c": (None, 0.5)},
     ],
+    "unary and threshold": [{}, {"a": "low"}, {"b": (0, 1)}, {"a": ["low", "mid"], "b": (1, 2)}],
     "two papers and a response on a line": [{}, {"a": (1, 1)}, {"a": (0, 1), "b": 0, "c": "high"}],
 }
 CASES = [(name, where) for name, asked in QUESTIONS.items() for where in asked]

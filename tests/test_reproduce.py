@@ -1,4 +1,4 @@
-"""The paper's figure and table again: simulation against theory, files, and the command."""
+"""The paper's figures and table again: simulation against theory, files, and the command."""
 
 import csv
 import json
@@ -6,22 +6,164 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from metricldp import Coins, cli
+from metricldp import Coins, Survey, cli
 from metricldp.error import paper_range_variance
+from metricldp.metrics import Sensitive
 from metricldp.reports import batches
-from metricldp.reproduce import RUNS, figure2, table1
+from metricldp.reproduce import RUNS, figure1, figure1_errors, figure2, table1
+from metricldp.scales import best_scales
 
 SMALL = replace(figure2.QUICK, people=200, size=4, epsilons=(1.0, 3.0), extra=10)
+
+
+SMALL1 = replace(figure1.QUICK, people=200, size=6, shown=(1, 6), repetitions=5)
+
+
+@pytest.fixture(scope="module")
+def exact_points():
+    return figure1.points(figure1.Setting())
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return figure1.simulate(figure1.QUICK)
 
 
 @pytest.fixture(scope="module")
 def quick_points():
     return figure2.simulate(figure2.QUICK)
+
+
+# Figure 1
+
+
+def test_the_papers_own_curve(exact_points):
+    """The ratios to histogram encoding, and the closed form against the solver."""
+    assert [p.sensitive for p in exact_points] == list(range(1, 101))
+    ratios = {p.sensitive: p.laplace / p.histogram for p in exact_points}
+    for k, expected in ((1, 0.445), (10, 0.731), (40, 0.987), (50, 1), (75, 1), (100, 1)):
+        assert ratios[k] == pytest.approx(expected, abs=5e-4)
+    pairs = np.array([(x, y) for x in range(100) for y in range(x + 1, 100)])
+    for k in (1, 10, 40, 60):
+        metric = Sensitive(frozenset(range(k)), 1)
+        distances = [float(metric.distance(int(x), int(y))) for x, y in pairs]
+        solver = best_scales(np.ones(100), np.eye(100), pairs, distances)
+        exact = exact_points[k - 1].laplace
+        assert 2 * 10_000 * solver.objective == pytest.approx(exact, rel=1e-6)
+
+
+def test_what_figure_1_says_of_who_wins(exact_points):
+    """The words of the page are computed; these are the facts that the documents state."""
+    setting = figure1.Setting()
+    for p in exact_points:
+        assert p.matrix < p.laplace <= p.histogram == 8e6
+        assert p.plain == p.subset < p.unary_plain < p.response
+        assert (p.laplace < p.plain) == (p.matrix < p.plain) == (p.sensitive == 1)
+        assert (p.clipped < p.plain) == (p.sensitive <= 27)
+        assert (p.unary < p.plain) == (p.sensitive <= 39)
+        assert p.unary < p.clipped == pytest.approx(p.matrix / 2)
+        assert p.unary < 1.016 * p.plain
+    at = {p.sensitive: p.unary / p.unary_plain for p in exact_points}
+    assert [round(at[k], 3) for k in setting.shown] == [0.428, 0.719, 0.976, 0.990, 0.990]
+    words = " ".join(figure1.describe(setting, exact_points, [_exact(1, 1.0)]).split())
+    assert "the matrix mechanism wins at |S| = 1 only with the paper's noise;" in words
+    assert "the channel matrix, with discrete noise, wins at |S| = 1 only." in words
+    assert "the channel matrix has 0.50 of its error, and wins up to |S| = 27." in words
+    assert "The channel unary wins up to |S| = 39:" in words
+    assert "The channel unary gains from E_S up to |S| = 49;" in words
+    assert "Subset selection, which is plain, is better from |S| = 40, by up to 1.6%." in words
+
+
+def test_the_best_plan_does_not_change_who_wins(exact_points):
+    """Scales that are the best for the decoder in use, which knows n, are hardly better."""
+    for k in (1, 2):
+        value = figure1_errors.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
+        best = Survey({"value": replace(value, strategy="identity-total", epsilons=None)})
+        total = best.total_error("value", "values", 10_000, "uniform")
+        assert 0.98 * exact_points[k - 1].matrix < total < exact_points[k - 1].matrix
+        assert (total < exact_points[k - 1].plain) == (k == 1)
+
+
+def _exact(k, off):
+    return figure1.Simulated(k, "unary", mean=off * 1e6, standard_error=1e4, exact=1e6)
+
+
+def test_plain_formulas_by_their_definitions():
+    """Subset selection by counting all subsets."""
+    size, most, totals = 5, math.exp(0.7), []
+    for d in range(1, size):
+        subsets = [s for s in range(1 << size) if s.bit_count() == d]
+        law = np.array([[most if s >> x & 1 else 1.0 for s in subsets] for x in range(size)])
+        law /= law.sum(axis=1, keepdims=True)
+        holds = np.array([[s >> k & 1 for s in subsets] for k in range(size)])
+        means = law @ holds.T
+        p, q = means[0, 0], means[0, 1]
+        decoded = (holds - q) / (p - q)
+        np.testing.assert_allclose(law @ decoded.T, np.eye(size), atol=1e-12)
+        totals.append((law @ (decoded**2).T - np.eye(size)).sum() / size)
+    assert figure1_errors.subset_selection(size, 0.7) == pytest.approx(min(totals), rel=1e-9)
+
+
+def test_the_matrix_mechanism_by_the_sum_of_its_noise():
+    """Variances v_k of the noise summed up; that all add up to n takes sum v^2 / sum v off."""
+    points = figure1.points(figure1.QUICK)
+    j = np.arange(-1000, 1001)
+    for k in figure1.QUICK.shown:
+        u = figure1_errors.scales(20, k, 1.0)
+        noise = np.exp(-np.abs(j) * u[:, None])
+        v = (noise / noise.sum(axis=1, keepdims=True)) @ j**2
+        total = 2000 * (v.sum() - (v**2).sum() / v.sum())
+        assert points[k - 1].matrix == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+def test_the_expectation_of_a_simulation_is_the_point_of_the_curve(mechanism):
+    points = figure1.points(figure1.QUICK)
+    for k in figure1.QUICK.shown:
+        survey = figure1_errors.survey_of(figure1.QUICK, k, mechanism)
+        people = np.full(20, 100.0)
+        exact, spread = figure1_errors.expected(survey.channels["value"], people)
+        assert exact == pytest.approx(getattr(points[k - 1], mechanism), rel=1e-9)
+        # Between that of one frequency that has it all and of 20 independent ones.
+        assert exact * math.sqrt(2 / 20) < spread < exact * math.sqrt(2)
+
+
+def assert_simulated(points):
+    """Within `LIMIT` standard errors; see there for the rate of false alarms."""
+    assert max(abs(point.deviation) for point in points) <= figure1.LIMIT
+
+
+def test_simulated_frequencies_agree_with_theory(simulated):
+    found = [(point.mechanism, point.sensitive) for point in simulated]
+    assert found == list(product(("unary", "matrix"), figure1.QUICK.shown))
+    assert_simulated(simulated)
+
+
+@pytest.mark.slow
+def test_simulated_frequencies_agree_in_the_papers_own_setting():
+    assert_simulated(figure1.simulate(figure1.Setting()))
+
+
+@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+@pytest.mark.parametrize("wrong", ["other", "plain", "more", "less"])
+def test_a_wrong_theory_of_frequencies_is_noticed(simulated, mechanism, wrong):
+    points = figure1.points(figure1.QUICK)
+    other = {"unary": "matrix", "matrix": "clipped"}[mechanism]
+    broken = {
+        "other": lambda p: getattr(points[p.sensitive - 1], other),
+        "plain": lambda p: points[p.sensitive - 1].plain,
+        "more": lambda p: 1.5 * p.exact,
+        "less": lambda p: 0.7 * p.exact,
+    }[wrong]
+    mine = [point for point in simulated if point.mechanism == mechanism]
+    with pytest.raises(AssertionError):
+        assert_simulated([replace(point, exact=broken(point)) for point in mine])
 
 
 # Figure 2: people and queries
@@ -238,12 +380,13 @@ def run_cli(monkeypatch, capsys):
 
 def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
     code, printed, errors = run_cli(
         "reproduce", "all", "-o", str(tmp_path / "new" / "out"), "--quick", "--json"
     )
     assert (code, errors) == (0, "")
     files = json.loads(printed)["files"]
-    assert len(files) == 9
+    assert len(files) == 15
     assert sorted(files) == sorted(map(str, (tmp_path / "new" / "out").iterdir()))
     for name in files:
         data = Path(name).read_bytes()
@@ -253,7 +396,7 @@ def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
             assert ET.fromstring(data).tag.endswith("svg")
         elif name.endswith(".csv"):
             rows = list(csv.DictReader(data.decode().splitlines()))
-            assert len(rows) >= 2 * 3 * 2
+            assert len(rows) >= (2 if "figure1" in name else 2 * 3 * 2)
             assert all(math.isfinite(float(rows[0][key])) for key in rows[0] if key == "exact")
         else:
             assert data.startswith(b"# ")
@@ -271,10 +414,23 @@ def test_reproduce_prints_its_findings(run_cli, tmp_path, monkeypatch):
     assert (tmp_path / "figure2.md").read_text("utf-8") in printed
 
 
+def test_reproduce_prints_who_wins(run_cli, tmp_path, monkeypatch):
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
+    code, printed, errors = run_cli("reproduce", "figure1", "-o", str(tmp_path), "--quick")
+    assert (code, errors) == (0, "")
+    words = " ".join(printed.split())
+    assert "Two different promises are compared" in words
+    assert "Against the best plain mechanism the matrix mechanism loses for every S" in words
+    assert "The check at 5 standard errors holds" in words
+    assert (tmp_path / "figure1.md").read_text("utf-8") in printed
+
+
 def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
     code, _, errors = run_cli("reproduce", "figure9", "-o", str(tmp_path))
     assert code == 2
-    assert errors.startswith("metricldp: cannot reproduce 'figure9'; choose figure2, table1")
+    assert errors.startswith(
+        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1"
+    )
     taken = tmp_path / "file"
     taken.write_text("")
     code, _, errors = run_cli("reproduce", "figure2", "-o", str(taken), "--quick")
@@ -284,6 +440,7 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
 
 def test_progress_ends_at_one(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
+    monkeypatch.setattr(figure1, "QUICK", SMALL1)
     monkeypatch.setattr("metricldp.plots.panels", lambda *rest, **named: None)
     for run in RUNS.values():
         seen = []

@@ -27,12 +27,14 @@ from metricldp.errors import (
     ValueRefused,
 )
 from metricldp.ledger import Ledger
+from metricldp.linear import Linear
 from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
 from metricldp.quantiles import Cdf, Quantile
 from metricldp.real import Real
 from metricldp.survey import Survey
 from metricldp.tally import Tally
 from metricldp.weights import Weight
+from metricldp.workloads import Workload
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,7 @@ __all__ = [
     "Histogram",
     "Integer",
     "Ledger",
+    "Linear",
     "Lp",
     "MetricLdpError",
     "Ordinal",
@@ -67,4 +70,5 @@ __all__ = [
     "Tree",
     "ValueRefused",
     "Weight",
+    "Workload",
 ]

@@ -23,6 +23,14 @@ from metricldp.exact import as_written
 from metricldp.messages import guess, listed, shown
 from metricldp.metrics import Line, Metric, MetricInWords, Uniform, Value
 from metricldp.metrics import from_dict as metric_from_dict
+from metricldp.plans import (
+    GIVEN,
+    MOST_POSITIONS,
+    Rows,
+    checked_epsilons,
+    checked_strategy,
+    checked_workload,
+)
 from metricldp.values import is_number, numbers_of, places_of, plain, refuse, refuse_outside
 from metricldp.wording import (
     Chosen,
@@ -35,6 +43,7 @@ from metricldp.wording import (
     range_ends,
     range_words,
 )
+from metricldp.workloads import Workload
 
 Positions = npt.NDArray[np.int64]
 SMALLEST_STEP = Fraction(1, 1 << 40)
@@ -63,6 +72,7 @@ class Attribute(ABC):
         "threshold-paper",
         "threshold-dummy",
         "response",
+        "matrix",
     )
 
     def __post_init__(self) -> None:
@@ -175,13 +185,75 @@ class Attribute(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discrete(Attribute):
+class Planned(Attribute):
+    """Attributes that the matrix mechanism serves: what it is to be good for, and its plan.
+
+    `workload` and `strategy` are wishes until the survey is made; then the epsilon of each row of
+    the strategy is settled, and the file holds all that a device needs.
+    """
+
+    workload: str | Workload | None = None
+    strategy: str | Rows | None = None
+    epsilons: float | tuple[float, ...] | None = None
+    reach: int | None = None
+
+    usual_workload: ClassVar[str] = "ranges"
+
+    def _check_metric(self) -> None:
+        super()._check_metric()
+        stated = [key for key in PLAN if getattr(self, key) is not None]
+        if self.mechanism != "matrix":
+            if stated:
+                raise SurveyError(
+                    f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}; "
+                    "leave it out"
+                )
+            return
+        if self.size > MOST_POSITIONS:
+            raise SurveyError(
+                f"{self.size:,} positions are too many for the matrix mechanism; "
+                f"use at most {MOST_POSITIONS:,}"
+            )
+        said = {key: getattr(self, key) for key in stated}
+        workload = checked_workload(said.get("workload", self.usual_workload), self.size)
+        object.__setattr__(self, "workload", workload)
+        strategy = checked_strategy(said.get("strategy", "auto"), self.size)
+        object.__setattr__(self, "strategy", strategy)
+        if self.epsilons is not None:
+            object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
+        if self.reach is not None:
+            if isinstance(self.reach, bool) or not is_whole(self.reach) or self.reach < 0:
+                raise SurveyError(f"reach is a whole number of at least 0, not {shown(self.reach)}")
+            object.__setattr__(self, "reach", int(self.reach))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan comes last, and only where there is one."""
+        data = super().to_dict()
+        plan = {key: data.pop(key) for key in PLAN}
+        if isinstance(plan["workload"], Workload):
+            plan["workload"] = GIVEN
+        if isinstance(self.strategy, tuple):
+            plan["strategy"] = [list(row) for row in self.strategy]
+        return data | {key: value for key, value in plan.items() if value is not None}
+
+
+PLAN = ("workload", "strategy", "epsilons", "reach")
+"""The keys of a matrix mechanism's plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrete(Planned):
     """Attributes whose positions are values with names of their own, so that any metric fits.
 
     `metric` states it in those names; lengths are in units of epsilon (per `per`, on a line).
+    `bits` is what the bit of each value tells by being 1 and by being 0, of unary encoding only:
+    settled with the survey, and saved with it.
     """
 
     metric: MetricInWords | None = None
+    bits: Sequence[tuple[float, float]] | None = None
+
+    mechanisms: ClassVar[tuple[str, ...]] = (*Attribute.mechanisms, "unary")
 
     @property
     @abstractmethod
@@ -194,9 +266,11 @@ class Discrete(Attribute):
         return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metric comes last, and only where one is stated."""
+        """Bits and metric come last, and only where there are any."""
         data = super().to_dict()
-        del data["metric"]
+        del data["metric"], data["bits"]
+        if self.bits is not None:
+            data["bits"] = [list(pair) for pair in self.bits]
         return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
 
     def _check_metric(self) -> None:
@@ -212,6 +286,28 @@ class Discrete(Attribute):
             object.__setattr__(self, "metric", self.metric.settled(self.values))
             self._check_farthest()
         super()._check_metric()
+        if self.bits is not None:
+            object.__setattr__(self, "bits", self._checked_bits(self.bits))
+
+    def _checked_bits(self, bits: object) -> tuple[tuple[float, float], ...]:
+        if self.mechanism != "unary":
+            raise SurveyError(
+                f"bits belong to mechanism 'unary', not {self.mechanism!r}; leave them out"
+            )
+        if not isinstance(bits, Sequence) or isinstance(bits, str) or len(bits) != self.size:
+            raise SurveyError(
+                f"bits must be a list of {self.size:,} pairs, one for each value, "
+                f"not {shown(bits)}; leave them out, and they are found"
+            )
+        found = []
+        for place, pair in enumerate(bits):
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                raise SurveyError(
+                    f"the bits of {self.name_of(place)} must be a pair, not {shown(pair)}"
+                )
+            yes, no = (positive(f"a number of the bits of {self.name_of(place)}", n) for n in pair)
+            found.append((yes, no))
+        return tuple(found)
 
     @property
     def _where_nearest(self) -> str:
@@ -230,7 +326,7 @@ class Discrete(Attribute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnLine(Attribute):
+class OnLine(Planned):
     """Attributes whose values have an order and a distance: epsilon for every `per` units."""
 
     per: float = 1.0
@@ -420,7 +516,8 @@ class Categorical(Discrete):
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
-    mechanisms: ClassVar[tuple[str, ...]] = ("response",)
+    mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix")
+    usual_workload: ClassVar[str] = "values"
 
     def __post_init__(self) -> None:
         super().__post_init__()

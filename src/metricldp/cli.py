@@ -320,7 +320,7 @@ def histogram(
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help="figure2, table1 or all")],
+    what: Annotated[str, typer.Argument(help="figure1, figure2, table1 or all")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="the directory to write into, made if need be")
     ],

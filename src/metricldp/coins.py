@@ -338,6 +338,17 @@ class GeometricNoise:
             mass *= Fraction(digit if rest >> j & 1 else ONE - digit, ONE)
         return mass
 
+    def masses(self, count: int) -> list[int]:
+        """Integers in the exact proportions of the probabilities of 0, 1, ..., count - 1."""
+        rests = [1]
+        for digit in self.digits:
+            rests = [rest * (ONE - digit) for rest in rests] + [rest * digit for rest in rests]
+        blocks = max(0, count - 2) // self.length + 1
+        scales = [self.block**b * ONE ** (blocks - b) for b in range(blocks)]
+        side = (ONE - self.zero) * (ONE - self.block)
+        beyond = [side * scale * rest for scale in scales for rest in rests]
+        return [2 * self.zero * ONE ** (len(self.digits) + 1 + blocks), *beyond][:count]
+
     def tail(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` or more, for size >= 1."""
         blocks, rest = divmod(size - 1, self.length)

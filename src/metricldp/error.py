@@ -7,7 +7,7 @@ the second moment of the decoder of f_d. Everything here is that expression, ave
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,10 @@ import numpy.typing as npt
 from metricldp.channels import Floats
 from metricldp.errors import QueryError
 from metricldp.queries import Query, weight_of
-from metricldp.readings import Reading, read
+from metricldp.readings import TOGETHER, Reading, read, read_one
 from metricldp.survey import Survey
 from metricldp.values import is_number
+from metricldp.workloads import Workload
 
 _TINY = 1e-300
 _NOBODY = -1.0
@@ -46,6 +47,41 @@ def predicted(
         pairs = np.array([_mean_pair(readings, query, prior)])
     second, square = _weight_pair(survey, weights)
     return math.sqrt(n * max(0.0, float((pairs[:, 0] * second - pairs[:, 1] * square).max())))
+
+
+def predicted_total(
+    survey: Survey, attribute: str, workload: Workload, n: int, prior: Prior
+) -> float:
+    """The sum over all rows of a workload of their squared standard errors, exact for the prior.
+
+    A second moment is quadratic in the row, so the rows of any root of W^T W have the same total
+    as those of W: there are as many of them as positions, however long W is. Where values are
+    rounded at random the rows themselves are read.
+    """
+    blocks: Iterable[Floats]
+    if survey.attributes[attribute].rounds:
+        starts = range(0, workload.rows, TOGETHER)
+        blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
+    else:
+        blocks = [_root(workload.gram())]
+    second = square = np.zeros(workload.size)
+    for block in blocks:
+        reading = read_one(survey, attribute, block)
+        _, seconds, squares = reading.functions.reshape(3, len(block), -1)
+        second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
+    others = [c for name, c in survey.channels.items() if name != attribute]
+    for channel in others:
+        if not channel.free_when_whole:
+            second = second * float(channel.second_moment(np.ones(channel.size))[0])
+    if isinstance(prior, str) and prior == "worst":
+        return n * max(0.0, float((second - square).max()))
+    return n * max(0.0, _mean(_shares([reading], prior), [second - square]))
+
+
+def _root(gram: Floats) -> Floats:
+    """R with R^T R = gram."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 def _weight_pair(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ _MOST_CODES = 1 << 16
 """Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
 _CHUNK = 1 << 22
 """Entries of an expanded batch while a table is built."""
+_MOST_PRODUCT = 1 << 32
+"""With products of features up to here, sums over two thousand million reports fit 64 bits."""
 
 
 # On the fly
@@ -305,10 +308,19 @@ def table_bytes(channels: Iterable[Channel]) -> int:
     return 8 * math.prod(channel.features for channel in channels)
 
 
+def _largest_product(channels: Iterable[Channel]) -> int:
+    return math.prod(channel.largest for channel in channels)
+
+
 def check_size(
     channels: list[Channel], names: Sequence[str], remedy: str = "use layout 'reports'"
 ) -> None:
     """Refuse a table, asked for by name, that no collector should hold in memory."""
+    if _largest_product(channels) > _MOST_PRODUCT:
+        raise QueryError(
+            f"sums over {', '.join(names)} could outgrow 64 bits, because their rows need noise of "
+            "millions; use layout 'reports'"
+        )
     size = table_bytes(channels)
     if size > 16 * LARGEST_TABLE:
         raise QueryError(f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; {remedy}")
@@ -320,7 +332,7 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     Small integers are counted in about the time of two questions. A product of bits takes one
     multiplication per report and entry, of which a hundred cost about as much as one question.
     """
-    if table_bytes(channels) > LARGEST_TABLE:
+    if table_bytes(channels) > LARGEST_TABLE or _largest_product(channels) > _MOST_PRODUCT:
         return False
     if all(isinstance(channel, IntegerChannel) for channel in channels):
         return queries > 2
@@ -388,18 +400,21 @@ def _combined(parts: list[Words], words: int) -> Words:
 
 
 def _feature_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    """Expand each half of the attributes, then multiply the halves as matrices.
+    """Expand each half of the attributes, then multiply the halves as matrices, exactly.
 
-    Features are -1, 0 or 1 and a chunk has less than 2^24 rows, so float32 sums are exact.
+    A sum of products over a chunk is at most its rows times the largest product of features. Below
+    2^24 float32 holds it as it is; 2^16 rows of products up to 2^32 are far below float64's 2^53.
     """
     sizes = [channel.features for channel in channels]
     half = _balanced(sizes)
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
     step = max(1, min(1 << 16, _CHUNK // widest))
+    most = step * math.prod(channel.largest for channel in channels)
+    kind = np.float32 if most < 1 << 24 else np.float64
     result = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
     for start in range(0, len(columns[0]), step):
         parts = [
-            channel.expand(column[start : start + step]).astype(np.float32)
+            channel.expand(column[start : start + step]).astype(kind)
             for column, channel in zip(columns, channels, strict=True)
         ]
         rows = len(parts[0])
@@ -414,8 +429,8 @@ def _balanced(sizes: list[int]) -> int:
     return min(cuts, key=lambda cut: max(math.prod(sizes[:cut]), math.prod(sizes[cut:])))
 
 
-def _expanded(parts: list[npt.NDArray[np.float32]], rows: int) -> npt.NDArray[np.float32]:
-    product = np.ones((rows, 1), dtype=np.float32)
+def _expanded(parts: list[npt.NDArray[Any]], rows: int) -> npt.NDArray[Any]:
+    product = np.ones((rows, 1), dtype=np.float32)  # the wider kind of the parts prevails
     for part in parts:
         product = (product[:, :, None] * part[:, None, :]).reshape(rows, -1)
     return product

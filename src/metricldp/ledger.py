@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from metricldp.attributes import Attribute
+from metricldp.attributes import PLAN, Attribute
 from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.messages import counted, guess, listed, shown
 from metricldp.metrics import Metric, Uniform, added
@@ -232,7 +232,7 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
 
 def _domain(attribute: Attribute) -> dict[str, Any]:
     """What an attribute is about, without how it is protected."""
-    protection = ("epsilon", "per", "mechanism", "metric")
+    protection = ("epsilon", "per", "mechanism", "metric", "bits", *PLAN)
     return {key: value for key, value in attribute.to_dict().items() if key not in protection}
 
 

@@ -378,6 +378,8 @@ class Panel:
     """A level to mark."""
     ticks: Sequence[float] | None = None
     """Where the x axis is labelled, if not left to matplotlib."""
+    from_zero: bool = False
+    """Whether the y axis starts at zero."""
 
 
 def panels(
@@ -443,6 +445,8 @@ def _draw(axes: mpl.axes.Axes, panel: Panel) -> None:
             label=curve.label,
         )
     axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    if panel.from_zero:
+        axes.set_ylim(bottom=0)
     if panel.ticks is not None:
         axes.set_xticks(panel.ticks, [f"{tick:g}" for tick in panel.ticks])
         axes.minorticks_off()

@@ -14,10 +14,12 @@ import numpy.typing as npt
 from metricldp.attributes import is_whole
 from metricldp.errors import QueryError
 from metricldp.messages import guess, listed, shown
+from metricldp.plans import workload_of
 from metricldp.survey import Survey
 from metricldp.values import is_number
 from metricldp.weights import Weight
 from metricldp.wording import Span
+from metricldp.workloads import Workload
 
 Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
@@ -85,6 +87,14 @@ def attribute_of(survey: Survey, name: object) -> Any:  # noqa: ANN401 - Attribu
         there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
         raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
     return survey.attributes[name]
+
+
+def workload_for(survey: Survey, name: str, rows: Any) -> Workload:  # noqa: ANN401
+    """A workload over an attribute: itself, its name, or its rows."""
+    described = attribute_of(survey, name)
+    if isinstance(described, Weight):
+        raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
+    return workload_of(rows, described.size)
 
 
 def weight_of(survey: Survey, name: str | None) -> tuple[str, Weight]:

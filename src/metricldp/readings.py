@@ -14,6 +14,8 @@ import numpy as np
 from metricldp.channels import Channel, Floats
 from metricldp.survey import Survey
 
+TOGETHER = 256
+"""Queries or rows read at a time: their functions and decoders stay in the cache."""
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""
 

@@ -148,9 +148,8 @@ def schema(survey: Survey) -> pa.Schema:
 
 
 def _arrow_type(field: Field) -> pa.DataType:
-    if isinstance(field, BitChannel):
-        return pa.binary(field.width)
-    return pa.from_numpy_dtype(field.empty(0).dtype)
+    column = field.empty(0)
+    return pa.binary(column.shape[1]) if column.ndim == 2 else pa.from_numpy_dtype(column.dtype)
 
 
 def to_table(survey: Survey, columns: Mapping[str, Column]) -> pa.Table:
@@ -438,9 +437,10 @@ def _to_bits(field: Field, column: Column) -> npt.NDArray[np.uint8]:
 
 def _from_bits(field: Field, bits: npt.NDArray[np.uint8]) -> tuple[Column, npt.NDArray[np.bool_]]:
     packed = np.packbits(bits, axis=1, bitorder="little")
-    if isinstance(field, BitChannel):
-        return packed, np.zeros(len(packed), dtype=bool)
-    dtype = field.empty(0).dtype
+    empty = field.empty(0)
+    if empty.ndim == 2:
+        return packed, field.invalid(packed)
+    dtype = empty.dtype
     wide = np.zeros((len(packed), dtype.itemsize), dtype=np.uint8)
     wide[:, : packed.shape[1]] = packed
     column = wide.view(dtype.newbyteorder("<")).reshape(-1).astype(dtype)

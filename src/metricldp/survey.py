@@ -19,19 +19,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from metricldp import channels
-from metricldp.attributes import Attribute, from_dict
-from metricldp.channels import Channel, Clear, Field
+from metricldp import channels, plans
+from metricldp.attributes import Attribute, Discrete, Planned, from_dict
+from metricldp.channels import Channel, Clear, Field, Matrix
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
-from metricldp.errors import CertificateError, SurveyError
+from metricldp.errors import CertificateError, QueryError, SurveyError
 from metricldp.exact import log_bounds
 from metricldp.messages import shown
 from metricldp.metrics import Line, Lp, Metric
 from metricldp.weights import Weight
+from metricldp.workloads import Workload
 
 if TYPE_CHECKING:
     from metricldp.certify import Certificate
@@ -82,7 +84,7 @@ class Survey:
             try:
                 chosen[name] = _settle(attribute, share)
                 kept[name] = _kept(chosen[name], share)
-                built[name] = channels.build(chosen[name].mechanism, chosen[name].size, kept[name])
+                built[name] = _channel(chosen[name], kept[name])
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
         if not built:
@@ -285,6 +287,23 @@ class Survey:
         n, prior, weights = queries.expected(n, prior, weights)
         return error.predicted(self, query, n, prior, weights)
 
+    def total_error(
+        self,
+        attribute: str,
+        workload: Workload | str | ArrayLike,
+        n: int = 1,
+        prior: Prior = "worst",
+    ) -> float:
+        """The total squared error that the theory predicts for `tally.linear` over n people.
+
+        That is the sum over all rows of the workload. `prior` is as for `error`.
+        """
+        from metricldp import error, queries  # noqa: PLC0415 - doors
+
+        asked = queries.workload_for(self, attribute, workload)
+        n, prior, _ = queries.expected(n, prior, None)
+        return error.predicted_total(self, attribute, asked, n, prior)
+
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""
         from metricldp.certify import certify  # noqa: PLC0415 - a door
@@ -304,10 +323,61 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         from metricldp.binning import trade_off  # noqa: PLC0415 - rarely needed
 
         attribute = replace(attribute, bins=trade_off(attribute, share).best)
-    if attribute.mechanism != "auto":
-        return attribute
-    mechanism = channels.choose(attribute.size, _kept(attribute, share))
-    return replace(attribute, mechanism=mechanism)
+    if isinstance(attribute, Planned) and attribute.workload is not None:
+        return attribute if attribute.epsilons is not None else _planned(attribute, share)
+    kept = _kept(attribute, share)
+    if attribute.mechanism == "auto":
+        attribute = replace(attribute, mechanism=channels.choose(attribute.size, kept))
+    if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
+        attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
+    return attribute
+
+
+def _planned(attribute: Planned, share: Fraction) -> Planned:
+    """The plan of a matrix mechanism made, and with it everything that can be asked."""
+    wish, rows, kept = attribute.workload, attribute.strategy, _kept(attribute, share)
+    assert wish is not None
+    assert rows is not None
+    strategy, epsilons = plans.made(wish, rows, kept, attribute.size)
+    workload = wish if isinstance(wish, str) else plans.GIVEN
+    made = replace(attribute, workload=workload, strategy=strategy, epsilons=epsilons)
+    try:
+        _channel(made, kept).coefficients(np.zeros(made.size))
+    except QueryError:
+        raise SurveyError(
+            "the workload leaves some values that its best strategy cannot tell apart; add every "
+            "value as a row of its own, with a small number for 1 if it matters little"
+        ) from None
+    return made
+
+
+def _channel(attribute: Attribute, kept: Metric) -> Channel:
+    """The channel that blurs an attribute; bits or a plan that break the metric are refused."""
+    if not isinstance(attribute, Planned) or attribute.strategy is None:
+        return _without_plan(attribute, kept)
+    assert attribute.epsilons is not None
+    rows = plans.rows_of(attribute.strategy, attribute.size)
+    epsilons = plans.epsilons_of(attribute.epsilons, len(rows))
+    found = plans.broken(rows, epsilons, kept)
+    if found is not None:
+        x, other, spent = found
+        raise SurveyError(
+            f"the epsilons of the strategy's rows add up to {float(spent):.6g} between "
+            f"{attribute.label(x)} and {attribute.label(other)}, where the metric allows "
+            f"{float(kept.distance(x, other)):.6g}; leave epsilons out to have them chosen"
+        )
+    return Matrix.of(rows, epsilons, attribute.reach)
+
+
+def _without_plan(attribute: Attribute, kept: Metric) -> Channel:
+    bits = attribute.bits if isinstance(attribute, Discrete) else None
+    pair = channels.too_near(bits, kept, attribute.size) if bits else None
+    if pair:
+        raise SurveyError(
+            f"the bits of {attribute.name_of(pair[0])} and {attribute.name_of(pair[1])} tell more "
+            "than their distance allows; leave bits out, and the best are found"
+        )
+    return channels.build(attribute.mechanism, attribute.size, kept, bits)
 
 
 def _kept(attribute: Attribute, share: Fraction) -> Metric:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from metricldp import layouts, quantiles, reports
 from metricldp.answers import Answer, Histogram, Ratio
@@ -43,16 +44,16 @@ from metricldp.estimate import (
     to_private_sum,
     to_ratio,
 )
+from metricldp.linear import Linear, Profile
 from metricldp.messages import counted, shown
 from metricldp.quantiles import Cdf, Quantile
-from metricldp.queries import Query, Where, attribute_of, parse, weight_of
-from metricldp.readings import Reading, involved, read, read_one, read_pair, read_weighted
+from metricldp.queries import Query, Where, attribute_of, parse, weight_of, workload_for
+from metricldp.readings import TOGETHER, Reading, involved, read, read_pair, read_weighted
 from metricldp.survey import Survey
 from metricldp.weights import Weight
+from metricldp.workloads import Workload
 
 T = TypeVar("T")
-_TOGETHER = 256
-"""Queries read at a time: their functions and decoders stay in the cache."""
 
 
 class Tally:
@@ -292,22 +293,33 @@ class Tally:
         about: str = RESPONDENTS,
     ) -> list[Answer]:
         """Many functions of one attribute over the same group of people, in one pass."""
-        plain = read(self.survey, group.functions)
-        rest = [reading for reading in plain if reading.name != attribute]
-        channel = self.survey.channels[attribute]
-        inside = group.functions.get(attribute, np.ones(channel.size))
-        sums, layout = self._opened(rest, attribute)
+        opened = self._profile(attribute, group, about)
         answers: list[Answer] = []
         # A few at a time: all together would be a matrix of size x size.
-        for some in _chunks(zip(functions, labels, strict=True), _TOGETHER):
-            reading = read_one(self.survey, attribute, np.array([f * inside for f, _ in some]))
-            by_block = reading.coefficients.reshape(3, len(some), -1) * sums[:, None, :]
-            repeated = [_repeated(r, len(some)) for r in rest]
-            asked = [(label, group.notes) for _, label in some]
-            bounds = variance_bounds([*repeated, reading])
-            found = by_block.sum(axis=2)
-            answers += to_answers(found, bounds, self.n, asked, about=about, layout=layout)
+        for some in _chunks(zip(functions, labels, strict=True), TOGETHER):
+            answers += opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
         return answers
+
+    def linear(
+        self,
+        attribute: str,
+        workload: Workload | str | ArrayLike,
+        where: Where | None = None,
+        *,
+        about: str = RESPONDENTS,
+    ) -> Linear:
+        """A whole workload of linear questions: for each row, its sum over the group of people.
+
+        A row says how much a person at each position adds. `workload` is a Workload, "ranges",
+        "prefixes", "values", or rows.
+        """
+        asked = workload_for(self.survey, attribute, workload)
+        return Linear(asked, self._profile(attribute, self._parsed(where), about))
+
+    def _profile(self, attribute: str, group: Query, about: str) -> Profile:
+        rest = [r for r in read(self.survey, group.functions) if r.name != attribute]
+        sums, layout = self._opened(rest, attribute)
+        return Profile(self.survey, attribute, group, rest, sums, self.n, about, layout)
 
     def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
         described: Attribute = attribute_of(self.survey, attribute)
@@ -331,7 +343,7 @@ class Tally:
             self._asked[names] += len(asked)
             layout = self._layout_for(names)
             # On the fly one at a time; from a table as many as their decoders fit the cache.
-            for some in _chunks(asked, 1 if layout == "reports" else _TOGETHER):
+            for some in _chunks(asked, 1 if layout == "reports" else TOGETHER):
                 answers = self._together(names, [queries[place] for place in some], layout, about)
                 found.update(zip(some, answers, strict=True))
         return [found[place] for place in range(len(queries))]
@@ -411,11 +423,6 @@ class Tally:
 
 def _names(readings: list[Reading]) -> tuple[str, ...]:
     return tuple(reading.name for reading in readings)
-
-
-def _repeated(reading: Reading, times: int) -> Reading:
-    """Three rows as three blocks of the same row."""
-    return replace(reading, functions=np.repeat(reading.functions, times, axis=0))
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Sequence
 
 from metricldp.channels.base import (
+    LARGEST_EPSILON,
     BitChannel,
     Channel,
     Clear,
@@ -15,14 +16,18 @@ from metricldp.channels.base import (
     Integers,
 )
 from metricldp.channels.geometric import Geometric
+from metricldp.channels.matrix import Matrix
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
-from metricldp.metrics import Line, Metric
+from metricldp.channels.unary import Unary
+from metricldp.channels.unary_losses import Losses, best_losses, too_near
+from metricldp.metrics import Line, Metric, Uniform
 
 __all__ = [
     "CHANNELS",
+    "LARGEST_EPSILON",
     "BitChannel",
     "Channel",
     "Clear",
@@ -32,43 +37,63 @@ __all__ = [
     "Geometric",
     "IntegerChannel",
     "Integers",
+    "Losses",
+    "Matrix",
     "Response",
     "Threshold",
     "ThresholdDummy",
     "ThresholdPaper",
+    "Unary",
+    "best_losses",
     "build",
     "choose",
+    "too_near",
 ]
 
-LARGEST_EPSILON = Fraction(64)
-"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
+_MOST_OF_AUTO = 256
+"""Bits of a report that nobody asked for: with more values unary encoding has to be asked for."""
 
-CHANNELS: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
+_WITH_EPSILON: dict[str, type[Threshold] | type[Geometric] | type[Response]] = {
     "threshold": Threshold,
     "threshold-paper": ThresholdPaper,
     "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
     "response": Response,
 }
+CHANNELS: dict[str, type[Channel]] = {**_WITH_EPSILON, "unary": Unary, "matrix": Matrix}
 
 
-def build(mechanism: str, size: int, metric: Metric) -> Channel:
+def build(
+    mechanism: str, size: int, metric: Metric, losses: Sequence[Losses] | None = None
+) -> Channel:
     """The channel of that name for `size` positions, with the largest epsilon that keeps a metric.
 
-    Response treats all pairs alike and keeps the smallest distance; the others keep epsilon per
-    step on a line, the steepest that stays below the metric.
+    Unary keeps the metric as it is, with the losses that were settled or else the best. Response
+    treats all pairs alike and keeps the smallest distance; the others keep epsilon per step on a
+    line, the steepest that stays below the metric. The matrix mechanism of a survey has a plan of
+    its own (see `plans`); here it has none.
     """
+    if mechanism == "matrix":
+        return Matrix.plain(size, metric)
+    if mechanism == "unary":
+        return Unary.for_losses(losses or best_losses(metric, size))
     kept = metric.smallest(size) if mechanism == "response" else metric.per_step(size)
-    return CHANNELS[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
+    return _WITH_EPSILON[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
 
 
 def choose(size: int, metric: Metric) -> str:
     """What "auto" takes: on a line, the smaller mean variance over all ranges, uniform people.
 
-    On any other metric it is response.
+    On other metrics it is response, or unary where that has the smaller mean variance of a
+    frequency; where all pairs are alike, and of many values, always response.
     """
-    if not isinstance(metric, Line):
+    if isinstance(metric, Uniform) or (not isinstance(metric, Line) and size > _MOST_OF_AUTO):
         return "response"
+    if not isinstance(metric, Line):
+        response = Response.for_epsilon(size, min(metric.smallest(size), LARGEST_EPSILON))
+        unary = Unary.for_losses(best_losses(metric, size))
+        better = unary.mean_frequency_variance() < response.mean_frequency_variance()
+        return "unary" if better else "response"
     epsilon = min(metric.step, LARGEST_EPSILON)
     geometric = Geometric.for_epsilon(size, epsilon).mean_range_variance()
     threshold = Threshold.for_epsilon(size, epsilon).mean_range_variance()

@@ -25,8 +25,10 @@ from metricldp.coins import Coins, Handful
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
 Column = npt.NDArray[Any]
-"""Reports of one attribute: integers of shape (n,), or packed bits of shape (n, bytes)."""
+"""Reports of one attribute: integers of shape (n,), or packed fields of shape (n, bytes)."""
 
+LARGEST_EPSILON = Fraction(64)
+"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
 _CHUNK = 1 << 22
 """Bits unpacked at a time where a pass needs every bit of the reports."""
 _MOST_BITS = 10
@@ -145,8 +147,13 @@ class Channel(Field):
         """
 
     @abstractmethod
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
+    def expand(self, column: Column) -> Integers:
         """Every feature of every report: (n, features)."""
+
+    @property
+    def largest(self) -> int:
+        """The largest |feature| of any report."""
+        return 1
 
     @abstractmethod
     def values(self, column: Column, coefficients: Floats) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -116,51 +116,70 @@ class Geometric(IntegerChannel):
         y = int(report)
         if 0 < y < self.size - 1:
             return self.noise.probability(y - x)
-        return self._end(x if y == 0 else self.size - 1 - x)
-
-    def _end(self, distance: int) -> Fraction:
-        """The probability of being clipped at an end that is `distance` away."""
-        tail = self.noise.tail(max(distance, 1))
-        return tail if distance else tail + self.noise.probability(0)
+        return _end(self.noise, x if y == 0 else self.size - 1 - x)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worst report: from a table for neighbours, tried one by one for other pairs.
+        """The worse of both ways."""
+        return max(self.worst_ratios(x, other))
 
-        Beyond its zero the noise repeats with every block, times a factor below 1. So a report
-        farther than a block from both positions is no worse than one a block nearer to one.
+    def worst_ratios(self, x: int, other: int) -> tuple[Fraction, Fraction]:
+        """P(report | x) / P(report | other) at its largest, and the other way round.
+
+        Each is that of a report on the near side, beyond it or at its end, or of one between.
         """
-        if abs(x - other) == 1:
-            left = min(x, other)
-            right = self.size - 2 - left
-            steps, ends = self._steps
-            return max(steps[left], steps[right], ends[left], ends[right])
-        worst = Fraction(1)
-        reach = min(self.noise.length + 1, self.size)
-        last = self.size - 1
-        near = [np.arange(at - reach, at + reach + 1) for at in (x, other)]
-        for y in np.unique(np.clip(np.concatenate([*near, [0, last]]), 0, last)):
-            ratio = self.probability(x, y) / self.probability(other, y)
-            worst = max(worst, ratio, 1 / ratio)
-        return worst
+        apart = abs(x - other)
+        if not apart:
+            return Fraction(1), Fraction(1)
+        rooms = (x, self.size - 1 - other) if x < other else (self.size - 1 - x, other)
+        steps = _worst_steps(self.noise, apart)
+        first, second = (
+            max(_ends_ratio(self.noise, room, apart), Fraction(*steps[min(room, len(steps) - 1)]))
+            for room in rooms
+        )
+        return first, second
 
-    @cached_property
-    def _steps(self) -> tuple[list[Fraction], list[Fraction]]:
-        """The worst of the first k steps of the noise, and each step of its clipped tail.
 
-        A report that is k below x is k + 1 below x + 1, and an end of the domain collects the
-        tail beyond it; so between neighbours only the ratios from k to k + 1 matter. They repeat
-        with the blocks of the noise.
-        """
-        length = self.noise.length
-        steps: list[Fraction] = [Fraction(1)]
-        ends: list[Fraction] = []
-        for k in range(self.size - 1):
-            if k <= length:
-                here, there = self.noise.probability(k), self.noise.probability(k + 1)
-                step = max(here / there, there / here)
-                end = self._end(k) / self._end(k + 1)
-            else:
-                step, end = Fraction(1), ends[k - length]
-            steps.append(max(steps[-1], step))
-            ends.append(end)
-        return steps, ends
+def _end(noise: GeometricNoise, distance: int) -> Fraction:
+    """The probability of being clipped at an end that is `distance` away."""
+    tail = noise.tail(max(distance, 1))
+    return tail if distance else tail + noise.probability(0)
+
+
+def _ends_ratio(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+    """How an end tells two positions apart, the nearer one `room` away; blocks repeat."""
+    return _ends_of_block(noise, room and (room - 1) % noise.length + 1, apart)
+
+
+@lru_cache(maxsize=1 << 14)
+def _ends_of_block(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+    return _end(noise, room) / _end(noise, room + apart)
+
+
+@lru_cache(maxsize=1 << 14)
+def _worst_steps(noise: GeometricNoise, apart: int) -> list[tuple[int, int]]:
+    """The worst ratio of the reports between two positions and of the first 0, 1, ... beyond one.
+
+    Beyond its zero the noise repeats with every block, times a factor below 1. So a report farther
+    than a block from both positions tells as much as one a block nearer.
+    """
+    masses = _masses(noise, 2 + apart // noise.length)
+    worst = (1, 1)
+    for near in range(1, apart):
+        worst = _worse(worst, masses[near], masses[apart - near])
+    steps = [worst]
+    for near in range(noise.length + 1):
+        worst = _worse(worst, masses[near], masses[near + apart])
+        steps.append(worst)
+    return steps
+
+
+@lru_cache(maxsize=1 << 8)
+def _masses(noise: GeometricNoise, blocks: int) -> list[int]:
+    return noise.masses(1 + blocks * noise.length)
+
+
+def _worse(ratio: tuple[int, int], one: int, other: int) -> tuple[int, int]:
+    """The larger of a ratio and that of two masses, the larger mass above."""
+    if one < other:
+        one, other = other, one
+    return (one, other) if one * ratio[1] > ratio[0] * other else ratio

@@ -77,6 +77,11 @@ class Response(IntegerChannel):
         share = float(self._other / (self._true - self._other))
         return np.asarray(totals / gap - share * totals.sum(axis=0, keepdims=True))
 
+    def mean_frequency_variance(self) -> float:
+        """The variance one person adds to a frequency, mean over all values and positions."""
+        p, q = self._true, self._other
+        return float((p * (1 - p) + (self.size - 1) * q * (1 - q)) / (self.size * (p - q) ** 2))
+
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The report x, more likely from x than from any other."""
         return Fraction(1) if x == other else self._true / self._other

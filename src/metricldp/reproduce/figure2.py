@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from metricldp.reproduce.figure2_errors import (
     each_range,
     simulate,
 )
+from metricldp.reproduce.pages import block, filled, write_rows
 from metricldp.tables import table
 
 __all__ = [
@@ -56,17 +55,10 @@ def run(
     files = [output / name for name in names]
     title = _TITLE.format(**asdict(setting)) + (" (quick version)" if quick else "")
     plots.panels(picture(points, ranges), files[:2], title=title)
-    _write(files[2], points)
-    _write(files[3], ranges)
+    write_rows(files[2], [asdict(row) for row in points])
+    write_rows(files[3], [asdict(row) for row in ranges])
     files[4].write_text(text, "utf-8")
     return text, files
-
-
-def _write(path: Path, rows: Sequence[Point] | Sequence[RangeError]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(rows[0])))
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
 
 
 _QUICK_NOTE = "A quick version, for trying things out: fewer attributes than the paper's figure.\n"
@@ -135,12 +127,12 @@ def describe(setting: Setting, points: list[Point], ranges: list[RangeError]) ->
         *(_exceeded(here) for here in _groups(points, MECHANISMS[0])),
         "",
         _ALONE,
-        _block(_alone(setting, ranges)),
+        block(_alone(setting, ranges)),
         "## All numbers\n",
         "For each mechanism the exact expectation, the simulation, and its standard error.\n",
     ]
     for here in _groups(points):
-        parts += [f"D = {here[0].attributes}, {here[0].queries}:\n", _block(_numbers(here))]
+        parts += [f"D = {here[0].attributes}, {here[0].queries}:\n", block(_numbers(here))]
     return "\n".join(parts)
 
 
@@ -185,10 +177,6 @@ def _groups(points: list[Point], mechanism: str | None = None) -> list[list[Poin
     return list(groups.values())
 
 
-def _block(text: str) -> str:
-    return f"```text\n{text}\n```\n"
-
-
 def _agreement(setting: Setting, points: list[Point]) -> str:
     few, many = (max(abs(p.deviations[k]) for p in points) for k in range(2))
     verdict = "holds" if max(few, many) <= LIMIT else "FAILS"
@@ -199,7 +187,7 @@ def _agreement(setting: Setting, points: list[Point]) -> str:
         as independent. All {len(points)} points are compared with their exact expectation: the
         {setting.repetitions} repetitions are at most {few:.1f} standard errors off, the
         {setting.extra} at most {many:.1f}. The check at {LIMIT:g} standard errors {verdict}."""
-    return f"## Do simulation and theory agree\n\n{_filled(words)}\n"
+    return f"## Do simulation and theory agree\n\n{filled(words)}\n"
 
 
 def _exceeded(points: list[Point]) -> str:
@@ -221,13 +209,7 @@ def _exceeded(points: list[Point]) -> str:
     share, worst = max(p.beyond for p in points), max(p.worst for p in points)
     words += f" One by one, {f'up to {share:.1%}' if share else 'none'} of them exceed "
     words += f"{'Theorem 2' if queries == QUERIES[0] else 'Theorem 3'}; the largest ratio is "
-    return _filled(f"{words}{worst:.3f}.")
-
-
-def _filled(words: str) -> str:
-    return textwrap.fill(
-        " ".join(words.split()), 100, subsequent_indent=" " * 2 * (words[0] == "-")
-    )
+    return filled(f"{words}{worst:.3f}.")
 
 
 def _alone(setting: Setting, ranges: list[RangeError]) -> str:

@@ -6,7 +6,6 @@ measured, and a query is the estimate alone, without its error.
 
 from __future__ import annotations
 
-import csv
 import gc
 import math
 import time
@@ -27,6 +26,7 @@ from metricldp.coins import Coins
 from metricldp.errors import SeededCoinsWarning
 from metricldp.readings import Reading
 from metricldp.reports import batches
+from metricldp.reproduce.pages import write_rows
 from metricldp.survey import Survey
 from metricldp.tables import table
 
@@ -214,16 +214,13 @@ def run(
     title = "Table 1 measured: the collector's three layouts, threshold-paper"
     title += " (quick version)" if quick else ""
     plots.panels(picture(sweeps, costs), files[:2], title=title, size=(4.2, 3.4))
-    with files[2].open("w", encoding="utf-8", newline="") as file:
-        rows = [
-            {"sweep": name, **asdict(cost)}
-            for name, found in costs.items()
-            for same_size in found
-            for cost in same_size
-        ]
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [
+        {"sweep": name, **asdict(cost)}
+        for name, found in costs.items()
+        for same_size in found
+        for cost in same_size
+    ]
+    write_rows(files[2], rows)
     files[3].write_text(text, "utf-8")
     return text, files
 

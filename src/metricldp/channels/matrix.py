@@ -1,0 +1,376 @@
+"""The matrix mechanism of section 3: noisy linear functions of the position, one for each row.
+
+Row k of a strategy A is an integer a_k(x) for every position x. A report is one integer for each
+row, y_k = clip(a_k(x) + noise_k, low_k, high_k), with two-sided geometric noise of its own epsilon
+u_k per unit: the discrete twin of Laplace noise of scale 1/u_k.
+
+Privacy. The rows are drawn independently, so the worst ratio of two positions is the product over
+rows, and geometric noise moved by d has a worst ratio of e^(u d): x and x' differ by at most
+sum_k u_k |a_k(x) - a_k(x')|. Clipping is done to what was drawn and can only take away.
+
+No bias, for any window. The noise has no memory: given that it was clipped at an end, it lies
+beyond it by a geometric number G with mean c = q/(1-q) and variance q/(1-q)^2, q = e^-u. So
+
+    Y_k = y_k inside, low_k - c at the low end, high_k + c at the high end
+
+is the mean of a_k(x) + noise_k given the report: E[Y_k | x] = a_k(x), and its variance is that of
+the noise less what was clipped, q/(1-q)^2 (2 - P(low end | x) - P(high end | x)). A window that
+reaches `reach` beyond all values of the row is literally the paper's mechanism if the reach is
+large; with a reach of 0 a row of zeros and ones is one bit, randomized response, with half the
+variance. (Of the integers in use this is true up to their rounding, far below any error; privacy is
+proved from the integers themselves.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, product
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
+from metricldp.channels.geometric import Geometric
+from metricldp.coins import Coins, Handful
+from metricldp.errors import QueryError
+from metricldp.exact import ceil_of
+from metricldp.metrics import Line, Metric
+from metricldp.strategies import identity, prefix
+
+LARGEST_REACH = 1 << 30
+"""However small its epsilon, a field has no more than about 31 bits."""
+_BEYOND = Fraction(45)
+"""e^-45 is below 2^-64: noise of 45/u or more is a thing that never happens."""
+_MOST_CODES = 1 << 14
+"""Up to so many combinations of the rows that a decoder reads are told apart by codes."""
+_CHUNK = 1 << 22
+"""Features written out at a time."""
+_FAINT = 1e-12
+"""Variances below this share of the largest count as that much in least squares."""
+_LONG = 1 << 12
+"""Binary digits from which on a ratio is rounded up to an eighth of them."""
+_ASTRAY = 1e-6
+"""A decoder that is off by more than this tells nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix(Channel):
+    """A clipped geometric draw for each row; rows that are the same for everybody are left out.
+
+    Features: the constant 1, then y_k of every row, then -1, 0 or 1 for low end, inside, high end.
+    """
+
+    size: int
+    entries: npt.NDArray[np.int64]
+    """a_k(x), (rows, size)."""
+    lows: npt.NDArray[np.int64]
+    """The low end of the window of each row."""
+    noises: tuple[Geometric, ...]
+    """The clipped noise of each row: a geometric channel on its window."""
+
+    mechanism: ClassVar[str] = "matrix"
+
+    @classmethod
+    def of(
+        cls, entries: npt.ArrayLike, epsilons: Sequence[Fraction], reach: int | None = None
+    ) -> Matrix:
+        """Rows with an epsilon per unit each; rows with epsilon 0 or a single value are not sent.
+
+        Without a reach the windows are so wide that clipping has a probability below 2^-64.
+        """
+        a = np.asarray(entries, dtype=np.int64)
+        spread = a.max(axis=1) - a.min(axis=1)
+        sent = [k for k, u in enumerate(epsilons) if u > 0 and spread[k]]
+        lows, noises = [], []
+        known: dict[tuple[Fraction, int], Geometric] = {}
+        for k in sent:
+            u = min(epsilons[k], LARGEST_EPSILON)
+            beyond = min(ceil_of(_BEYOND / u), LARGEST_REACH) if reach is None else reach
+            window = int(spread[k]) + 2 * beyond + 1
+            if (u, window) not in known:
+                known[u, window] = Geometric.for_epsilon(window, u)
+            noises.append(known[u, window])
+            lows.append(int(a[k].min()) - beyond)
+        return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
+
+    @classmethod
+    def plain(cls, size: int, metric: Metric, reach: int | None = None) -> Matrix:
+        """Without a plan: on a line the prefixes (section 3.3), else every value alone."""
+        if isinstance(metric, Line):
+            return cls.of(prefix(size)[:-1], [metric.step] * (size - 1), reach)
+        return cls.of(identity(size), [metric.smallest(size) / 2] * size, reach)
+
+    # The report ----------------------------------------------------------------------------------
+
+    @property
+    def bits(self) -> int:
+        """The fields of all rows, one after the other."""
+        return sum(noise.bits for noise in self.noises)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return -(-self.bits // 8)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first bit of each field."""
+        return list(accumulate((noise.bits for noise in self.noises[:-1]), initial=0))
+
+    def empty(self, count: int) -> Column:
+        """A matrix of bytes, one row a report."""
+        return np.empty((count, self.width), dtype=np.uint8)
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Look up every row at each position, add noise and clip."""
+        column = np.zeros((len(positions), self.width), dtype=np.uint8)
+        fields = zip(self.entries, self.lows, self.noises, self._starts, strict=True)
+        for row, low, noise, start in fields:
+            drawn = noise.encode((row - low)[positions], coins).astype(np.uint64)
+            drawn <<= np.uint64(start & 7)
+            for byte in range(start >> 3, (start + noise.bits + 7) >> 3):
+                column[:, byte] |= drawn.astype(np.uint8)
+                drawn >>= np.uint64(8)
+        return column
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """The same, row by row."""
+        report = 0
+        for at, noise, start in zip(self._places[position], self.noises, self._starts, strict=True):
+            report |= noise.blur(at, coins) << start
+        return report
+
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        """For each position where it stands in the window of each row."""
+        found: list[list[int]] = (self.entries - self.lows[:, None]).T.tolist()
+        return found
+
+    def _field(self, column: Column, row: int) -> npt.NDArray[np.int64]:
+        """The field of one row, counted from its low end."""
+        start, bits = self._starts[row], self.noises[row].bits
+        found = np.zeros(len(column), dtype=np.int64)
+        for place, byte in enumerate(range(start >> 3, (start + bits + 7) >> 3)):
+            found |= column[:, byte].astype(np.int64) << (8 * place)
+        return found >> (start & 7) & ((1 << bits) - 1)
+
+    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
+        """Rows with a field beyond its window, or whose padding bits are not zero."""
+        wrong: npt.NDArray[np.bool_] = column[:, -1] >= 1 << (8 - (8 * self.width - self.bits))
+        for row, noise in enumerate(self.noises):
+            wrong |= self._field(column, row) >= noise.size
+        return wrong
+
+    def every_report(self) -> Column:
+        """Every combination of fields."""
+        whole = [
+            sum(field << start for field, start in zip(fields, self._starts, strict=True))
+            for fields in product(*(range(noise.size) for noise in self.noises))
+        ]
+        raw = b"".join(report.to_bytes(self.width, "little") for report in whole)
+        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, self.width)
+
+    # Privacy -------------------------------------------------------------------------------------
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """A product over the rows."""
+        found = Fraction(1)
+        for row, (at, noise) in enumerate(zip(self._places[x], self.noises, strict=True)):
+            found *= noise.probability(at, self._field(report[None], row)[0])
+        return found
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """The worst of each row, all in one report.
+
+        Exact, but for positions that differ in so many rows that the fraction would have thousands
+        of digits: there it is rounded up, in the last of hundreds of digits.
+        """
+        both = [Fraction(1), Fraction(1)]
+        for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
+            if at != there:
+                ratios = noise.worst_ratios(at, there)
+                both = [_shortened(a * b) for a, b in zip(both, ratios, strict=True)]
+        return max(both)
+
+    # Decoding ------------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> int:
+        """A constant, and two for each row."""
+        return 1 + 2 * len(self.noises)
+
+    @cached_property
+    def largest(self) -> int:
+        """The end of a window that is farthest from zero."""
+        highs = [low + noise.size - 1 for low, noise in zip(self.lows, self.noises, strict=True)]
+        return int(max(1, *np.abs(self.lows), *np.abs(highs)))
+
+    @cached_property
+    def _beyond(self) -> Floats:
+        """c = q/(1-q) of each row: how far beyond an end the noise lies that was clipped there."""
+        u = np.array([noise.epsilon for noise in self.noises])
+        return np.asarray(1 / np.expm1(u))
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Var(Y_k | x) of every row at every position, (rows, size)."""
+        u = np.array([[noise.epsilon] for noise in self.noises])
+        windows = np.array([[noise.size] for noise in self.noises])
+        left = self.entries - self.lows[:, None]
+        clipped = np.exp(-u * left) + np.exp(-u * (windows - 1 - left))
+        spread = np.exp(-u) / np.expm1(-u) ** 2
+        return np.asarray(spread * (2 - clipped / (1 + np.exp(-u))))
+
+    @cached_property
+    def _last(self) -> Floats:
+        return self.entries[:, -1].astype(np.float64)
+
+    @cached_property
+    def _decoder(self) -> Floats:
+        """(size - 1, rows): what b is for each position, everything counted from the last one.
+
+        sum_k b_k (a_k(x) - a_k(last)) = f(x) - f(last) for all x, with the least sum of variances.
+        """
+        seen = (self.entries[:, :-1] - self.entries[:, -1:]).astype(np.float64)
+        decoder = _inverse(seen)
+        if decoder is None:
+            mean = self.variances.mean(axis=1)
+            deviation = np.sqrt(np.maximum(mean, _FAINT * mean.max()))
+            decoder = np.linalg.pinv(seen / deviation[:, None]) / deviation
+        astray = np.abs(decoder @ seen - np.eye(self.size - 1)).max(axis=1)
+        if astray.max() > _ASTRAY:
+            raise QueryError(
+                f"the {len(self.noises)} rows of the matrix mechanism cannot tell position "
+                f"{int(np.argmax(astray))} from all others; use a strategy with more rows"
+            )
+        return decoder
+
+    def coefficients(self, functions: Floats) -> Floats:
+        """Weighted least squares: f(x) = f(last) + sum_k b_k (a_k(x) - a_k(last))."""
+        b = (functions[..., :-1] - functions[..., -1:]) @ self._decoder
+        constant = functions[..., -1] - b @ self._last
+        return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
+
+    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """f g, and the variance of every row that both read; decoded as a function of position."""
+        rows = slice(1, 1 + len(self.noises))
+        first = self.coefficients(functions)[..., rows]
+        second = first if others is functions else self.coefficients(others)[..., rows]
+        moment = np.asarray(functions * others + (first * second) @ self.variances)
+        return moment, self.coefficients(moment)
+
+    def cells(self, totals: Floats) -> Floats:
+        """The decoder seen from the positions; the last takes what is left."""
+        rows = len(self.noises)
+        everybody = totals[0]
+        means = totals[1 : 1 + rows] + _times(self._beyond, totals[1 + rows :])
+        means = means - _times(self._last, np.broadcast_to(everybody, means.shape))
+        found = np.tensordot(self._decoder, means, axes=1)
+        return np.concatenate([found, (everybody - found.sum(axis=0))[None]])
+
+    def influence(self, function: Floats) -> float:
+        """All rows at the end that adds most, or takes most away."""
+        rows = len(self.noises)
+        weights = self.coefficients(function)
+        constant, b = weights[0], weights[1 : 1 + rows]
+        low = self.lows - self._beyond
+        high = self.lows + [noise.size - 1 for noise in self.noises] + self._beyond
+        most = constant + np.maximum(b * low, b * high).sum()
+        least = constant + np.minimum(b * low, b * high).sum()
+        return float(max(abs(most), abs(least)))
+
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """The rows that any decoder reads, as one small integer."""
+        rows = len(self.noises)
+        used = np.flatnonzero(coefficients[:, 1 : 1 + rows].any(axis=0)).tolist()
+        sizes = [self.noises[row].size for row in used]
+        codes = 1
+        for size in sizes:
+            codes *= size
+            if codes > _MOST_CODES:
+                return None
+        table = coefficients[:, :1]
+        for row, size in zip(used, sizes, strict=True):
+            values = coefficients[:, 1 + row, None] * (self.lows[row] + np.arange(size))
+            values[:, [0, -1]] += np.outer(coefficients[:, 1 + rows + row], [-1, 1])
+            table = (table[:, :, None] + values[:, None, :]).reshape(len(table), -1)
+
+        def read(column: Column) -> Integers:
+            found = np.zeros(len(column), dtype=np.int64)
+            for row, size in zip(used, sizes, strict=True):
+                found = found * size + self._field(column, row)
+            return found
+
+        return Levels(table, read)
+
+    def expand(self, column: Column) -> Integers:
+        """The constant, the integers, the ends."""
+        rows = len(self.noises)
+        found = np.ones((len(column), self.features), dtype=np.int64)
+        for row, noise in enumerate(self.noises):
+            field = self._field(column, row)
+            found[:, 1 + row] = field + self.lows[row]
+            found[:, 1 + rows + row] = _ends(field, noise.size)
+        return found
+
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        """A weighted sum of all features of each report, a chunk of reports at a time."""
+        result = np.empty((len(coefficients), len(column)))
+        for part in self._parts(column):
+            result[:, part] = coefficients @ self.expand(column[part]).T
+        return result
+
+    def _parts(self, column: Column) -> Iterator[slice]:
+        step = max(1, _CHUNK // self.features)
+        return (slice(start, start + step) for start in range(0, len(column), step))
+
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """Sums by code; floats are exact, as less than 2^22 fields have less than 2^31 each."""
+        rows = len(self.noises)
+        result = np.zeros((self.features, count), dtype=np.int64)
+        for part in self._parts(column):
+            at = codes[part].astype(np.intp)
+            result[0] += np.bincount(at, minlength=count)
+            for row, noise in enumerate(self.noises):
+                field = self._field(column[part], row)
+                for feature, values in ((row, field), (rows + row, _ends(field, noise.size))):
+                    sums = np.bincount(at, weights=values, minlength=count)
+                    result[1 + feature] += sums.astype(np.int64)
+        result[1 : 1 + rows] += self.lows[:, None] * result[0]
+        return result
+
+
+def _shortened(ratio: Fraction) -> Fraction:
+    """A long fraction rounded up."""
+    if ratio.denominator.bit_length() <= _LONG:
+        return ratio
+    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
+
+
+def _ends(field: Integers, size: int) -> Integers:
+    """-1 at the low end of a window, 1 at its high end."""
+    return np.asarray((field == size - 1).astype(np.int64) - (field == 0))
+
+
+def _times(rows: Floats, table: Floats) -> Floats:
+    """A factor for each entry of the first axis."""
+    return rows.reshape(-1, *[1] * (table.ndim - 1)) * table
+
+
+def _inverse(matrix: Floats) -> Floats | None:
+    """The inverse of a square matrix, None where there is none.
+
+    That of prefixes and their like is whole; rounding would make it read every row.
+    """
+    if len(matrix) != matrix.shape[1]:
+        return None
+    try:
+        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    whole: Floats = np.rint(found)
+    return whole if np.array_equal(whole @ matrix, np.eye(len(matrix))) else found

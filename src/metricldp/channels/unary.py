@@ -1,0 +1,237 @@
+"""Unary encoding with a probability of its own for every value: any metric, one bit per value.
+
+Bit k is 1 with probability p_k if the value is k and with q_k < p_k otherwise, all bits
+independently. Between x and x' only the bits x and x' differ in law. A one tells for its value by
+the factor a = p/q at most, a zero against it by c = (1 - q)/(1 - p), so the worst report has a one
+at x and a zero at x':
+
+    worst ratio of x and x' = max(a_x c_x', a_x' c_x).
+
+In logarithms, with yes = ln a and no = ln c, the promise is yes_x + no_x' <= E(x, x'), both ways
+round. Worst ratios of any channel multiply along paths, so generating pairs prove all others.
+
+With the same numbers for all values this is the unary encoding of Wang, Blocki, Li and Jha,
+"Locally Differentially Private Protocols for Frequency Estimation" (USENIX Security 2017), whose
+best version has p = 1/2 and q = 1/(e^epsilon + 1). Numbers that differ by value are the
+input-discriminative unary encoding of Gu, Li, Xiong and Cao, "Providing Input-Discriminative
+Protection for Local Differential Privacy" (ICDE 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.channels.base import BitChannel, Column, Floats, Integers
+from metricldp.channels.unary_losses import Losses, uniform_losses
+from metricldp.coins import Coins, Handful, bernoullis, words_for
+from metricldp.errors import CertificateError
+from metricldp.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
+
+_AT_ONCE = 1 << 22
+"""Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Unary(BitChannel):
+    """A bit for each value: 1 with probability own[k] / 2^64 for k itself, else other[k] / 2^64."""
+
+    size: int
+    own: tuple[int, ...]
+    other: tuple[int, ...]
+
+    mechanism: ClassVar[str] = "unary"
+    constant: ClassVar[bool] = True
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Unary:
+        """The best of plain local differential privacy: the same epsilon between any two values."""
+        return cls.for_losses([uniform_losses(size, epsilon)] * size)
+
+    @classmethod
+    def for_losses(cls, losses: Sequence[Losses]) -> Unary:
+        """The integers in which no bit tells more than its yes and no, each rounded to privacy.
+
+        With p lower and q higher both p/q and (1 - q)/(1 - p) are smaller, so nothing that was
+        kept before the rounding is broken by it.
+        """
+        integers = {pair: _integers(*pair) for pair in set(losses)}
+        own, other = zip(*(integers[pair] for pair in losses), strict=True)
+        return cls(len(losses), own, other)
+
+    @property
+    def bits(self) -> int:
+        """One for each value."""
+        return self.size
+
+    @cached_property
+    def _kinds(self) -> list[tuple[Fraction, Fraction]]:
+        """The different pairs (p, q)."""
+        pairs = dict.fromkeys(zip(self.own, self.other, strict=True))
+        return [(Fraction(p, ONE), Fraction(q, ONE)) for p, q in pairs]
+
+    @cached_property
+    def _kind_of(self) -> npt.NDArray[np.int64]:
+        pairs = list(zip(self.own, self.other, strict=True))
+        places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
+        return np.array([places[pair] for pair in pairs])
+
+    # The device ----------------------------------------------------------------------------------
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Everybody's bits as if she had another value, a column at a time; then her own bit."""
+        count = len(positions)
+        column = self.empty(count)
+        own = np.array(self.own, dtype=np.uint64)
+        step = 64 * max(1, _AT_ONCE // 64 // self.size)
+        for start in range(0, count, step):
+            here = positions[start : start + step]
+            words = words_for(len(here))
+            drawn = bernoullis(coins, self.other, words).view(np.uint8)
+            bits = np.unpackbits(drawn, axis=1, count=len(here), bitorder="little")
+            bits[here, np.arange(len(here))] = coins.words(len(here)) < own[here]
+            rows = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
+            column[start : start + step] = rows
+        return column
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """The same: a coin for every bit, whatever her value, and one more for her own."""
+        report = 0
+        for threshold, places in self._places:
+            drawn = coins.lanes(threshold, len(places))
+            for place in places:
+                report |= (drawn & 1) << place
+                drawn >>= 1
+        own = coins.toss(self.own[position])
+        return report & ~(1 << position) | own << position
+
+    @cached_property
+    def _places(self) -> list[tuple[int, list[int]]]:
+        """The bits of each probability q."""
+        places: dict[int, list[int]] = {}
+        for place, threshold in enumerate(self.other):
+            places.setdefault(threshold, []).append(place)
+        return list(places.items())
+
+    # The collector -------------------------------------------------------------------------------
+
+    @cached_property
+    def _gap(self) -> Floats:
+        """p - q."""
+        return np.array([float(p - q) for p, q in self._kinds])[self._kind_of]
+
+    @cached_property
+    def _middle(self) -> Floats:
+        """(1/2 - q) / (p - q): what an unbiased bit is for a sign of 0."""
+        middles = [float((Fraction(1, 2) - q) / (p - q)) for p, q in self._kinds]
+        return np.array(middles)[self._kind_of]
+
+    @cached_property
+    def noise(self) -> tuple[Floats, Floats]:
+        """The variance of each unbiased bit, (b - q)/(p - q): at other values, and at its own."""
+        others = [float(q * (1 - q) / (p - q) ** 2) for p, q in self._kinds]
+        owns = [float(p * (1 - p) / (p - q) ** 2) for p, q in self._kinds]
+        return np.array(others)[self._kind_of], np.array(owns)[self._kind_of]
+
+    @cached_property
+    def _mean_noise(self) -> Floats:
+        """The same for people spread evenly."""
+        other, own = self.noise
+        return np.asarray(other + (own - other) / self.size)
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """How much each value counts in the level from which functions are decoded."""
+        return np.asarray(self._mean_noise / self._mean_noise.sum())
+
+    def _split(self, functions: Floats) -> tuple[Floats, Floats]:
+        """A level, and what a function is above it."""
+        level = functions @ self._shares[:, None]
+        return level, functions - level
+
+    def coefficients(self, functions: Floats) -> Floats:
+        """F = l + sum_k (f(k) - l) (b_k - q_k)/(p_k - q_k), for a level l that costs nothing.
+
+        Exactly one value is true, so any level l is unbiased. The mean of f, each value with the
+        variance of its bit, has the least variance for people spread evenly.
+        """
+        level, above = self._split(functions)
+        fixed = level + above @ self._middle[:, None]
+        return np.concatenate([fixed, above / (2 * self._gap)], axis=-1)
+
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """f g, what everybody pays for every bit, and what is different about her own."""
+        above = self._split(functions)[1]
+        products = above * (above if others is functions else self._split(others)[1])
+        other, own = self.noise
+        everybody = products @ other[:, None]
+        return np.asarray(functions * others + everybody + products * (own - other))
+
+    def cells(self, totals: Floats) -> Floats:
+        """Sums of unbiased bits, and each value's share of the people that they miss."""
+        along = (-1,) + (1,) * (totals.ndim - 1)
+        sums = totals[0] * self._middle.reshape(along) + totals[1:] / (2 * self._gap.reshape(along))
+        missed = totals[0] - sums.sum(axis=0)
+        return np.asarray(sums + self._shares.reshape(along) * missed)
+
+    def mean_frequency_variance(self) -> float:
+        """The variance one person adds to a frequency, mean over all values and positions.
+
+        With s_k for the noise of bit k and S for their sum, value k is decoded from the level
+        s_k/S and costs s_k (1 - s_k/S)^2 + (S - s_k)(s_k/S)^2 = s_k - s_k^2/S.
+        """
+        noise = self._mean_noise
+        return float((noise - noise**2 / noise.sum()).mean())
+
+    # The certificate -----------------------------------------------------------------------------
+
+    @cached_property
+    def _tells(self) -> list[tuple[Fraction, Fraction]]:
+        """What a one and a zero tell, a and c, of each kind of value."""
+        return [(p / q, (1 - q) / (1 - p)) for p, q in self._kinds]
+
+    @cached_property
+    def _ratios(self) -> dict[tuple[int, int], Fraction]:
+        return {}
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """A one where the first value is and a zero where the second is, or the other way round."""
+        if x == other:
+            return Fraction(1)
+        kinds = int(self._kind_of[x]), int(self._kind_of[other])
+        if kinds not in self._ratios:
+            (yes, no), (other_yes, other_no) = self._tells[kinds[0]], self._tells[kinds[1]]
+            self._ratios[kinds] = max(yes * other_no, other_yes * no)
+        return self._ratios[kinds]
+
+    @property
+    def alike(self) -> bool:
+        """Where all bits have the same two probabilities."""
+        return len(self._kinds) == 1
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """A product over the bits."""
+        result = 1
+        for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
+            one = self.own[k] if k == x else self.other[k]
+            result *= one if bit else ONE - one
+        return Fraction(result, ONE**self.size)
+
+
+def _integers(yes: float, no: float) -> tuple[int, int]:
+    """p down and q up, from a = e^yes and c = e^no: q = (c - 1)/(a c - 1) and p = a q."""
+    a, c = exp_bounds(as_written(yes))[0], exp_bounds(as_written(no))[0]
+    q = (c - 1) / (a * c - 1)
+    own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
+    if not 0 < other < own < ONE:
+        raise CertificateError(
+            f"bits that tell {yes:.3g} and {no:.3g} are too much or too little for 64-bit coins; "
+            "use another epsilon"
+        )
+    return own, other
