@@ -308,7 +308,7 @@ def turned(channel, by):
 
 @dataclass(frozen=True)
 class TopLevels(Hierarchy):
-    """Never draws the last level."""
+    """Draws the last level once more, and so too rarely."""
 
     def encode(self, positions, coins):
         column = super().encode(positions, coins)
