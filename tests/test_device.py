@@ -46,8 +46,10 @@ from metricldp.device import Device
 from metricldp.exact import ONE
 from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
+from metricldp.peers.haar import Haar
 from metricldp.peers.hadamard import Hadamard
 from metricldp.peers.hashing import LocalHashing
+from metricldp.peers.hierarchy import Hierarchy
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
@@ -140,6 +142,9 @@ COARSE = {
     "histogram-threshold": [HistogramThreshold(2, (9 << 60,) * 2, (5 << 60,) * 2)],
     "local-hashing": [LocalHashing(2, 2, 11 << 60)],
     "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
+    "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
+    "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
+    "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
@@ -587,7 +592,10 @@ def test_the_bytes_are_those_of_a_table(names):
         assert table["weight"].to_pylist() == [2.5] * 3
 
 
-ALWAYS_DRAWN = {"unary-optimised", "histogram-threshold", "local-hashing", "hadamard"}
+ALWAYS_DRAWN = {
+    *("unary-optimised", "histogram-threshold", "local-hashing", "hadamard"),
+    *("hierarchy-2", "hierarchy-4", "haar"),
+}
 """Mechanisms whose reports differ from draw to draw, however large epsilon is."""
 
 

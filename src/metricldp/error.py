@@ -56,10 +56,10 @@ def predicted_total(
 
     A second moment is quadratic in the row, so the rows of any root of W^T W have the same total
     as those of W: there are as many of them as positions, however long W is. Where values are
-    rounded at random the rows themselves are read.
+    rounded at random, or decoders do not add up, the rows themselves are read.
     """
     blocks: Iterable[Floats]
-    if survey.attributes[attribute].rounds:
+    if survey.attributes[attribute].rounds or not survey.channels[attribute].linear:
         starts = range(0, workload.rows, TOGETHER)
         blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
     else:

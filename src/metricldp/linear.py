@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from metricldp.answers import Answer, normal_reach
-from metricldp.channels import Floats
+from metricldp.channels import Channel, Floats
 from metricldp.error import variance_bounds
 from metricldp.estimate import RESPONDENTS, to_answers
 from metricldp.queries import Query
@@ -76,7 +76,10 @@ class Linear(Sequence[Answer]):
     @cached_property
     def values(self) -> Floats:
         """The unbiased value of each row."""
-        return self.workload.answers(self.profile.frequencies)
+        if self._channel.linear:
+            return self.workload.answers(self.profile.frequencies)
+        parts = (self._found(start, start + TOGETHER) for start in range(0, len(self), TOGETHER))
+        return np.array([answer.value for part in parts for answer in part])
 
     @cached_property
     def stderr(self) -> Floats:
@@ -128,12 +131,20 @@ class Linear(Sequence[Answer]):
         described = self.profile.survey.attributes[self.profile.attribute]
         return [described.name_of(position) for position in range(self.workload.size)]
 
+    @property
+    def _channel(self) -> Channel:
+        return self.profile.survey.channels[self.profile.attribute]
+
     def _block(self, start: int, stop: int) -> list[Answer]:
+        values = self.values[start:stop].tolist()
+        found = self._found(start, stop)
+        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+
+    def _found(self, start: int, stop: int) -> list[Answer]:
+        """Answers from the decoder of each row."""
         rows = self.workload.rows_block(start, stop)
         name, group = self.profile.attribute, self.profile.group.words
         among = "" if group == "everybody" else f" among {group}"
         numbers = range(start, start + len(rows))
         words = [f"{name} {self.workload.label(row, self._names)}{among}" for row in numbers]
-        found = self.profile.answers(rows, words)
-        values = self.values[start:stop].tolist()
-        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+        return self.profile.answers(rows, words)

@@ -175,6 +175,11 @@ class Channel(Field):
         """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
         return True
 
+    @property
+    def linear(self) -> bool:
+        """Whether decoders add up: that of f + g is that of f and that of g together."""
+        return True
+
 
 class NumberChannel(Channel):
     """A report is one integer below `outputs`, whatever is read of it."""

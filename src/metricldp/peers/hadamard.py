@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from metricldp.channels import Column, Floats, IntegerChannel, Integers
 from metricldp.coins import Coins, Handful, bernoulli, lanes, uniform, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, exp_bounds, floor_of
+from metricldp.peers.walsh import odd, transform
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,7 @@ class Hadamard(IntegerChannel):
         keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
         drawn = uniform(coins, self.outputs, count)
         rows = positions.astype(np.int64) + 1
-        agrees = ~np.bitwise_count(rows & drawn) & 1
-        return np.where(agrees == keep, drawn, drawn ^ (rows & -rows)).astype(self.dtype)
+        return np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows)).astype(self.dtype)
 
     def blur(self, position: int, coins: Handful) -> int:
         """The same for one."""
@@ -85,14 +85,12 @@ class Hadamard(IntegerChannel):
         Any level l is unbiased, as exactly one value is true; with the mean, 1 is decoded to 1.
         """
         level = functions.mean(axis=-1, keepdims=True)
-        rows = np.zeros((*functions.shape[:-1], self.outputs))
-        rows[..., :1] = level
-        rows[..., 1 : 1 + self.size] = (functions - level) / self.gap
-        return walsh(rows)
+        rows = np.concatenate([level, (functions - level) / self.gap], axis=-1)
+        return transform(rows, self.outputs)
 
     def mean(self, values: Floats) -> Floats:
         """P(y | x) = (1 + t H[x + 1, y]) / K."""
-        rows = walsh(values) / self.outputs
+        rows = transform(values, self.outputs) / self.outputs
         return np.asarray(rows[..., :1] + self.gap * rows[..., 1 : 1 + self.size])
 
     def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -103,7 +101,7 @@ class Hadamard(IntegerChannel):
 
     def cells(self, totals: Floats) -> Floats:
         """Sums of the signs of each row, and an equal share of the people that they miss."""
-        rows = np.moveaxis(walsh(np.moveaxis(totals, 0, -1)), -1, 0)
+        rows = np.moveaxis(transform(np.moveaxis(totals, 0, -1), self.outputs), -1, 0)
         found = rows[1 : 1 + self.size] / self.gap
         return np.asarray(found + (rows[0] - found.sum(axis=0)) / self.size)
 
@@ -127,23 +125,3 @@ class Hadamard(IntegerChannel):
 def _agrees(row: int, report: int) -> bool:
     """Whether H is 1 there."""
     return (row & report).bit_count() % 2 == 0
-
-
-def walsh(values: Floats) -> Floats:
-    """The products of the last axis with all rows of H.
-
-    H is a Kronecker product of two smaller ones. Two matrix products of K^1.5 steps are quicker in
-    numpy than the K log K steps of a butterfly.
-    """
-    order = values.shape[-1].bit_length() - 1
-    left, right = _signs(order // 2), _signs(order - order // 2)
-    table = values.reshape(*values.shape[:-1], len(left), len(right))
-    return np.asarray((left @ table @ right).reshape(values.shape))
-
-
-@lru_cache(maxsize=32)
-def _signs(order: int) -> Floats:
-    """H itself, of 2^order rows."""
-    places = np.arange(1 << order)
-    odd = np.bitwise_count(places[:, None] & places) & 1
-    return np.where(odd, -1.0, 1.0)
