@@ -18,7 +18,19 @@ from metricldp.peers.hierarchy import Hierarchy, PlainHierarchy
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
-__all__ = ["PEERS", "Haar", "Hierarchy", "PlainHierarchy", "build"]
+__all__ = [
+    "PEERS",
+    "Haar",
+    "Hadamard",
+    "Hierarchy",
+    "HistogramSum",
+    "HistogramThreshold",
+    "LocalHashing",
+    "PlainHierarchy",
+    "UnaryOptimised",
+    "UnarySymmetric",
+    "build",
+]
 
 Builder = Callable[[int, Fraction], Channel]
 

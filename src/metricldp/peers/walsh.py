@@ -23,8 +23,8 @@ def odd(numbers: Integers) -> npt.NDArray[np.int64]:
 def transform(values: Floats, size: int) -> Floats:
     """sum_v values[..., v] (-1)^|v & j| for every j below `size`, a power of two.
 
-    What is missing of `size` values counts as zero. The matrix is a Kronecker product of two smaller
-    ones, and two matrix products of size^1.5 steps are quicker in numpy than log2(size) passes.
+    What is missing of `size` values counts as zero. The matrix is a Kronecker product of two
+    smaller ones; products with these, size^1.5 steps, are quicker in numpy than log2(size) passes.
     """
     order = size.bit_length() - 1
     left, right = _signs(order // 2), _signs(order - order // 2)
