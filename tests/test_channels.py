@@ -24,6 +24,7 @@ from metricldp.exact import ONE, at_most_exp, exp_bounds
 from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
 from metricldp.peers import PEERS
+from metricldp.peers.prefix import Prefix
 
 SIZES = (2, 3, 5)
 EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
@@ -46,6 +47,8 @@ def channel_for(name, size, epsilon):
     metric = metric_for(name, epsilon)
     if name == "matrix":  # with so small a window all reports can be listed
         return Matrix.plain(size, metric, reach=1)
+    if name == "prefix":
+        return Prefix.for_epsilon(size, epsilon, reach=1)
     return build(name, size, metric)
 
 

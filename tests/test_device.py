@@ -46,6 +46,7 @@ from metricldp.device import Device
 from metricldp.exact import ONE
 from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
+from metricldp.peers.prefix import Prefix
 
 # The sampler itself, run on every possible coin
 # A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs are
@@ -127,6 +128,7 @@ COARSE = {
             (Geometric(2, 1.0, NOISES[2]), Geometric(3, 1.0, NOISES[0])),
         ),
     ],
+    "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
@@ -269,7 +271,10 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
     metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
-    check_blur(Matrix.plain(3, metric, reach=1) if name == "matrix" else build(name, 3, metric))
+    if name in ("matrix", "prefix"):
+        check_blur((Matrix if name == "matrix" else Prefix).plain(3, metric, reach=1))
+    else:
+        check_blur(build(name, 3, metric))
 
 
 @pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])

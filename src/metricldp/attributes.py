@@ -56,7 +56,7 @@ LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
 ORACLES: tuple[str, ...] = ()
 """Peers that tell the frequency of each value."""
-RANGE_PEERS: tuple[str, ...] = ()
+RANGE_PEERS: tuple[str, ...] = ("prefix",)
 """Peers that need an order of values."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""

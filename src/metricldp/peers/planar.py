@@ -1,0 +1,246 @@
+"""Planar Laplace noise on a grid: geo-indistinguishability for two attributes.
+
+Andrés, Bordenabe, Chatzikokolakis and Palamidessi, "Geo-Indistinguishability", CCS 2013. A person
+at cell x of a plane reports cell z with probability proportional to e^-E(x, z), where
+
+    E(x, z) = sqrt(E_1(x_1, z_1)^2 + E_2(x_2, z_2)^2)
+
+is the survey's own distance under Lp(2), so that epsilon may differ along the two axes. The noise
+lives on the unbounded grid, where it is the same for every x and the triangle inequality makes it
+E-private. What falls outside is moved to the nearest cell of the domain, which is a thing done to
+reports and costs nothing.
+
+(Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), and
+then round and truncate; rounding costs them a correction of epsilon that depends on the machine's
+precision, their section 5. A law that is discrete from the start needs none.)
+
+Floats propose, integers decide. The sums over everything outside are floats, built for a distance
+that is smaller by a share of 2^-20; each law is mixed with a share of 2^-20 of uniform reports, so
+that no integer is too small to be rounded; and at last it is 1,024 rows, or less, of integers over
+2^64. That no ratio of two rows is above e^E is then proved for all pairs of cells with exact
+integers, or the mechanism is refused. The fingerprint covers the integers.
+
+The decoder is the inverse of that matrix, the only one there is, and S(x) = sum_z P(z | x) F(z)^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.certify import Certificate, Pair, Proof, tightest
+from metricldp.channels import Column, Floats, Integers
+from metricldp.coins import Coins
+from metricldp.errors import CertificateError, QueryError, SurveyError
+from metricldp.estimate import Bounds
+from metricldp.exact import ONE, at_most_exp
+from metricldp.metrics import Line, Lp
+from metricldp.peers.joint import Functions, Joint, Whole, on_grids
+from metricldp.survey import Survey
+
+MOST_CELLS = 1 << 10
+"""Laws, proof and decoder take the square and the cube of the cells."""
+_SLACK = 2.0**-20
+"""Distances are built smaller, and laws mixed with uniform ones, by this share."""
+_SMALLEST = Fraction(1, 512)
+"""A smaller epsilon per step has tails too long to be added up."""
+_FAR = 36.0
+"""Noise at more than this distance, a share of e^-36, is left out of the sums."""
+_ROUNDING = 2.0**-48
+"""Ratios of floats of integers are off by less than 2^-51."""
+_MOST_ENTRIES = 1 << 22
+"""Numbers that are compared, or added up, at a time."""
+_BLIND = 1e-7
+"""A decoder that is off by more than this tells nothing."""
+Table = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class PlanarLaplace(Joint):
+    """Two attributes on lines, in a survey with metric Lp(2); up to 32 x 32 cells."""
+
+    survey: Survey
+
+    mechanism: ClassVar[str] = "planar-laplace"
+
+    def __post_init__(self) -> None:
+        survey = on_grids(self.survey)
+        names = list(survey.attributes)
+        if len(names) != 2:
+            raise SurveyError(f"planar Laplace noise is for two attributes, not {len(names)}")
+        for name, attribute in survey.attributes.items():
+            if not isinstance(attribute.distances, Line):
+                raise SurveyError(f"{name} has no distance along a line; use numbers or levels")
+            step = attribute.distances.step
+            if step < _SMALLEST:
+                raise SurveyError(
+                    f"{name} has epsilon {float(step):.3g} per step, too small for planar Laplace "
+                    f"noise; use a coarser grid, for at least {float(_SMALLEST):.3g} per step"
+                )
+        if survey.metric != Lp(2):
+            raise SurveyError("planar Laplace noise keeps the distance in the plane; say Lp(2)")
+        if math.prod(self.shape) > MOST_CELLS:
+            raise SurveyError(
+                f"{' x '.join(map(str, self.shape))} cells are too many for planar Laplace noise; "
+                f"use at most {MOST_CELLS:,}"
+            )
+        broken = [pair for pair in self.pairs if not pair.holds]
+        if broken:
+            x, other = (", ".join(self._words(cell)) for cell in (broken[0].x, broken[0].other))
+            raise CertificateError(
+                f"planar Laplace noise tells {x} from {other} too well with 64-bit coins; "
+                "use a larger epsilon per step"
+            )
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Positions along the two axes; cells are counted along the second first."""
+        first, second = (attribute.size for attribute in self.survey.attributes.values())
+        return first, second
+
+    @cached_property
+    def steps(self) -> tuple[Fraction, Fraction]:
+        """Epsilon per step along the two axes."""
+        first, second = (a.distances.distance(0, 1) for a in self.survey.attributes.values())
+        return first, second
+
+    @cached_property
+    def table(self) -> Table:
+        """P(z | x) 2^64 of every two cells: (x, z)."""
+        share = Fraction(1) - Fraction(_SLACK)
+        return _integers(_law(self.shape, [float(step * share) for step in self.steps]))
+
+    # Privacy -------------------------------------------------------------------------------------
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """For every offset of two cells the pair that is told apart best, its ratio exactly."""
+        return tuple(_proved(self.table, self.shape, self.steps))
+
+    def certify(self) -> Certificate:
+        """All pairs of cells; of those with the same offset the worst stands for all."""
+        near = tightest(self.pairs)
+        cells = math.prod(self.shape)
+        here, there = (", ".join(self._words(cell)) for cell in (near.x, near.other))
+        proof = Proof(
+            attribute=", ".join(self.survey.attributes),
+            mechanism=self.mechanism,
+            pairs=self.pairs,
+            count=cells * (cells - 1) // 2,
+            labels=(here, there),
+            promised=self.survey.metric == Lp(2),
+        )
+        return Certificate(self.fingerprint, (proof,))
+
+    def _words(self, cell: int) -> list[str]:
+        places = divmod(cell, self.shape[1])
+        attributes = self.survey.attributes.values()
+        return [a.label(place) for a, place in zip(attributes, places, strict=True)]
+
+    # The report ----------------------------------------------------------------------------------
+
+    @cached_property
+    def fields(self) -> Mapping[str, Whole]:
+        """A position of each attribute."""
+        return dict(zip(self.survey.attributes, map(Whole, self.shape), strict=True))
+
+    @property
+    def law(self) -> bytes:
+        """The integers."""
+        return self.table.astype("<u8").tobytes()
+
+    def blur(self, positions: Mapping[str, Integers], coins: Coins) -> Mapping[str, Column]:
+        """One uniform word for each person, looked up in the sums of her cell's law."""
+        cells = self._cells(positions)
+        words = coins.words(len(cells))
+        drawn = np.empty(len(cells), dtype=np.int64)
+        order = np.argsort(cells, kind="stable")
+        for people in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+            if len(people):
+                sums = np.cumsum(self.table[cells[people[0]], :-1], dtype=np.uint64)
+                drawn[people] = np.searchsorted(sums, words[people], side="right")
+        places = np.unravel_index(drawn, self.shape)
+        return {
+            name: place.astype(field.empty(0).dtype)
+            for (name, field), place in zip(self.fields.items(), places, strict=True)
+        }
+
+    def _cells(self, columns: Mapping[str, Column]) -> npt.NDArray[np.int64]:
+        first, second = (columns[name].astype(np.int64) for name in self.fields)
+        return np.asarray(first * self.shape[1] + second)
+
+    def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
+        """An entry of the table."""
+        x, z = (int(one[a]) * self.shape[1] + int(one[b]) for one in (person, report) for a, b in [tuple(self.fields)])
+        return Fraction(int(self.table[x, z]), ONE)
+
+    # Decoding ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _matrix(self) -> Floats:
+        return self.table.astype(np.float64) / float(ONE)
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        inverse = np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
+        off = float(np.abs(self._matrix @ inverse - np.eye(len(inverse))).max())
+        if not off < _BLIND:
+            raise QueryError(
+                "planar Laplace noise is too strong to be decoded on so fine a grid; "
+                "use a coarser one, or a larger epsilon"
+            )
+        return inverse
+
+    def _function(self, functions: Functions) -> Floats:
+        """f on all cells."""
+        ones = (np.ones(size) for size in self.shape)
+        first, second = (
+            functions.get(name, one) for name, one in zip(self.fields, ones, strict=True)
+        )
+        return np.outer(first, second).reshape(-1)
+
+    def decoder(self, functions: Functions) -> Floats:
+        """F(z) for every reported cell."""
+        return np.asarray(self._inverse @ self._function(functions))
+
+    def second_moment(self, functions: Functions) -> Floats:
+        """S(x) for every cell."""
+        return np.asarray(self._matrix @ self.decoder(functions) ** 2)
+
+    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+        """Reports are counted by cell first."""
+        counts = np.bincount(self._cells(columns), minlength=math.prod(self.shape))
+        decoder = self.decoder(functions)
+        return float(counts @ decoder), float(counts @ decoder**2)
+
+    def _noise(self, functions: Functions) -> Floats:
+        """S - f^2 at every cell."""
+        return np.asarray(self.second_moment(functions) - self._function(functions) ** 2)
+
+    def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
+        """The mean over the cells; people are spread evenly over an attribute not named."""
+        noise = self._noise(functions).reshape(self.shape)
+        if not isinstance(shares, list):
+            spread = shares
+            if len(functions) == 1:
+                axis = list(self.fields).index(next(iter(functions)))
+                return float(noise.mean(axis=1 - axis) @ spread)
+            return float((noise * spread).sum())
+        named = iter(shares)
+        first, second = (
+            next(named) if name in functions else np.full(field.outputs, 1 / field.outputs)
+            for name, field in self.fields.items()
+        )
+        return float(first @ noise @ second)
+
+    def bounds(self, functions: Functions) -> Bounds:
+        """The best and the worst cell."""
+        noise = self._noise(functions)
+        return max(0.0, float(noise.min())), float(noise.max())
