@@ -75,7 +75,9 @@ def predicted_total(
             second = second * float(channel.second_moment(np.ones(channel.size))[0])
     if isinstance(prior, str) and prior == "worst":
         return n * max(0.0, float((second - square).max()))
-    return n * max(0.0, mean(shares_of({attribute: reading.channel.size}, prior), [second - square]))
+    return n * max(
+        0.0, mean(shares_of({attribute: reading.channel.size}, prior), [second - square])
+    )
 
 
 def _root(gram: Floats) -> Floats:

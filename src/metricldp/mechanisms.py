@@ -29,7 +29,14 @@ _ON_A_LINE: dict[str, type[Threshold] | type[Geometric]] = {
     "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
 }
-MECHANISMS: tuple[str, ...] = (*_ON_A_LINE, "response", "unary", "matrix", *peers.PEERS, *peers.ON_A_LINE)
+MECHANISMS: tuple[str, ...] = (
+    *_ON_A_LINE,
+    "response",
+    "unary",
+    "matrix",
+    *peers.PEERS,
+    *peers.ON_A_LINE,
+)
 
 
 def build(

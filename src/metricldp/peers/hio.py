@@ -254,7 +254,7 @@ class Hio(Joint):
 
     def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
         """The second moment less the share of people inside."""
-        inside = [functions[name] for name in self.survey.attributes if name in functions]
+        inside = [functions[name] for name in self.involved(functions)]
         return self.second_moment(functions) - mean(shares, inside)
 
     def bounds(self, functions: Functions) -> Bounds:

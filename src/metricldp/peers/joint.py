@@ -93,7 +93,7 @@ class Joint(ABC):
 
     @abstractmethod
     def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
-        """The mean of S(x) - f(x)^2 over people spread like that over the attributes named.
+        """The mean of S(x) - f(x)^2 over people spread like that over the attributes involved.
 
         Shares are one array for each of them, in the survey's order, or one joint array.
         """
@@ -107,6 +107,10 @@ class Joint(ABC):
         """The exact loss of the integers in use."""
 
     # What follows -------------------------------------------------------------------------------
+
+    def involved(self, functions: Functions) -> list[str]:
+        """The attributes that the error depends on, in the survey's order."""
+        return [name for name in self.survey.attributes if name in functions]
 
     @property
     def fingerprint(self) -> str:
@@ -158,8 +162,7 @@ class Joint(ABC):
             return 0.0
         if isinstance(spread, str) and spread == "worst":
             return math.sqrt(n * self.bounds(functions)[1])
-        attributes = self.survey.attributes
-        sizes = {name: a.size for name, a in attributes.items() if name in functions}
+        sizes = {name: self.survey.attributes[name].size for name in self.involved(functions)}
         return math.sqrt(n * max(0.0, self.added(functions, shares_of(sizes, spread))))
 
 

@@ -40,7 +40,7 @@ from metricldp.channels import Column, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.errors import CertificateError, QueryError, SurveyError
 from metricldp.estimate import Bounds
-from metricldp.exact import ONE, at_most_exp
+from metricldp.exact import ONE, at_most_exp, floor_of
 from metricldp.metrics import Line, Lp
 from metricldp.peers.joint import Functions, Joint, Whole, on_grids
 from metricldp.survey import Survey
@@ -55,7 +55,7 @@ _FAR = 36.0
 """Noise at more than this distance, a share of e^-36, is left out of the sums."""
 _ROUNDING = 2.0**-48
 """Ratios of floats of integers are off by less than 2^-51."""
-_MOST_ENTRIES = 1 << 22
+_MOST_ENTRIES = 1 << 18
 """Numbers that are compared, or added up, at a time."""
 _BLIND = 1e-7
 """A decoder that is off by more than this tells nothing."""
@@ -114,8 +114,8 @@ class PlanarLaplace(Joint):
     @cached_property
     def table(self) -> Table:
         """P(z | x) 2^64 of every two cells: (x, z)."""
-        share = Fraction(1) - Fraction(_SLACK)
-        return _integers(_law(self.shape, [float(step * share) for step in self.steps]))
+        first, second = (float(step * (1 - Fraction(_SLACK))) for step in self.steps)
+        return _integers(_law(self.shape, (first, second)))
 
     # Privacy -------------------------------------------------------------------------------------
 
@@ -178,7 +178,8 @@ class PlanarLaplace(Joint):
 
     def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
         """An entry of the table."""
-        x, z = (int(one[a]) * self.shape[1] + int(one[b]) for one in (person, report) for a, b in [tuple(self.fields)])
+        first, second = self.fields
+        x, z = (int(at[first]) * self.shape[1] + int(at[second]) for at in (person, report))
         return Fraction(int(self.table[x, z]), ONE)
 
     # Decoding ------------------------------------------------------------------------------------
@@ -200,9 +201,8 @@ class PlanarLaplace(Joint):
 
     def _function(self, functions: Functions) -> Floats:
         """f on all cells."""
-        ones = (np.ones(size) for size in self.shape)
         first, second = (
-            functions.get(name, one) for name, one in zip(self.fields, ones, strict=True)
+            functions.get(name, np.ones(field.outputs)) for name, field in self.fields.items()
         )
         return np.outer(first, second).reshape(-1)
 
@@ -224,23 +224,120 @@ class PlanarLaplace(Joint):
         """S - f^2 at every cell."""
         return np.asarray(self.second_moment(functions) - self._function(functions) ** 2)
 
+    def involved(self, functions: Functions) -> list[str]:
+        """Both: a person's noise depends on her cell, whatever is asked."""
+        return list(self.fields)
+
     def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
-        """The mean over the cells; people are spread evenly over an attribute not named."""
+        """The mean over the cells."""
         noise = self._noise(functions).reshape(self.shape)
-        if not isinstance(shares, list):
-            spread = shares
-            if len(functions) == 1:
-                axis = list(self.fields).index(next(iter(functions)))
-                return float(noise.mean(axis=1 - axis) @ spread)
-            return float((noise * spread).sum())
-        named = iter(shares)
-        first, second = (
-            next(named) if name in functions else np.full(field.outputs, 1 / field.outputs)
-            for name, field in self.fields.items()
-        )
-        return float(first @ noise @ second)
+        spread = np.outer(*shares) if isinstance(shares, list) else shares
+        return float((noise * spread).sum())
 
     def bounds(self, functions: Functions) -> Bounds:
         """The best and the worst cell."""
         noise = self._noise(functions)
         return max(0.0, float(noise.min())), float(noise.max())
+
+
+# The law -----------------------------------------------------------------------------------------
+
+
+def _law(shape: tuple[int, int], steps: tuple[float, float]) -> Floats:
+    """P(z | x) of every two cells, as floats: (x, z).
+
+    Along each axis z is told from x by the steps between, or, at an end of the domain, by the sum
+    over all steps from there on.
+    """
+    sums = _sums(shape, steps)
+    apart = [np.abs(np.arange(size)[:, None] - np.arange(size)) for size in shape]
+    ends = [np.isin(np.arange(size), (0, size - 1)).astype(np.intp) for size in shape]
+    law = sums[
+        ends[0][None, None, :, None],
+        ends[1][None, None, None, :],
+        apart[0][:, None, :, None],
+        apart[1][None, :, None, :],
+    ].reshape(math.prod(shape), -1)
+    return np.asarray(law / law.sum(axis=1, keepdims=True))
+
+
+def _sums(shape: tuple[int, int], steps: tuple[float, float]) -> Floats:
+    """e^-E at (a, b) steps, or its sum from a on, from b on, or from both: (2, 2, *shape)."""
+    beyond = [size + math.ceil(_FAR / step) for size, step in zip(shape, steps, strict=True)]
+    across = (steps[1] * np.arange(beyond[1])) ** 2
+    exact = np.empty((beyond[0], 2, shape[1]))
+    block = max(1, _MOST_ENTRIES // beyond[1])
+    for start in range(0, beyond[0], block):
+        rows = np.arange(start, min(start + block, beyond[0]))
+        masses = np.exp(-np.sqrt((steps[0] * rows[:, None]) ** 2 + across))
+        exact[rows, 0] = masses[:, : shape[1]]
+        exact[rows, 1] = masses[:, shape[1] :].sum(axis=1, keepdims=True)
+        exact[rows, 1] += _from_here_on(masses[:, : shape[1]].T).T
+    tails = exact[shape[0] :].sum(axis=0) + _from_here_on(exact[: shape[0]])
+    return np.stack([exact[: shape[0]], tails]).swapaxes(1, 2)
+
+
+def _from_here_on(masses: Floats) -> Floats:
+    """Sums along the first axis from each place to its end."""
+    return np.asarray(np.cumsum(masses[::-1], axis=0)[::-1])
+
+
+def _integers(law: Floats) -> Table:
+    """Each row over 2^64, with a small share of uniform reports; the largest entry takes the rest.
+
+    A law that is mixed with one that is the same for everybody tells nobody apart any better.
+    """
+    cells = len(law)
+    share = int(_SLACK * ONE) // cells
+    table = (law * float(ONE - share * cells)).astype(np.uint64) + np.uint64(share)
+    for row in table:
+        at = int(np.argmax(row))
+        row[at] = int(row[at]) + ONE - sum(row.tolist())
+    return table
+
+
+# The proof ---------------------------------------------------------------------------------------
+
+
+def _proved(
+    table: Table, shape: tuple[int, int], steps: tuple[Fraction, Fraction]
+) -> Iterator[Pair]:
+    """The worst pair of every offset, held against e^E without rounding."""
+    floats = table.astype(np.float64)
+    cells = np.arange(math.prod(shape)).reshape(shape)
+    for down in range(shape[0]):
+        for right in range(1 - shape[1], shape[1]):
+            if (down, right) <= (0, 0):
+                continue
+            here = cells[: shape[0] - down, max(0, -right) : shape[1] - max(0, right)].reshape(-1)
+            there = here + down * shape[1] + right
+            x, other, ratio = _worst(table, floats, here, there)
+            allowed = _root_below((down * steps[0]) ** 2 + (right * steps[1]) ** 2)
+            yield Pair(x, other, allowed, ratio, at_most_exp(ratio, allowed))
+
+
+def _worst(
+    table: Table, floats: Floats, here: Integers, there: Integers
+) -> tuple[int, int, Fraction]:
+    """The largest ratio, either way round, of any report from two cells of any of the pairs.
+
+    Floats only rule out what rounding leaves no doubt of; integers decide among the rest.
+    """
+    above, below, x, other, largest = 1, 1, int(here[0]), int(there[0]), 1.0
+    block = max(1, _MOST_ENTRIES // len(table))
+    for start in range(0, len(here), block):
+        ones, others = here[start : start + block], there[start : start + block]
+        for one, two in ((ones, others), (others, ones)):
+            ratios = floats[one] / floats[two]
+            largest = max(largest, float(ratios.max()))
+            pairs, reports = np.nonzero(ratios >= largest * (1 - _ROUNDING))
+            numbers = table[one[pairs], reports].tolist(), table[two[pairs], reports].tolist()
+            for pair, a, b in zip(pairs.tolist(), *numbers, strict=True):
+                if a * below > above * b:
+                    above, below, x, other = a, b, int(one[pair]), int(two[pair])
+    return x, other, Fraction(above, below)
+
+
+def _root_below(square: Fraction) -> Fraction:
+    """The root of a fraction, rounded down by less than 2^-96."""
+    return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)
