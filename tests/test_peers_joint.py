@@ -30,7 +30,7 @@ from metricldp import (
 from metricldp.channels import Response
 from metricldp.exact import ONE, at_most_exp
 from metricldp.peers import Hio, PlanarLaplace, planar
-from metricldp.peers.hio import Hierarchy
+from metricldp.peers.hio import Nodes
 from metricldp.peers.prefix import exact_variance, published_variance
 
 
@@ -169,7 +169,7 @@ def test_all_people_have_the_second_moment_of_the_docstring():
 
 @pytest.mark.parametrize(("size", "branching"), [(2, 2), (7, 2), (9, 3), (30, 5), (6, 6)])
 def test_weights_add_up_and_least_squares_are_the_least(size, branching):
-    tree = Hierarchy.of(size, branching)
+    tree = Nodes.of(size, branching)
     assert tree.widths[-1] == 1
     assert tree.counts[0] == 1
     above = np.concatenate(
@@ -393,7 +393,7 @@ def check(answers, true, variance):
     spread = ((values - true) ** 2).sum() / variance
     tails = stats.chi2.cdf(spread, CROWDS), stats.chi2.sf(spread, CROWDS)
     assert min(tails) > FALSE_ALARM / 2, f"spread {spread / CROWDS:.3g} times the formula"
-    # What each answer says of its own variance is unbiased as well.
+    # What each answer says of its own variance is unbiased as well; its mean hardly varies.
     stated = np.array([answer.variance for answer in answers])
     assert stated.mean() == pytest.approx(variance, rel=0.05)
 
@@ -459,7 +459,7 @@ def test_planar_noise_ten_percent_off_is_caught():
 
 
 @pytest.mark.parametrize(("mechanism", "where"), [HIO_SETTINGS[0], PLANES[0]])
-@pytest.mark.parametrize("factor", [0.7, 1.4])
+@pytest.mark.parametrize("factor", [0.6, 1.6])
 def test_a_formula_that_is_off_is_caught(mechanism, where, factor):
     answers, true, joint = simulate(mechanism, where, seed=32)
     with pytest.raises(AssertionError, match="spread"):

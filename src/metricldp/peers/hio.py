@@ -60,7 +60,7 @@ SIGN = "sign"
 
 
 @dataclass(frozen=True)
-class Hierarchy:
+class Nodes:
     """The nodes over the positions of one attribute, level by level from the root."""
 
     size: int
@@ -68,7 +68,7 @@ class Hierarchy:
     """How many positions a node of each level holds; the last node may hold fewer."""
 
     @classmethod
-    def of(cls, size: int, branching: int) -> Hierarchy:
+    def of(cls, size: int, branching: int) -> Nodes:
         """Levels as long as nodes can be cut."""
         widths = [1]
         while widths[-1] < size:
@@ -148,13 +148,13 @@ class Hio(Joint):
         self.sign  # noqa: B018 - an epsilon too small for coins is refused here
 
     @cached_property
-    def hierarchies(self) -> dict[str, Hierarchy]:
+    def trees(self) -> dict[str, Nodes]:
         """Of each attribute; categories have no order, so theirs is a root and leaves."""
-        return {name: self._hierarchy(a) for name, a in self.survey.attributes.items()}
+        return {name: self._tree(a) for name, a in self.survey.attributes.items()}
 
-    def _hierarchy(self, attribute: Attribute) -> Hierarchy:
+    def _tree(self, attribute: Attribute) -> Nodes:
         flat = isinstance(attribute, Categorical)
-        return Hierarchy.of(attribute.size, attribute.size if flat else int(self.branching))
+        return Nodes.of(attribute.size, attribute.size if flat else int(self.branching))
 
     @cached_property
     def sign(self) -> Response:
@@ -171,7 +171,7 @@ class Hio(Joint):
     @cached_property
     def fields(self) -> Mapping[str, Whole]:
         """A code for each attribute, and the sign."""
-        codes = {name: Whole(tree.starts[-1]) for name, tree in self.hierarchies.items()}
+        codes = {name: Whole(tree.starts[-1]) for name, tree in self.trees.items()}
         return {**codes, SIGN: Whole(2)}
 
     @property
@@ -183,7 +183,7 @@ class Hio(Joint):
         """Levels and indices at random, the sign that belongs to them, blurred."""
         columns: dict[str, Column] = {}
         sign: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.uint8)
-        for name, tree in self.hierarchies.items():
+        for name, tree in self.trees.items():
             level = uniform(coins, len(tree.widths), len(sign))
             digits = np.array(tree.digits, dtype=np.uint64)[level]
             index = coins.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
@@ -196,7 +196,7 @@ class Hio(Joint):
     def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
         """Uniform levels, uniform indices, and the sign kept or not."""
         mass, true = Fraction(1), 0
-        for name, tree in self.hierarchies.items():
+        for name, tree in self.trees.items():
             level = int(np.searchsorted(tree.starts, report[name], side="right")) - 1
             index = int(report[name]) - tree.starts[level]
             mass /= len(tree.widths) << tree.digits[level]
@@ -224,11 +224,11 @@ class Hio(Joint):
 
     def weights(self, functions: Functions) -> dict[str, list[Floats]]:
         """w_{d,l} of every attribute; one that is not named has the function 1."""
-        read: Callable[[Hierarchy, Floats], list[Floats]]
-        read = Hierarchy.least_squares if self.consistent else Hierarchy.canonical
+        read: Callable[[Nodes, Floats], list[Floats]]
+        read = Nodes.least_squares if self.consistent else Nodes.canonical
         return {
             name: read(tree, functions.get(name, np.ones(tree.size)))
-            for name, tree in self.hierarchies.items()
+            for name, tree in self.trees.items()
         }
 
     def second_moment(self, functions: Functions) -> float:
@@ -276,7 +276,7 @@ class Hio(Joint):
         functions = parse(self.survey, where).functions
         fewest = {
             name: tree.canonical(functions.get(name, np.ones(tree.size)))
-            for name, tree in self.hierarchies.items()
+            for name, tree in self.trees.items()
         }
         vectors = math.prod(len(levels) for levels in fewest.values())
         outside = self._squares(fewest) / math.sinh(self.epsilon / 2) ** 2
