@@ -25,6 +25,7 @@ from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
 from metricldp.peers import PEERS
 from metricldp.peers.histogram import HistogramSum
+from metricldp.peers.prefix import Prefix
 
 SIZES = (2, 3, 5)
 EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
@@ -49,6 +50,8 @@ def channel_for(name, size, epsilon):
         return Matrix.plain(size, metric, reach=1)
     if name == "histogram-sum":
         return HistogramSum.for_epsilon(size, epsilon, reach=1)
+    if name == "prefix":
+        return Prefix.for_epsilon(size, epsilon, reach=1)
     return build(name, size, metric)
 
 

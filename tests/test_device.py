@@ -51,6 +51,7 @@ from metricldp.peers.hadamard import Hadamard
 from metricldp.peers.hashing import LocalHashing
 from metricldp.peers.hierarchy import Hierarchy
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold
+from metricldp.peers.prefix import Prefix
 from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
 # The sampler itself, run on every possible coin
@@ -145,6 +146,7 @@ COARSE = {
     "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
     "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
     "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
+    "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
@@ -287,8 +289,8 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
     metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
-    if name == "matrix":
-        check_blur(Matrix.plain(3, metric, reach=1))
+    if name in ("matrix", "prefix"):
+        check_blur((Matrix if name == "matrix" else Prefix).plain(3, metric, reach=1))
     elif name == "histogram-sum":
         check_blur(HistogramSum.for_epsilon(3, epsilon, reach=1))
     else:

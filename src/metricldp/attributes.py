@@ -64,7 +64,7 @@ ORACLES: tuple[str, ...] = (
     "hadamard",
 )
 """Peers that tell the frequency of each value."""
-RANGE_PEERS: tuple[str, ...] = ("hierarchy-2", "hierarchy-4", "haar")
+RANGE_PEERS: tuple[str, ...] = ("hierarchy-2", "hierarchy-4", "haar", "prefix")
 """Peers that need an order of values; hierarchies have any other branching as well."""
 _HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(-plain)?", re.ASCII)
 LARGEST_SIZE = 1 << 20

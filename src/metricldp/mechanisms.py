@@ -29,7 +29,14 @@ _ON_A_LINE: dict[str, type[Threshold] | type[Geometric]] = {
     "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
 }
-MECHANISMS: tuple[str, ...] = (*_ON_A_LINE, "response", "unary", "matrix", *peers.PEERS)
+MECHANISMS: tuple[str, ...] = (
+    *_ON_A_LINE,
+    "response",
+    "unary",
+    "matrix",
+    *peers.PEERS,
+    *peers.ON_A_LINE,
+)
 
 
 def build(
@@ -38,7 +45,7 @@ def build(
     """The channel of that name for `size` positions, with the largest epsilon that keeps a metric.
 
     Unary keeps the metric as it is, with the losses that were settled or else the best. Response
-    and the peers treat all pairs alike and keep the smallest distance; the others keep epsilon per
+    and most peers treat all pairs alike and keep the smallest distance; the others keep epsilon per
     step on a line, the steepest that stays below the metric. The matrix mechanism of a survey has
     a plan of its own (see `plans`); here it has none.
     """
@@ -49,6 +56,9 @@ def build(
     if mechanism in _ON_A_LINE:
         epsilon = min(metric.per_step(size), LARGEST_EPSILON)
         return _ON_A_LINE[mechanism].for_epsilon(size, epsilon)
+    if mechanism in peers.ON_A_LINE:
+        epsilon = min(metric.per_step(size), LARGEST_EPSILON)
+        return peers.ON_A_LINE[mechanism](size, epsilon)
     epsilon = min(metric.smallest(size), LARGEST_EPSILON)
     if mechanism == "response":
         return Response.for_epsilon(size, epsilon)
