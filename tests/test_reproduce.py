@@ -16,13 +16,28 @@ from metricldp import Coins, Survey, cli
 from metricldp.error import paper_range_variance
 from metricldp.metrics import Sensitive
 from metricldp.reports import batches
-from metricldp.reproduce import RUNS, figure1, figure1_errors, figure2, table1
+from metricldp.reproduce import RUNS, figure1, figure1_errors, figure2, table1, table2
 from metricldp.scales import best_scales
 
 SMALL = replace(figure2.QUICK, people=200, size=4, epsilons=(1.0, 3.0), extra=10)
 
 
 SMALL1 = replace(figure1.QUICK, people=200, size=6, shown=(1, 6), repetitions=5)
+SMALL2 = replace(
+    table2.QUICK,
+    people=100,
+    sizes=(8, 16, 64),
+    sizes_of_two=(4, 8, 16),
+    attributes=(1, 2),
+    middle=8,
+    large=8,
+    withins=(1, 7),
+    questions=10,
+    questions_of_many=5,
+    quantiles=2,
+    checks=((1, 4, 1.0),),
+    repetitions=20,
+)
 
 
 @pytest.fixture(scope="module")
@@ -381,12 +396,13 @@ def run_cli(monkeypatch, capsys):
 def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
     monkeypatch.setattr(figure1, "QUICK", SMALL1)
+    monkeypatch.setattr(table2, "QUICK", SMALL2)
     code, printed, errors = run_cli(
         "reproduce", "all", "-o", str(tmp_path / "new" / "out"), "--quick", "--json"
     )
     assert (code, errors) == (0, "")
     files = json.loads(printed)["files"]
-    assert len(files) == 15
+    assert len(files) == 27
     assert sorted(files) == sorted(map(str, (tmp_path / "new" / "out").iterdir()))
     for name in files:
         data = Path(name).read_bytes()
@@ -396,7 +412,7 @@ def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
             assert ET.fromstring(data).tag.endswith("svg")
         elif name.endswith(".csv"):
             rows = list(csv.DictReader(data.decode().splitlines()))
-            assert len(rows) >= (2 if "figure1" in name else 2 * 3 * 2)
+            assert len(rows) >= (2 * 3 * 2 if "figure2" in name else 2)
             assert all(math.isfinite(float(rows[0][key])) for key in rows[0] if key == "exact")
         else:
             assert data.startswith(b"# ")
@@ -429,7 +445,7 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
     code, _, errors = run_cli("reproduce", "figure9", "-o", str(tmp_path))
     assert code == 2
     assert errors.startswith(
-        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1"
+        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1, table2"
     )
     taken = tmp_path / "file"
     taken.write_text("")
@@ -441,6 +457,7 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
 def test_progress_ends_at_one(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
     monkeypatch.setattr(figure1, "QUICK", SMALL1)
+    monkeypatch.setattr(table2, "QUICK", SMALL2)
     monkeypatch.setattr("metricldp.plots.panels", lambda *rest, **named: None)
     for run in RUNS.values():
         seen = []

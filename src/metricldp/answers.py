@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from metricldp.errors import QueryError
 from metricldp.messages import guess, listed, shown
+from metricldp.postprocess import NOTE, norm_sub
 from metricldp.values import is_number
 
 
@@ -158,6 +159,8 @@ class Histogram(Sequence[Answer]):
     answers: tuple[Answer, ...]
     named: bool = False
     """Whether the labels are names, of levels or categories, and not numbers."""
+    people: int | None = None
+    """How many people all bars hold together, where that is known: everybody who reported."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -172,6 +175,26 @@ class Histogram(Sequence[Answer]):
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
+
+    def norm_sub(self, total: float | None = None) -> Histogram:
+        """The nearest bars that are not negative and add up to `total`, everybody unless stated.
+
+        It biases every bar: small ones upwards, large ones downwards. The errors stay those of the
+        estimates from before and are wrong for these, and false reports can move more than they
+        could. Every answer says so in a note; sums and totals want the bars as they were.
+        """
+        wanted = self.people if total is None else total
+        if wanted is None:
+            raise QueryError(
+                f"the bars of {self.attribute} are of a group of unknown size; "
+                "say how many people it has: norm_sub(total=...)"
+            )
+        values = norm_sub([answer.value for answer in self.answers], wanted)
+        moved = [
+            replace(answer, value=float(value), notes=(*answer.notes, NOTE))
+            for answer, value in zip(self.answers, values, strict=True)
+        ]
+        return replace(self, answers=tuple(moved))
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """A table with a row for each bar; `.to_pandas()` and polars take it from there."""

@@ -319,8 +319,41 @@ def histogram(
 
 
 @app.command()
+def compare(
+    survey: SurveyFile,
+    people: Annotated[Path, typer.Argument(help="people's values, a .csv or .parquet file")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="a directory for table and picture, made if need be"),
+    ] = None,
+    queries: Annotated[
+        int, typer.Option("--queries", min=1, max=10_000, help="random questions per attribute")
+    ] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of questions and simulation")] = 1,
+    clip: Annotated[bool, typer.Option("--clip", help="move values outside to the end")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
+    from metricldp.compare import compare as contest
+    from metricldp.compare import write
+
+    agreed = Survey.load(survey)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    with _progress("comparing") as advance:
+        found = contest(agreed, people, queries=queries, seed=seed, clip=clip, progress=advance)
+    files = [] if output is None else [str(path) for path in write(found, output)]
+    if as_json:
+        _print_json({**found.to_dict(), "files": files})
+        return
+    print(found)
+    if files:
+        print(f"\nWritten: {', '.join(files)}")
+
+
+@app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help="figure1, figure2, table1 or all")],
+    what: Annotated[str, typer.Argument(help="figure1, figure2, table1, table2 or all")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="the directory to write into, made if need be")
     ],

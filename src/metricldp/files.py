@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from metricldp import reports
+from metricldp.attributes import Attribute
 from metricldp.errors import ReportRefused, ValueRefused
 from metricldp.messages import guess, listed
 from metricldp.survey import Survey
@@ -49,6 +52,29 @@ def encode_file(
         if not count:
             raise ValueRefused(f"{people} holds no people; each row after the header is one")
     return count
+
+
+def read_positions(
+    attributes: Mapping[str, Attribute],
+    people: str | Path,
+    *,
+    clip: bool = False,
+    progress: Callable[[float], None] = lambda done: None,
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The positions of everybody in a file of people, for some of its columns."""
+    people = Path(people)
+    parts: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in attributes}
+    count = 0
+    for batch, position in read_people(people, list(attributes)):
+        with _rows_from(count):
+            for name, attribute in attributes.items():
+                values = batch.column(name).combine_chunks()
+                parts[name].append(attribute.positions(values, name, clip=clip))
+        count += batch.num_rows
+        progress(position / max(1, people.stat().st_size))
+    if not count:
+        raise ValueRefused(f"{people} holds no people; each row after the header is one")
+    return {name: np.concatenate(found) for name, found in parts.items()}
 
 
 def merge_files(survey: Survey, sources: Sequence[str | Path], output: str | Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -344,6 +344,55 @@ def _draw_label(
         parse_math=False,
         zorder=4,
     )
+
+
+# Rankings
+
+
+def ranking(
+    blocks: Mapping[str, Sequence[tuple[str, str, float]]],
+    path: str | Path,
+    *,
+    title: str,
+    xlabel: str,
+) -> None:
+    """For each block its lines (label, group, value) as dots on a logarithmic scale, in order."""
+    groups = dict.fromkeys(group for lines in blocks.values() for _, group, _ in lines)
+    colors = dict(zip(groups, (_TRUTH, _INK, "#3a8f5c", "#7a5195"), strict=False))
+    columns = 2 if len(blocks) > 1 else 1
+    lengths = [len(lines) for lines in blocks.values()]
+    heights = [1.2 + 0.23 * max(lengths[k : k + columns]) for k in range(0, len(blocks), columns)]
+    figure, grid = plt.subplots(
+        len(heights),
+        columns,
+        figsize=(7.2 * columns, sum(heights) + 0.8),
+        height_ratios=heights,
+        layout="constrained",
+        squeeze=False,
+    )
+    for axes in grid.flat[len(blocks) :]:
+        axes.set_axis_off()
+    for axes, (name, lines) in zip(grid.flat, blocks.items(), strict=False):
+        axes.set_xscale("log")
+        for place, (_, group, value) in enumerate(lines):
+            axes.plot(value, place, "o", color=colors[group], markersize=6)
+        axes.set_yticks(range(len(lines)), [label for label, _, _ in lines], parse_math=False)
+        axes.set_ylim(len(lines) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5), numticks=8))
+        axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.10g}"))
+        axes.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
+        axes.set_title(name, parse_math=False)
+        axes.set_xlabel(xlabel)
+        axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles = [
+        mpl.lines.Line2D([], [], color=colors[g], marker="o", linestyle="none", label=g)
+        for g in groups
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(groups), frameon=False)
+    figure.suptitle(title, parse_math=False)
+    _save(figure, path)
 
 
 # Panels of curves

@@ -251,7 +251,8 @@ class Tally:
         bars = (((first <= grid) & (grid <= last)).astype(np.float64) for first, last in ends)
         answers = self.profile(attribute, query, bars, labels, about=about)
         named = isinstance(described, Ordinal | Categorical)
-        return Histogram(attribute, labels, tuple(answers), named)
+        people = None if query.factors else self.n
+        return Histogram(attribute, labels, tuple(answers), named, people)
 
     def cdf(self, attribute: str, where: Where | None = None) -> Cdf:
         """The share of the respondents at or below every value, with a band for all of it."""

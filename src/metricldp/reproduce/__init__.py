@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from metricldp.reproduce import figure1, figure2, table1
+from metricldp.reproduce import figure1, figure2, table1, table2
 
-__all__ = ["RUNS", "Run", "figure1", "figure2", "table1"]
+__all__ = ["RUNS", "Run", "figure1", "figure2", "table1", "table2"]
 
 
 class Run(Protocol):
@@ -28,4 +28,9 @@ class Run(Protocol):
         """`progress` is called with the share of the work that is done; `quick` is for tests."""
 
 
-RUNS: dict[str, Run] = {"figure1": figure1.run, "figure2": figure2.run, "table1": table1.run}
+RUNS: dict[str, Run] = {
+    "figure1": figure1.run,
+    "figure2": figure2.run,
+    "table1": table1.run,
+    "table2": table2.run,
+}

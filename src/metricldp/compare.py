@@ -1,0 +1,311 @@
+"""A survey of one's own against everybody else: the same people, the same questions, every promise.
+
+Every attribute is asked about ranges, or values where there is no order, and random sets of two and
+three attributes about joint ranges. Errors are exact for the people in the file; a simulation on a
+sample of them, said to be one, stands beside.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp import plots
+from metricldp.attributes import Attribute, Categorical
+from metricldp.channels import Floats
+from metricldp.coins import Coins
+from metricldp.contest import (
+    ANY_TWO,
+    CONTENDERS,
+    MOST,
+    PER_STEP,
+    Contender,
+    Crowd,
+    Entry,
+    JointContender,
+    Product,
+    Questions,
+    entries,
+    spread_out,
+    treats_alike,
+)
+from metricldp.errors import QueryError, SeededCoinsWarning
+from metricldp.files import read_positions
+from metricldp.messages import listed
+from metricldp.metrics import Lp
+from metricldp.survey import Survey
+from metricldp.tables import table
+from metricldp.weights import Weight
+
+OWN, SAME, LOOSE = "the survey itself", "keeps the survey's metric", "one epsilon for all pairs"
+"""What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
+SAMPLE, REPETITIONS = 1000, 60
+_PAIRS, _TRIPLES = 2, 1
+_JOINT_QUESTIONS = 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """The error of one mechanism in one set of questions, in people."""
+
+    about: str
+    questions: str
+    group: str
+    mechanism: str
+    title: str
+    step: float
+    """Epsilon between two people one step apart in one attribute."""
+    width: float
+    """Epsilon between two people at opposite ends of all of them."""
+    exact: float
+    """Root of the mean expected squared error, for the people in the file."""
+    simulated: float | None
+    """The same measured on a sample, scaled to everybody; None where that would take too long."""
+    standard_error: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and what they are about."""
+
+    survey: str
+    people: int
+    sample: int
+    repetitions: int
+    seed: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def blocks(self, most: int | None = None) -> dict[str, list[Row]]:
+        """The rows of each set of questions, the survey's own first; at most so many of a group."""
+        found: dict[str, list[Row]] = {}
+        for about in dict.fromkeys(row.about for row in self.rows):
+            here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.exact)
+            groups = ([row for row in here if row.group == group] for group in _GROUPS)
+            found[about] = [row for group in groups for row in group[:most]]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
+
+    def __str__(self) -> str:
+        return self.text(_BEST)
+
+    def text(self, most: int | None = None) -> str:
+        """The table: of every group at most so many rows, those with the least error."""
+        who = (
+            "all of them."
+            if self.sample == self.people
+            else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
+        )
+        parts = [
+            f"{self.people:,} people, survey {self.survey[:16]}. Errors are in people: the root of "
+            f"the mean squared error.\nSimulated: {self.repetitions} times on {who}"
+        ]
+        for about, rows in self.blocks(most).items():
+            left = sum(row.about == about for row in self.rows) - len(rows)
+            more = f"\nand {left} with larger errors; --output writes them all" if left else ""
+            parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}{more}")
+        return "\n\n".join([*parts, _LEGEND, *self.notes])
+
+
+_BEST = 5
+"""Rows of each group that are printed."""
+_GROUPS = (OWN, SAME, LOOSE)
+_LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
+An error means nothing without both: where the width is large, far values are hardly hidden."""
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines = [["mechanism", "promise", "step", "width", "exact", "simulated", "± s.e."]]
+    for row in rows:
+        drawn = (
+            ("-", "-")
+            if row.simulated is None
+            else (f"{row.simulated:,.0f}", f"{row.standard_error:,.0f}")
+        )
+        epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
+        lines.append([row.title, row.group, *epsilons, f"{row.exact:,.0f}", *drawn])
+    return table(lines, left=2)
+
+
+def write(found: Comparison, output: Path) -> list[Path]:
+    """The table as text, the rows as CSV, and a picture."""
+    files = [output / name for name in ("compare.txt", "compare.csv", "compare.png")]
+    files[0].write_text(f"{found.text()}\n", "utf-8")
+    with files[1].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(asdict(found.rows[0])))
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in found.rows)
+    blocks = {
+        f"{about} ({rows[0].questions})": [
+            (f"{row.title}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
+            for row in rows
+        ]
+        for about, rows in found.blocks(_BEST).items()
+    }
+    title = f"{found.people:,} people; ε: one step to the whole width"
+    plots.ranking(blocks, files[2], title=title, xlabel="exact root mean squared error (people)")
+    return files
+
+
+# The work
+
+
+def compare(
+    survey: Survey,
+    people: str | Path,
+    *,
+    queries: int = 100,
+    seed: int = 1,
+    clip: bool = False,
+    repetitions: int = REPETITIONS,
+    progress: Callable[[float], None] = lambda done: None,
+) -> Comparison:
+    """Everybody on one's own survey and file of people."""
+    if queries < 1:
+        raise QueryError(f"a comparison needs at least one question, not {queries}")
+    if survey.metric != Lp():
+        raise QueryError(
+            f"a survey whose distances are joined with p = {survey.metric.p:g} is not compared; "
+            "take [metric] out, and distances add up"
+        )
+    attributes, notes = compared(survey)
+    positions = read_positions(
+        attributes, people, clip=clip, progress=lambda done: progress(0.1 * done)
+    )
+    crowd = Crowd(attributes, positions)
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
+    sample = crowd.some(np.sort(chosen))
+    sets = [(name,) for name in attributes] + joint_sets(list(attributes), rng)
+    coins = _seeded(seed)
+    rows: list[Row] = []
+    for k, names in enumerate(sets):
+        mine = {name: attributes[name] for name in names}
+        count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
+        asked = Questions.draw(mine, count, rng)
+        contest = list(taking_part(mine))
+        for place, (group, entry) in enumerate(contest):
+            crowds = crowd.only(names), sample.only(names)
+            rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
+            progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
+    return Comparison(
+        survey.fingerprint, crowd.n, sample.n, repetitions, seed, tuple(rows), tuple(notes)
+    )
+
+
+def compared(survey: Survey) -> tuple[dict[str, Attribute], list[str]]:
+    """The attributes that are compared, and what is said of those left out."""
+    kept, notes = {}, []
+    for name, attribute in survey.attributes.items():
+        if isinstance(attribute, Weight):
+            notes.append(f"{name} is left out: it is a weight.")
+        elif attribute.rounds:
+            notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
+        elif attribute.size > MOST:
+            notes.append(
+                f"{name} is left out: it has {attribute.size:,} positions, and at most {MOST:,} "
+                "are compared; give it bins."
+            )
+        else:
+            kept[name] = attribute
+    if not kept:
+        raise QueryError(
+            f"nothing to compare in a survey of {listed(survey.attributes)}; "
+            f"it needs a category, or a number of at most {MOST:,} positions"
+        )
+    if all(isinstance(attribute, Categorical) for attribute in kept.values()):
+        notes.append("No attribute has an order, so there are no ranges.")
+    return kept, notes
+
+
+def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, ...]]:
+    """Two random pairs of attributes and a random set of three, as far as there are any."""
+    found = []
+    for size, most in ((2, _PAIRS), (3, _TRIPLES)):
+        every = list(combinations(names, size))
+        found += [every[k] for k in sorted(rng.permutation(len(every))[:most])]
+    return found
+
+
+def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
+    """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
+    used = list(dict.fromkeys(attribute.mechanism for attribute in attributes.values()))
+    promise = ANY_TWO if all(map(treats_alike, used)) else PER_STEP
+    own = Contender(" + ".join(used), " + ".join(used), promise, "the survey", MOST, 256)
+    yield OWN, Product(own, Survey(attributes))
+    wider = [c for c in CONTENDERS if isinstance(c, JointContender) and c.budget == "all"]
+    others = [c for c in CONTENDERS if [c.mechanism] != used and c not in wider]
+    for entry in entries(attributes, others):
+        yield SAME, entry
+    loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
+    steps = [a.distances.smallest(a.size) for group in (attributes, loose) for a in group.values()]
+    if steps[: len(loose)] != steps[len(loose) :]:
+        for entry in entries(loose, [c for c in CONTENDERS if c.plain]):
+            yield LOOSE, entry
+
+
+def _row(
+    group: str,
+    entry: Entry,
+    crowd: Crowd,
+    sample: Crowd,
+    asked: Questions,
+    repetitions: int,
+    coins: Coins,
+) -> Row:
+    exact = float(entry.variances(crowd, asked).mean())
+    simulated = error = None
+    drawn = min(entry.contender.drawn, MOST)
+    if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
+        expected = float(entry.variances(sample, asked).mean())
+        errors = entry.answers(sample, asked, repetitions, coins) - sample.truth(asked)
+        simulated, error = _scaled(errors, exact, expected)
+    kinds = {isinstance(attribute, Categorical) for attribute in crowd.attributes.values()}
+    return Row(
+        " x ".join(crowd.attributes),
+        _QUESTIONS[frozenset(kinds)],
+        group,
+        entry.contender.mechanism,
+        entry.contender.title,
+        entry.step,
+        entry.width,
+        math.sqrt(exact),
+        simulated,
+        error,
+    )
+
+
+_QUESTIONS = {
+    frozenset({False}): "random ranges",
+    frozenset({True}): "random values",
+    frozenset({False, True}): "random ranges and values",
+}
+
+
+def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float]:
+    """The measured error of the sample and its standard error, as they would be for everybody."""
+    means = (errors**2).mean(axis=1)
+    if not expected:
+        return 0.0, 0.0
+    scale = math.sqrt(exact / expected)
+    root = math.sqrt(float(means.mean()))
+    spread = float(means.std(ddof=1)) / math.sqrt(len(means))
+    return scale * root, scale * spread / (2 * root) if root else 0.0
+
+
+def _seeded(seed: int) -> Coins:
+    """For a simulation that stays on this machine, and comes out the same again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededCoinsWarning)
+        return Coins.seeded(seed)

@@ -1,0 +1,479 @@
+"""The contest: mechanisms side by side on the same people, with the same questions.
+
+A contender is a mechanism under the name that people know it by, and the promise it keeps. Entered
+for some attributes it has two numbers of privacy, never one: epsilon for one step, and epsilon
+across the whole domain. Its error is exact for given people and questions; simulated people on the
+whole way, from their values to answers, check it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp import peers
+from metricldp.attributes import Attribute, Categorical, Discrete, OnLine, Planned
+from metricldp.channels import Channel, Floats, Integers
+from metricldp.coins import Coins
+from metricldp.errors import SurveyError
+from metricldp.quantiles import TIE, monotone, value_of
+from metricldp.survey import Survey
+
+PER_STEP, ANY_TWO = "epsilon per step", "epsilon between any two"
+MOST = 1 << 12
+"""Positions up to which errors are computed, unless a contender is slower."""
+_TOGETHER = 1 << 16
+"""People blurred at a time."""
+_AT_ONCE = 1 << 22
+"""Products of factors written out at a time."""
+_SMALL = 1 << 16
+"""A table with so many cells is never too large."""
+_ROWS = 256
+"""Prefixes decoded at a time."""
+
+
+# Who takes part
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism, as people know it, and what it promises."""
+
+    mechanism: str
+    title: str
+    promise: str
+    source: str
+    most: int = MOST
+    """Positions up to which it is quick enough to be computed."""
+    drawn: int = MOST
+    """Positions up to which it is quick enough to be simulated."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether all pairs of values are equally protected."""
+        return self.promise == ANY_TWO
+
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        """Built for these attributes; a SurveyError says why it cannot be."""
+        for name, attribute in attributes.items():
+            if attribute.size > self.most:
+                raise SurveyError(f"{name} has more than {self.most:,} positions")
+        mixed = {isinstance(a, Categorical) for a in attributes.values()} == {False, True}
+        chosen = {}
+        for name, attribute in attributes.items():
+            # Beside attributes with an order, categories are left to what "auto" takes for them.
+            unserved = self.mechanism not in attribute.mechanisms
+            spare = mixed and isinstance(attribute, Categorical) and unserved
+            chosen[name] = with_mechanism(attribute, "auto" if spare else self.mechanism)
+        return Product(self, Survey(chosen))
+
+
+@dataclass(frozen=True)
+class JointContender(Contender):
+    """A mechanism that blurs several attributes together: one epsilon for the whole person."""
+
+    branching: int = 4
+    budget: str = "one"
+    """The epsilon of a person: that of "one" attribute, or that of "all" together."""
+
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        """Hio of `peers`, for at least two attributes; of one it would be a hierarchy."""
+        build = getattr(peers, "Hio", None)
+        if build is None or len(attributes) < 2:
+            raise SurveyError("HIO blurs several attributes together")
+        usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
+        steps = [a.distances.smallest(a.size) for a in attributes.values()]
+        epsilon = float(sum(steps) if self.budget == "all" else min(steps))
+        survey = Survey(usual)
+        return Joint(self, survey, build(survey, epsilon, self.branching), epsilon)
+
+
+CONTENDERS: tuple[Contender, ...] = (
+    Contender("geometric", "clipped geometric noise", PER_STEP, "this package"),
+    Contender("threshold", "threshold bits", PER_STEP, "Xiang et al. 2020, last bit left out"),
+    Contender("threshold-paper", "threshold bits, literal", PER_STEP, "Xiang et al. 2020"),
+    Contender("prefix", "Laplace prefix sums", PER_STEP, "Haney et al. 2015, local", 1024, 64),
+    Contender("response", "randomized response", ANY_TWO, "Kairouz et al. 2014"),
+    Contender("unary-symmetric", "symmetric unary", ANY_TWO, "Erlingsson et al. 2014", MOST, 256),
+    Contender("unary-optimised", "optimised unary (OUE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
+    Contender("histogram-sum", "noisy histogram (SHE)", ANY_TWO, "Wang et al. 2017", MOST, 64),
+    Contender("histogram-threshold", "cut histogram (THE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
+    Contender("local-hashing", "local hashing (OLH)", ANY_TWO, "Wang et al. 2017", MOST, 256),
+    Contender("hadamard", "Hadamard response", ANY_TWO, "Acharya et al. 2019"),
+    Contender("hierarchy-2", "hierarchy of 2 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-4", "hierarchy of 4 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-16", "hierarchy of 16 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("hierarchy-4-plain", "hierarchy of 4, raw", ANY_TWO, "Kulkarni et al. 2019"),
+    Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Kulkarni et al. 2019"),
+    JointContender("hio", "HIO of 4", ANY_TWO, "Wang et al. 2019"),
+    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
+)
+"""Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
+
+
+def treats_alike(mechanism: str) -> bool:
+    """Whether a mechanism keeps one epsilon between any two values."""
+    alike = {contender.mechanism for contender in CONTENDERS if contender.plain}
+    return mechanism in alike or mechanism.startswith("hierarchy-")
+
+
+def entries(
+    attributes: Mapping[str, Attribute], contenders: Sequence[Contender] = CONTENDERS
+) -> Iterator[Entry]:
+    """Everybody who can take part."""
+    for contender in contenders:
+        with contextlib.suppress(SurveyError):
+            yield contender.enter(attributes)
+
+
+def with_mechanism(attribute: Attribute, mechanism: str, **changes: Any) -> Attribute:  # noqa: ANN401
+    """The same attribute with another mechanism, and without what belonged to its own."""
+    if attribute.mechanism != mechanism:
+        if isinstance(attribute, Planned):
+            changes |= dict.fromkeys(("workload", "strategy", "epsilons", "reach"))
+        if isinstance(attribute, Discrete):
+            changes["bits"] = None
+    return replace(attribute, mechanism=mechanism, **changes)
+
+
+def spread_out(attribute: Attribute) -> Attribute:
+    """The attribute with its epsilon between any two neighbours, whatever `per` or `metric` says.
+
+    A mechanism with one epsilon for all pairs then keeps what the survey says in words, "epsilon
+    for every `per` units", for values up to `per` apart, and the same epsilon for all others.
+    """
+    if isinstance(attribute, Discrete) and attribute.metric is not None:
+        attribute = replace(attribute, metric=None)
+    if isinstance(attribute, OnLine):
+        return replace(attribute, per=float(attribute.step))
+    return attribute
+
+
+# People and questions
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People, as a position for each attribute."""
+
+    attributes: Mapping[str, Attribute]
+    positions: Mapping[str, Integers]
+
+    @property
+    def n(self) -> int:
+        """How many they are."""
+        return len(next(iter(self.positions.values())))
+
+    def only(self, names: Sequence[str]) -> Crowd:
+        """The same people with some of their attributes."""
+        return Crowd(*({name: part[name] for name in names} for part in self._parts))
+
+    def some(self, rows: Integers) -> Crowd:
+        """Some of the people."""
+        return Crowd(self.attributes, {name: x[rows] for name, x in self.positions.items()})
+
+    @property
+    def _parts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return self.attributes, self.positions
+
+    @cached_property
+    def cells(self) -> tuple[list[Integers], Floats]:
+        """The combinations of positions that somebody has, by attribute, and how many have each."""
+        sizes = tuple(a.size for a in self.attributes.values())
+        if math.prod(sizes) >= 1 << 62:
+            people = np.array(list(self.positions.values()))
+            found, counts = np.unique(people, axis=1, return_counts=True)
+            return list(found), counts.astype(np.float64)
+        codes, counts = np.unique(
+            np.ravel_multi_index(tuple(self.positions.values()), sizes), return_counts=True
+        )
+        return list(np.unravel_index(codes, sizes)), counts.astype(np.float64)
+
+    @cached_property
+    def table(self) -> Floats | None:
+        """How many people have each combination, where that is not much larger than the people."""
+        sizes = tuple(a.size for a in self.attributes.values())
+        if math.prod(sizes) > max(_SMALL, 4 * self.n):
+            return None
+        codes = np.ravel_multi_index(tuple(self.positions.values()), sizes)
+        return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
+
+    def truth(self, asked: Questions) -> Floats:
+        """The true answers."""
+        return asked.over(self)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Ranges over some attributes: the first and the last position of each, (questions, 2)."""
+
+    attributes: Mapping[str, Attribute]
+    ends: Mapping[str, npt.NDArray[np.int64]]
+
+    @classmethod
+    def draw(
+        cls, attributes: Mapping[str, Attribute], count: int, rng: np.random.Generator
+    ) -> Questions:
+        """Both ends of a range are uniform; of categories one is drawn.
+
+        The same generator gives the same ranges relative to the domain, whatever its size.
+        """
+        ends = {}
+        for name, attribute in attributes.items():
+            drawn = np.sort((rng.random((count, 2)) * attribute.size).astype(np.int64), axis=1)
+            if isinstance(attribute, Categorical):
+                drawn[:, 1] = drawn[:, 0]
+            ends[name] = drawn
+        return cls(attributes, ends)
+
+    @cached_property
+    def functions(self) -> dict[str, Floats]:
+        """1 inside and 0 outside, (questions, size) for each attribute."""
+        found = {}
+        for name, ends in self.ends.items():
+            grid = np.arange(self.attributes[name].size)
+            found[name] = ((ends[:, :1] <= grid) & (grid <= ends[:, 1:])).astype(np.float64)
+        return found
+
+    def wheres(self) -> list[dict[str, Any]]:
+        """The same in the words of where-clauses."""
+        count = len(next(iter(self.ends.values())))
+        return [
+            {name: self._words(name, *ends[k].tolist()) for name, ends in self.ends.items()}
+            for k in range(count)
+        ]
+
+    def _words(self, name: str, first: int, last: int) -> Any:  # noqa: ANN401
+        attribute = self.attributes[name]
+        if isinstance(attribute, Categorical):
+            return attribute.name_of(first)
+        return value_of(attribute, first)[0], value_of(attribute, last)[1]
+
+    def over(self, crowd: Crowd, factors: Mapping[str, Floats] | None = None) -> Floats:
+        """The sum over people of the product of factors, (questions, size) for each attribute."""
+        given = self.functions if factors is None else factors
+        if tuple(given) == tuple(crowd.attributes) and crowd.table is not None:
+            return _contracted(crowd.table, list(given.values()))
+        cells, counts = crowd.cells
+        places = dict(zip(crowd.positions, cells, strict=True))
+        count = len(next(iter(given.values())))
+        step = max(1, _AT_ONCE // count)
+        found = np.zeros(count)
+        for start in range(0, len(counts), step):
+            part = slice(start, start + step)
+            product = counts[part]
+            for name, factor in given.items():
+                product = product * factor[:, places[name][part]]
+            found += product.sum(axis=-1)
+        return found
+
+
+def _contracted(table: Floats, factors: list[Floats]) -> Floats:
+    """One attribute after the other summed out of a table of counts, for every question."""
+    left = factors[0] @ table.reshape(table.shape[0], -1)
+    for factor in factors[1:]:
+        left = np.einsum("qx,qxr->qr", factor, left.reshape(*factor.shape, -1))
+    return np.asarray(left[:, 0])
+
+
+# Entries
+
+
+@dataclass(frozen=True)
+class Entry(ABC):
+    """A contender that is ready for certain attributes."""
+
+    contender: Contender
+    survey: Survey
+
+    @property
+    @abstractmethod
+    def step(self) -> float:
+        """Epsilon between two people one step apart in one attribute, at the most."""
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Epsilon between two people at opposite ends of every attribute."""
+
+    @abstractmethod
+    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+        """The exact expected squared error of every answer about these people."""
+
+    @abstractmethod
+    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
+        """Simulated answers, (repetitions, questions): everybody blurs anew for each."""
+
+
+@dataclass(frozen=True)
+class Product(Entry):
+    """A channel for each attribute: the usual survey."""
+
+    @property
+    def step(self) -> float:
+        """The smallest distance kept, of the attribute where it is largest."""
+        kept = self.survey.kept.items()
+        return float(max(metric.smallest(self._size(name)) for name, metric in kept))
+
+    @property
+    def width(self) -> float:
+        """Distances of attributes add up; mechanisms that treat pairs alike keep the smallest."""
+        ends = []
+        for name, metric in self.survey.kept.items():
+            alike = treats_alike(self.survey.attributes[name].mechanism)
+            size = self._size(name)
+            ends.append(metric.smallest(size) if alike else metric.diameter(size))
+        return float(sum(ends))
+
+    def _size(self, name: str) -> int:
+        return self.survey.channels[name].size
+
+    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+        """The sum over people of prod_d S_d - prod_d f_d^2."""
+        seconds = {
+            name: self.survey.channels[name].second_moment(f) for name, f in asked.functions.items()
+        }
+        return asked.over(crowd, seconds) - asked.over(crowd)
+
+    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
+        """From sums of features for one attribute, from products of decoders for several."""
+        decoders = {
+            name: self.survey.channels[name].coefficients(f) for name, f in asked.functions.items()
+        }
+        if len(decoders) == 1:
+            ((name, decoder),) = decoders.items()
+            return np.asarray((decoder @ self.totals(crowd, name, repetitions, coins)).T)
+        found = np.empty((repetitions, len(next(iter(decoders.values())))))
+        for part in _parts(crowd.n, repetitions):
+            times = part.stop - part.start
+            product: Floats | float = 1.0
+            for name, decoder in decoders.items():
+                column = self._column(crowd, name, times, coins)
+                product = product * self.survey.channels[name].values(column, decoder)
+            found[part] = np.asarray(product).reshape(-1, times, crowd.n).sum(axis=2).T
+        return found
+
+    def totals(self, crowd: Crowd, name: str, repetitions: int, coins: Coins) -> Floats:
+        """Sums of features of one attribute over the people, (features, repetitions)."""
+        channel = self.survey.channels[name]
+        found = np.empty((channel.features, repetitions))
+        for part in _parts(crowd.n, repetitions):
+            times = part.stop - part.start
+            codes = np.repeat(np.arange(times), crowd.n)
+            column = self._column(crowd, name, times, coins)
+            found[:, part] = channel.totals(column, codes, times)
+        return found
+
+    def _column(self, crowd: Crowd, name: str, times: int, coins: Coins) -> npt.NDArray[Any]:
+        positions = np.tile(crowd.positions[name], times)
+        return self.survey.channels[name].encode(positions, coins)
+
+    def quantiles(
+        self,
+        crowd: Crowd,
+        probabilities: Sequence[float],
+        repetitions: int,
+        coins: Coins,
+    ) -> Floats:
+        """Simulated quantile errors of a single attribute, (repetitions, probabilities).
+
+        The error is the paper's: how far the probability is from the percentiles of the value that
+        is given. Shares are made monotone by isotonic regression, all with the same weight.
+        """
+        ((name, channel),) = self.survey.channels.items()
+        totals = self.totals(crowd, name, repetitions, coins)
+        shares = np.ones((repetitions, channel.size))
+        for part, decoder in _prefix_decoders(channel):
+            shares[:, part] = (decoder @ totals).T / crowd.n + 0.5
+        counts = np.bincount(crowd.positions[name], minlength=channel.size)
+        return np.array([quantile_errors(one, counts, probabilities) for one in shares])
+
+
+def _parts(people: int, repetitions: int) -> Iterator[slice]:
+    """Repetitions that are blurred together."""
+    step = max(1, _TOGETHER // people)
+    return (slice(k, min(k + step, repetitions)) for k in range(0, repetitions, step))
+
+
+def _prefix_decoders(channel: Channel) -> Iterator[tuple[slice, Floats]]:
+    """Decoders of every prefix but the last, less one half as in `quantiles`; some at a time."""
+    grid = np.arange(channel.size)
+    for start in range(0, channel.size - 1, _ROWS):
+        part = slice(start, min(start + _ROWS, channel.size - 1))
+        yield part, channel.coefficients(np.where(grid <= grid[part, None], 0.5, -0.5))
+
+
+def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[float]) -> Floats:
+    """How far each probability is from the true percentiles of its estimated quantile.
+
+    `shares` are estimated, at or below each position; `counts` are the true ones at it.
+    """
+    fit = np.append(monotone(shares[:-1], np.ones(len(shares) - 1)), np.inf)
+    true = np.append(0.0, np.cumsum(counts) / counts.sum())
+    wanted = np.asarray(probabilities)
+    at = np.argmax(fit >= wanted[:, None] - TIE, axis=1)
+    off = np.maximum(true[at] - wanted, wanted - true[at + 1])
+    return np.asarray(np.maximum(off, 0.0))
+
+
+@dataclass(frozen=True)
+class Joint(Entry):
+    """A mechanism of `peers` for all attributes together; `survey` only says what they are."""
+
+    built: Any
+    epsilon: float
+
+    @property
+    def step(self) -> float:
+        """The epsilon of the whole person."""
+        return self.epsilon
+
+    @property
+    def width(self) -> float:
+        """The same."""
+        return self.epsilon
+
+    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+        """Its second moment is the same for everybody, so the true count is all that matters."""
+        shares = np.prod([f.mean(axis=1) for f in asked.functions.values()], axis=0)
+        errors = np.array([self.built.error(where, 1, "uniform") for where in asked.wheres()])
+        return np.asarray(crowd.n * (errors**2 + shares) - crowd.truth(asked))
+
+    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
+        """Every repetition is a file of reports of its own."""
+        people = {
+            name: [value_of(a, int(x))[0] for x in crowd.positions[name]]
+            for name, a in self.survey.attributes.items()
+        }
+        found = []
+        for _ in range(repetitions):
+            reports = self.built.encode(people, coins=coins)
+            found.append([self.built.count(reports, where).value for where in asked.wheres()])
+        return np.array(found)
+
+
+# Whether simulation and theory agree
+
+
+def surprise(errors: Floats, variances: Floats) -> float:
+    """The chance of squared errors (repetitions, questions) this far off, were the theory right.
+
+    Answers are sums over many people, as good as normal. So their squared errors over the exact
+    variance, added up over independent repetitions, are chi-squared: bias and variance are checked
+    at once. The chance is for the worst of all questions, two-sided, times their number: however
+    they depend on each other, less than p comes up with probability p at most.
+    """
+    from scipy import stats  # noqa: PLC0415 - it takes a second to import
+
+    some = variances > 1e-9 * variances.max(initial=1e-300)
+    scaled = (errors[:, some] ** 2).sum(axis=0) / variances[some]
+    worst = np.minimum(stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors)))
+    return float(min(1.0, 2 * len(worst) * worst.min()))

@@ -1,0 +1,167 @@
+"""Table 2 again: slopes, promises, who wins where, and the check of simulation against theory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metricldp.contest import ANY_TWO, CONTENDERS, PER_STEP, Contender, JointContender
+from metricldp.errors import SurveyError
+from metricldp.reproduce import RUNS, table2
+from metricldp.reproduce.table2_errors import attributes_of, crowd_of
+
+SMALL = replace(
+    table2.QUICK,
+    people=300,
+    sizes=(16, 64, 128, 256),
+    sizes_of_two=(4, 8, 16),
+    attributes=(1, 2),
+    middle=16,
+    large=64,
+    withins=(1, 8, 63),
+    questions=20,
+    questions_of_many=8,
+    quantiles=3,
+    checks=((1, 8, 1.0),),
+    repetitions=60,
+)
+
+
+@pytest.fixture(scope="module")
+def points():
+    return table2.points(SMALL)
+
+
+@pytest.fixture(scope="module")
+def checked():
+    return table2.check(SMALL)
+
+
+def there(mechanism):
+    contender = next(c for c in CONTENDERS if c.mechanism == mechanism)
+    try:
+        return bool(contender.enter(attributes_of(1, 16, 1.0)))
+    except SurveyError:
+        return False
+
+
+# Growth
+
+
+def test_a_power_of_the_logarithm_is_found():
+    sizes = [16, 64, 256, 1024]
+    exact = [3 * np.log2(m) ** 2 for m in sizes]
+    assert table2.exponent(sizes, exact) == pytest.approx((2, 2, 2))
+    rough = [e * (1 + 0.1 * (-1) ** k) for k, e in enumerate(exact)]
+    slope, low, high = table2.exponent(sizes, rough)
+    assert low < 2 < high
+    assert low < slope < high
+
+
+def test_epsilon_per_step_does_not_grow_with_m(points):
+    """Exactly: the error of every m is below that of the next lines' bound, for any m."""
+    for mechanism in ("geometric", "threshold", "threshold-paper"):
+        errors = {p.size: p.error for p in points if (p.panel, p.mechanism) == ("m", mechanism)}
+        kappa = 1 / np.tanh(0.5)
+        assert max(errors.values()) < (kappa**2 - 1) / 2 * 1.1
+        assert errors[256] < 1.15 * errors[16]
+    fitted = {
+        s.mechanism: s for s in table2.slopes(points) if (s.attributes, s.what) == (1, "error")
+    }
+    assert fitted["geometric"].high < 0
+    assert abs(fitted["threshold"].exponent) < 0.2
+
+
+@pytest.mark.parametrize("mechanism", ["hierarchy-2", "hierarchy-4", "haar"])
+def test_hierarchies_grow_like_a_power_of_log_m(points, mechanism):
+    if not there(mechanism):
+        pytest.skip("not registered")
+    fitted = {
+        s.mechanism: s for s in table2.slopes(points) if (s.attributes, s.what) == (1, "error")
+    }
+    assert 1 < fitted[mechanism].exponent < 3.5
+
+
+# Promises
+
+
+def test_every_point_has_two_epsilons(points):
+    for p in points:
+        if p.promise == PER_STEP:
+            assert p.step == pytest.approx(p.epsilon / p.within)
+            assert p.width == pytest.approx(p.attributes * (p.size - 1) * p.epsilon / p.within)
+        elif p.mechanism != "hio":
+            assert (p.step, p.width) == (p.epsilon, p.attributes * p.epsilon)
+    last = [p for p in points if p.panel == "within" and p.within == 63]
+    assert all(p.width == pytest.approx(1) for p in last), "an equal promise at the width"
+
+
+def test_plain_mechanisms_win_where_far_values_matter(points):
+    """At w = m - 1 both promises have the same width, and one epsilon for all pairs is better."""
+    here = [p for p in points if p.panel == "within"]
+    best = {
+        (w, promise): min(p.error for p in here if (p.within, p.promise) == (w, promise))
+        for w in SMALL.withins
+        for promise in (PER_STEP, ANY_TWO)
+    }
+    assert best[1, PER_STEP] < best[1, ANY_TWO]
+    assert best[63, PER_STEP] > best[63, ANY_TWO]
+
+
+def test_people_are_the_same_at_every_size():
+    small, large = (crowd_of(attributes_of(1, m, 1.0), 200, 5).positions["v1"] for m in (16, 64))
+    np.testing.assert_array_equal(small, large // 4)
+
+
+# The check
+
+
+def test_simulation_agrees(checked):
+    assert table2.holds(checked)
+    assert {c.mechanism for c in checked} >= {"geometric", "threshold", "response"}
+
+
+class Careless(Contender):
+    """Blurs with a quarter more epsilon than it decodes with."""
+
+    def enter(self, attributes):
+        entry = super().enter(attributes)
+        more = {n: replace(a, epsilon=1.25 * a.epsilon) for n, a in attributes.items()}
+        other = super().enter(more)
+        object.__setattr__(entry, "totals", other.totals)
+        return entry
+
+
+def test_the_check_rejects_a_careless_contender():
+    careless = Careless("threshold", "threshold bits", PER_STEP, "nobody")
+    found = table2.check(SMALL, contenders=[careless])
+    assert len(found) == 1
+    assert not table2.holds(found)
+
+
+# The page
+
+
+def test_the_page_says_who_wins_where(points, checked):
+    text = table2.describe(SMALL, points, table2.slopes(points), checked)
+    words = " ".join(text.split())
+    assert "there are always two columns for them" in words
+    assert "threshold bits: stays" in words
+    assert "clipped geometric noise: falls" in words
+    assert "one epsilon for all pairs is better from w = " in words
+    assert "The check at one false alarm in 1,000,000 runs holds." in words
+    wrong = [replace(checked[0], surprise=1e-12)]
+    assert "runs FAILS." in table2.describe(SMALL, points, table2.slopes(points), wrong)
+
+
+def test_joint_mechanisms_need_several_attributes():
+    joint = next(c for c in CONTENDERS if isinstance(c, JointContender))
+    with pytest.raises(SurveyError, match="several attributes together"):
+        joint.enter(attributes_of(1, 8, 1.0))
+
+
+@pytest.mark.slow
+def test_the_quick_version(tmp_path):
+    text, files = RUNS["table2"](tmp_path, quick=True)
+    assert "runs holds." in text
+    assert all(path.stat().st_size > 1000 for path in files)
