@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +113,7 @@ class Joint(ABC):
         """The attributes that the error depends on, in the survey's order."""
         return [name for name in self.survey.attributes if name in functions]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Equal exactly for the same mechanism on the same survey."""
         said = f"{self.mechanism} {self.survey.fingerprint} ".encode() + self.law

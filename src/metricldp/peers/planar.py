@@ -12,7 +12,7 @@ reports and costs nothing.
 
 (Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), and
 then round and truncate; rounding costs them a correction of epsilon that depends on the machine's
-precision, their section 5. A law that is discrete from the start needs none.)
+precision. A law that is discrete from the start needs none.)
 
 Floats propose, integers decide. The sums over everything outside are floats, built for a distance
 that is smaller by a share of 2^-20; each law is mixed with a share of 2^-20 of uniform reports, so
@@ -235,7 +235,7 @@ def published_distance(epsilon: float) -> float:
     """The mean distance of a report from the truth, 2 / epsilon, where nothing is clipped.
 
     The radius of planar Laplace noise has the distribution 1 - (1 + eps r) e^(-eps r) (Andrés et
-    al., section 4.2): a sum of two exponential draws.
+    al.): a sum of two exponential draws.
     """
     return 2 / epsilon
 
