@@ -278,7 +278,7 @@ def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slop
 
 
 def _interval(slope: Slope) -> str:
-    return f"{slope.exponent:.1f} ({slope.low:.1f} to {slope.high:.1f})"
+    return f"{slope.exponent:.2f} ({slope.low:.2f} to {slope.high:.2f})"
 
 
 _LOGARITHMIC = ("hierarchy", "haar", "hio")
@@ -326,7 +326,9 @@ def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -
 _WHY = {
     "geometric": "Only people near the ends of a range can be taken for others, and of so many "
     "people fewer are near, the more values there are.",
-    "threshold": "Each end of a range costs the same noise from everybody, whatever m.",
+    "threshold": "Each end of a range costs the same noise from everybody, whatever m: "
+    "(coth^2(epsilon/2) - 1)/2 for both is the most there can be. Ends of the domain are free, and "
+    "met more rarely the larger it is.",
 }
 
 
