@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from metricldp import channels, plans, strategies
-from metricldp.attributes import Attribute, Discrete, Planned, from_dict
+from metricldp.attributes import Attribute, Discrete, OnLine, Planned, from_dict
 from metricldp.channels import Channel, Clear, Field, Matrix
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
@@ -326,7 +326,8 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         return attribute if attribute.epsilons is not None else _planned(attribute, share)
     kept = _kept(attribute, share)
     if attribute.mechanism == "auto":
-        attribute = replace(attribute, mechanism=channels.choose(attribute.size, kept))
+        chosen = channels.choose(attribute.size, kept, ordered=isinstance(attribute, OnLine))
+        attribute = replace(attribute, mechanism=chosen)
     if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
         attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
     return attribute
