@@ -460,6 +460,30 @@ def _rank(rows):
     return rank
 
 
+def test_explain_says_what_a_plan_is_good_for():
+    line = Survey({"v": Integer(1, 50, epsilon=1, mechanism="matrix")})
+    told, entry = str(line.explain()), line.explain().to_dict()["attributes"][0]
+    usual = Survey({"v": Integer(1, 50, epsilon=1)})
+    assert entry["total_error"] == line.total_error("v", "ranges", n=10_000, prior="uniform")
+    assert entry["auto_total_error"] == usual.total_error("v", "ranges", 10_000, "uniform")
+    assert "plan      made for all ranges, whose squared errors add up to 4.51e+07" in told
+    assert '26.2 times as much as with mechanism "auto", which is geometric here' in told
+    better = {
+        "mechanism": "matrix",
+        "workload": "prefixes",
+        "reach": 0,
+        "metric": SensitiveSet([0]),
+    }
+    told = str(Survey({"v": Integer(0, 5, epsilon=1, **better)}).explain())
+    assert "made for all prefixes" in told
+    assert "times as much" not in told
+    given = Survey({"v": Integer(1, 4, epsilon=1, mechanism="matrix", workload=[[1, 1, 0, 0]])})
+    assert "made for rows that were given, which the survey does not hold" in str(given.explain())
+    many = Survey({"v": Integer(0, 1000, epsilon=1, mechanism="matrix", strategy="prefix")})
+    assert str(many.explain()).count("made for all ranges\n") == 1
+    assert "plan" not in str(usual.explain())
+
+
 BAD = {
     "workload": ({"workload": "range"}, "no workload is called 'range'; did you mean 'ranges'"),
     "width": ({"workload": [[1, 0]]}, "the workload has rows of 2 positions, the attribute has 4"),

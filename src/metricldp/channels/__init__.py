@@ -24,7 +24,7 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.channels.unary import Unary
-from metricldp.channels.unary_losses import Losses, best_losses, too_near
+from metricldp.channels.unary_losses import Losses, best_losses, kept_by, too_near
 from metricldp.errors import CertificateError
 from metricldp.metrics import Line, Metric, Uniform
 
@@ -50,6 +50,7 @@ __all__ = [
     "best_losses",
     "build",
     "choose",
+    "kept_by",
     "too_near",
 ]
 
