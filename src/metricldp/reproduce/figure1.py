@@ -172,7 +172,8 @@ def _findings(setting: Setting, exact: list[Point]) -> list[str]:
     over = [p.clipped / p.unary - 1 for p in exact]
     half = max(p.clipped / p.matrix for p in exact)
     return [
-        f"Against histogram encoding, as the paper has it: at |S| = {sets} the matrix mechanism "
+        f"Against histogram encoding, as the paper has it: at |S| = {sets} the matrix mechanism, "
+        f"here always with the identity strategy, "
         f"has {paper} of its error.",
         f"Against the best plain mechanism the matrix mechanism {_wins(exact, 'laplace')} with the "
         f"paper's noise; the channel matrix, with discrete noise, {_wins(exact, 'matrix')}. With "
