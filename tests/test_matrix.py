@@ -810,6 +810,19 @@ def test_all_ranges_of_a_thousand_are_never_written_out():
         answers[500_500]
 
 
+def test_linear_answers_are_found_by_label_and_know_what_they_count():
+    survey = Survey({"v": Integer(1, 4, epsilon=1)})
+    tally = survey.tally(survey.encode({"v": [1, 2, 2, 4] * 50}, coins=Coins.seeded(1)))
+    ranges = tally.linear("v", "ranges")
+    assert ranges["2 to 3"] == ranges[ranges.labels.index("2 to 3")]
+    assert ranges["2"].unit == "people"
+    with pytest.raises(QueryError, match="no row is called '2 to 9'"):
+        ranges["2 to 9"]
+    rows = tally.linear("v", [[1, 1, 0, 0], [1, 2, 3, 4], [0.5, 0, 0, 0]])
+    assert [a.unit for a in rows] == ["people", "weighted people", "weighted people"]
+    assert "weighted people" in str(rows["row 1"])
+
+
 def test_bad_workloads_are_refused_in_one_line():
     survey = Survey({"v": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
     tally = survey.tally(survey.encode({"v": [1], "w": [0.5]}, coins=Coins.seeded(1)))

@@ -18,7 +18,9 @@ import pyarrow as pa
 from metricldp.answers import Answer, normal_reach
 from metricldp.channels import Floats
 from metricldp.error import variance_bounds
+from metricldp.errors import QueryError
 from metricldp.estimate import RESPONDENTS, to_answers
+from metricldp.messages import guess
 from metricldp.queries import Query
 from metricldp.readings import TOGETHER, Reading, read_one
 from metricldp.survey import Survey
@@ -98,6 +100,11 @@ class Linear(Sequence[Answer]):
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
         if isinstance(index, slice):
             return [self[row] for row in range(*index.indices(len(self)))]
+        if isinstance(index, str):
+            if index not in self._places:
+                near = guess(index, self._places)
+                raise QueryError(f"no row is called {index!r}{near}; `labels` has their names")
+            index = self._places[index]
         row = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= row < len(self):
             raise IndexError(f"the workload has rows 0 to {len(self) - 1}, not {index}")
@@ -128,6 +135,10 @@ class Linear(Sequence[Answer]):
         described = self.profile.survey.attributes[self.profile.attribute]
         return [described.name_of(position) for position in range(self.workload.size)]
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: row for row, label in enumerate(self.labels)}
+
     def _block(self, start: int, stop: int) -> list[Answer]:
         rows = self.workload.rows_block(start, stop)
         name, group = self.profile.attribute, self.profile.group.words
@@ -136,4 +147,8 @@ class Linear(Sequence[Answer]):
         words = [f"{name} {self.workload.label(row, self._names)}{among}" for row in numbers]
         found = self.profile.answers(rows, words)
         values = self.values[start:stop].tolist()
-        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+        counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
+        return [
+            replace(answer, value=value, unit="people" if counts else "weighted people")
+            for answer, value, counts in zip(found, values, counting, strict=True)
+        ]
