@@ -22,7 +22,7 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.channels.unary import Unary
-from metricldp.channels.unary_losses import Losses, best_losses, too_near
+from metricldp.channels.unary_losses import Losses, best_losses, kept_by, too_near
 
 __all__ = [
     "LARGEST_EPSILON",
@@ -45,5 +45,6 @@ __all__ = [
     "ThresholdPaper",
     "Unary",
     "best_losses",
+    "kept_by",
     "too_near",
 ]
