@@ -46,6 +46,13 @@ from metricldp.device import Device
 from metricldp.exact import ONE
 from metricldp.mechanisms import MECHANISMS, build
 from metricldp.metrics import Line, Uniform
+from metricldp.peers.haar import Haar
+from metricldp.peers.hadamard import Hadamard
+from metricldp.peers.hashing import LocalHashing
+from metricldp.peers.hierarchy import Hierarchy
+from metricldp.peers.histogram import HistogramSum, HistogramThreshold
+from metricldp.peers.prefix import Prefix
+from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
 # The sampler itself, run on every possible coin
 # A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs are
@@ -127,6 +134,19 @@ COARSE = {
             (Geometric(2, 1.0, NOISES[2]), Geometric(3, 1.0, NOISES[0])),
         ),
     ],
+    "unary-symmetric": [UnarySymmetric(2, (11 << 60,) * 2, (5 << 60,) * 2)],
+    "unary-optimised": [UnaryOptimised(2, (1 << 63,) * 2, (3 << 60,) * 2)],
+    "histogram-sum": [
+        HistogramSum(2, np.eye(2, dtype=int), np.array([0, 0]), (Geometric(2, 1.0, noise),) * 2)
+        for noise in NOISES
+    ],
+    "histogram-threshold": [HistogramThreshold(2, (9 << 60,) * 2, (5 << 60,) * 2)],
+    "local-hashing": [LocalHashing(2, 2, 11 << 60)],
+    "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
+    "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
+    "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
+    "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
+    "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
 
@@ -269,7 +289,12 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
     metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
-    check_blur(Matrix.plain(3, metric, reach=1) if name == "matrix" else build(name, 3, metric))
+    if name in ("matrix", "prefix"):
+        check_blur((Matrix if name == "matrix" else Prefix).plain(3, metric, reach=1))
+    elif name == "histogram-sum":
+        check_blur(HistogramSum.for_epsilon(3, epsilon, reach=1))
+    else:
+        check_blur(build(name, 3, metric))
 
 
 @pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])
@@ -569,7 +594,14 @@ def test_the_bytes_are_those_of_a_table(names):
         assert table["weight"].to_pylist() == [2.5] * 3
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+ALWAYS_DRAWN = {
+    *("unary-optimised", "histogram-threshold", "local-hashing", "hadamard"),
+    *("hierarchy-2", "hierarchy-4", "haar"),
+}
+"""Mechanisms whose reports differ from draw to draw, however large epsilon is."""
+
+
+@pytest.mark.parametrize("mechanism", sorted(set(MECHANISMS) - ALWAYS_DRAWN))
 @pytest.mark.parametrize("size", [2, 9, 10, 257])
 def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
     """Epsilon is the largest there is: a bit is flipped once in 2^64 times."""
@@ -585,6 +617,19 @@ def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
         person = {"a": x, "w": -0.3, "b": size - 1 - x, "p": x % 2}
         table = survey.encode({name: [value] for name, value in person.items()})
         assert survey.report(person) == reports.pack(survey, table)[0]
+
+
+@pytest.mark.parametrize("mechanism", sorted(ALWAYS_DRAWN))
+@pytest.mark.parametrize("size", [2, 9, 10, 257])
+def test_drawn_reports_have_the_bytes_of_a_table(mechanism, size):
+    survey = Survey(
+        {
+            "a": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
+            "b": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
+        }
+    )
+    blobs = [survey.report({"a": x, "b": size - 1 - x}) for x in range(size)]
+    assert reports.pack(survey, reports.unpack(survey, blobs)) == blobs
 
 
 def test_plain_people_need_no_table(monkeypatch):

@@ -383,7 +383,7 @@ def test_threshold_over_geometric_by_survey_error_on_large_domains(size, epsilon
     _two_digits(_ratio_by_survey_error(size, epsilon, _all_ranges(size)), written)
 
 
-@pytest.mark.parametrize("mechanism", ["threshold", "geometric"])
+@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "response", "unary"])
 @pytest.mark.parametrize("size", [2, 3, 11])
 def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, size):
     survey = Survey({"v": Integer(0, size - 1, epsilon=0.7, mechanism=mechanism)})

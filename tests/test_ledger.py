@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from checks import exact_law
+from checks import enumerated_ratio, exact_law
 from metricldp import (
     Categorical,
     Continuous,
@@ -20,6 +20,7 @@ from metricldp import (
     SensitiveSet,
     Survey,
     SurveyError,
+    Tree,
     Weight,
 )
 from metricldp.exact import at_most_exp
@@ -148,13 +149,65 @@ def test_what_cannot_be_compared_is_refused(ledger, attribute, needles):
     before = len(ledger)
     with pytest.raises(SurveyError) as caught:
         ledger.add(Survey({"age": attribute}))
-    for needle in ("age cannot be added up", *needles):
+    for needle in ("age cannot be added up", "the same ledger under another name", *needles):
         assert needle in str(caught.value)
     assert len(ledger) == before
     with pytest.raises(SurveyError, match="its categories was"):
         ledger.add(Survey({"site": Categorical(SITES[::-1], epsilon=1)}))
     with pytest.raises(SurveyError, match="its private was"):
         ledger.add(Survey({"w": Weight(0, 1, private=True, epsilon=1)}))
+
+
+def test_another_domain_counts_in_full_under_another_name(ledger, tmp_path):
+    before = ledger.together
+    finer = Survey({"age": Integer(0, 99, epsilon=1, per=5), "site": Categorical(SITES, epsilon=1)})
+    ledger.add(finer, note="finer", names={"age": "age to 99"})
+    assert ledger.together == before + Fraction(99, 5) + 1
+    assert ledger.spent("age to 99", 30, 40) == 2
+    assert ledger.spent("site", "news", "games") == 4  # one that keeps its name adds up as ever
+    assert "age to 99" in str(ledger)
+    assert repr(ledger) == "<Ledger of 4 collections about 'age', 'site', 'age to 99'>"
+    ledger.save(tmp_path / "ledger.json")
+    assert Ledger.load(tmp_path / "ledger.json") == ledger
+    for names, needle in (
+        ({"Age": "x"}, "no attribute 'Age' to be called another name"),
+        ({"age": "site"}, "two attributes of one survey are called 'site'"),
+        ({"age": "two\nlines"}, "a name in the ledger is a line of text"),
+        ({"age": 3}, "a name in the ledger is a line of text, not 3"),
+        ("age", "names map attributes"),
+    ):
+        with pytest.raises(SurveyError, match=needle):
+            ledger.add(finer, names=names)
+    with pytest.raises(SurveyError, match="age to 99 cannot be added up pair by pair"):
+        ledger.add(Survey({"age": Integer(0, 9, epsilon=1)}), names={"age": "age to 99"})
+
+
+UNARY = {
+    "tree": Tree({"web": ["news", "games"], "body": ["clinic"]}, {"web": 2}),
+    "star": STAR,
+    "path": Graph([("news", "games"), ("games", "clinic", 3)]),
+    "plain": None,
+}
+
+
+@pytest.mark.parametrize("case", UNARY)
+def test_of_unary_bits_the_ledger_counts_what_they_tell(case):
+    """By enumeration: the loss of every pair is below what is entered, and meets it somewhere."""
+    survey = Survey({"v": Categorical(SITES, epsilon=1, metric=UNARY[case], mechanism="unary")})
+    ledger, channel = ledger_of(survey), survey.channels["v"]
+    promised, total = survey.attributes["v"].distances, ledger.total("v")
+    laws = [exact_law(channel, x) for x in range(3)]
+    for x, other in itertools.combinations(range(3), 2):
+        worst = enumerated_ratio(laws[x], laws[other])
+        spent = ledger.spent("v", SITES[x], SITES[other])
+        assert spent == total.distance(x, other) == total.distance(other, x)
+        assert at_most_exp(worst, spent)
+        assert not at_most_exp(worst, spent * Fraction(999_999, 1_000_000))
+        assert spent <= promised.distance(x, other)
+    entry = survey.explain().to_dict()["attributes"][0]
+    assert entry["effective_epsilon"] == float(total.diameter(3)) == float(ledger.together)
+    more = total.diameter(3) < promised.diameter(3)
+    assert ("unary keeps more: epsilon" in str(survey.explain())) == more
 
 
 def test_mistakes(ledger, tmp_path):

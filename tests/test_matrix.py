@@ -6,10 +6,12 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from checks import check_sampler, enumerated_ratio, exact_law
 from metricldp import (
@@ -400,6 +402,89 @@ def test_rows_of_any_workload_can_be_planned_for():
     assert survey.total_error("v", rows) < usual.total_error("v", rows)
 
 
+FEW = {
+    "one range": [[1, 1, 0, 0]],
+    "two values": [[1, 0, 0, 0], [0, 1, 0, 0]],
+    "everybody": [[1, 1, 1, 1]],
+    "a mean": [[1.5, 2.5, 3.5, 4.5]],
+}
+
+
+@pytest.mark.parametrize("strategy", ["auto", "workload", "identity-total", "prefix"])
+@pytest.mark.parametrize("case", FEW)
+def test_a_workload_of_few_questions_is_completed(case, strategy):
+    """Every count can be told, and what was asked for has no larger error than with all values."""
+    plan = {"mechanism": "matrix", "strategy": strategy}
+    for attribute in (partial(Integer, 1, 4), partial(Categorical, ["a", "b", "c", "d"])):
+        survey = Survey({"v": attribute(epsilon=1, workload=FEW[case], **plan)})
+        assert survey.certify().holds
+        assert survey.error({"v": survey.attributes["v"].values[1]}) < math.inf
+        usual = Survey({"v": attribute(epsilon=1, workload="values", **plan)})
+        limit = usual.total_error("v", FEW[case])
+        assert survey.total_error("v", FEW[case]) <= limit * (1 + 1e-3)
+
+
+def test_only_a_workload_that_leaves_counts_open_is_completed():
+    whole = Workload.from_rows([[1, 0, 0], [0, 1, 0]])  # the third is what is left
+    assert plans.completed(whole) is whole
+    assert plans.completed(Workload.prefixes(5)).rows == 5
+    for rows in ([[3, 0, 0]], sparse.csr_array([[3.0, 0, 0]])):
+        completed = plans.completed(Workload.from_rows(rows))
+        expected = [[3, 0, 0], [0.03, 0, 0], [0, 0.03, 0], [0, 0, 0.03]]
+        assert np.allclose(completed.rows_block(0, 9), expected)
+
+
+def test_what_rows_leave_untold_is_found_by_rank():
+    """Against the rank of the rows with everybody and the value itself, in exact arithmetic."""
+    rng = np.random.default_rng(8)
+    for _ in range(300):
+        size = int(rng.integers(2, 7))
+        rows = rng.integers(-1, 2, (int(rng.integers(1, 8)), size))
+        known = [*rows.tolist(), [1] * size]
+        alone = np.eye(size, dtype=int).tolist()
+        told = [_rank([*known, alone[x]]) == _rank(known) for x in range(size)]
+        assert strategies.untold(rows) == (None if all(told) else told.index(False))
+
+
+def _rank(rows):
+    rows, rank = [[Fraction(entry) for entry in row] for row in rows], 0
+    for column in range(len(rows[0])):
+        pivot = next((r for r in rows[rank:] if r[column]), None)
+        if pivot is None:
+            continue
+        rows.remove(pivot)
+        rows.insert(rank, pivot)
+        rank += 1
+        for place, row in enumerate(rows[rank:], rank):
+            factor = row[column] / pivot[column]
+            rows[place] = [a - factor * b for a, b in zip(row, pivot, strict=True)]
+    return rank
+
+
+def test_explain_says_what_a_plan_is_good_for():
+    line = Survey({"v": Integer(1, 50, epsilon=1, mechanism="matrix")})
+    told, entry = str(line.explain()), line.explain().to_dict()["attributes"][0]
+    usual = Survey({"v": Integer(1, 50, epsilon=1)})
+    assert entry["total_error"] == line.total_error("v", "ranges", n=10_000, prior="uniform")
+    assert entry["auto_total_error"] == usual.total_error("v", "ranges", 10_000, "uniform")
+    assert "plan      made for all ranges, whose squared errors add up to 4.51e+07" in told
+    assert '26.2 times as much as with mechanism "auto", which is geometric here' in told
+    better = {
+        "mechanism": "matrix",
+        "workload": "prefixes",
+        "reach": 0,
+        "metric": SensitiveSet([0]),
+    }
+    told = str(Survey({"v": Integer(0, 5, epsilon=1, **better)}).explain())
+    assert "made for all prefixes" in told
+    assert "times as much" not in told
+    given = Survey({"v": Integer(1, 4, epsilon=1, mechanism="matrix", workload=[[1, 1, 0, 0]])})
+    assert "made for rows that were given, which the survey does not hold" in str(given.explain())
+    many = Survey({"v": Integer(0, 1000, epsilon=1, mechanism="matrix", strategy="prefix")})
+    assert str(many.explain()).count("made for all ranges\n") == 1
+    assert "plan" not in str(usual.explain())
+
+
 BAD = {
     "workload": ({"workload": "range"}, "no workload is called 'range'; did you mean 'ranges'"),
     "width": ({"workload": [[1, 0]]}, "the workload has rows of 2 positions, the attribute has 4"),
@@ -413,8 +498,21 @@ BAD = {
     "nan row": ({"strategy": [[1, math.nan, 0, 0]]}, "row 0 of the strategy holds nan"),
     "not spanned": (
         {"strategy": [[1, 1, 0, 0], [0, 0, 1, 0]]},
-        "the strategy does not determine the workload: row 0 (0)",
+        "cannot tell how many people have the value 0; add rows, or leave strategy out",
     ),
+    "not all told": (
+        {"strategy": [[0, 1, 2, 3]]},
+        "cannot tell how many people have the value 0; add rows, or leave strategy out",
+    ),
+    "not sent": (
+        {"strategy": "prefix", "epsilons": [1, 0, 1]},
+        "cannot tell how many people have the value 1; send more rows, or leave epsilons out",
+    ),
+    "none sent": ({"strategy": "prefix", "epsilons": 0}, "cannot tell how many people have"),
+    "nothing asked": ({"workload": [[0, 0, 0, 0]]}, "asks for nothing"),
+    "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
+    "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
+    "one row": ({"workload": [1, 1, 0, 0]}, "put one row in brackets, [[...]]"),
     "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "2 epsilons for 3 rows"),
     "negative": ({"strategy": "prefix", "epsilons": -1}, "at least 0, not -1"),
     "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
@@ -422,7 +520,6 @@ BAD = {
     "tree": ({"strategy": "tree", "epsilons": 1}, "'tree' depends on more than its name"),
     "reach": ({"reach": -1}, "reach is a whole number of at least 0, not -1"),
     "given": ({"workload": "given"}, "give its strategy and epsilons"),
-    "untold": ({"workload": [[1, 0, 0, 0], [0, 1, 0, 0]]}, "cannot tell apart; add every value"),
     "mechanism": ({"mechanism": "geometric", "reach": 2}, "reach belongs to mechanism 'matrix'"),
     "auto mechanism": ({"mechanism": "auto", "workload": "values"}, "workload belongs to"),
 }
@@ -652,8 +749,9 @@ def test_linear_answers_of_other_kinds_are_histograms(kind):
 
 
 @pytest.mark.parametrize("workload", ["ranges", "prefixes", "values", "own"])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m != "histogram-sum"])
 def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
+    """But for histogram-sum, the matrix mechanism with windows too wide to list."""
     plan = {"reach": 1} if mechanism == "matrix" else {}
     survey = Survey({"v": Integer(0, 3, epsilon=0.8, mechanism=mechanism, **plan)})
     channel = survey.channels["v"]
@@ -714,6 +812,19 @@ def test_all_ranges_of_a_thousand_are_never_written_out():
         answers[500_500]
 
 
+def test_linear_answers_are_found_by_label_and_know_what_they_count():
+    survey = Survey({"v": Integer(1, 4, epsilon=1)})
+    tally = survey.tally(survey.encode({"v": [1, 2, 2, 4] * 50}, coins=Coins.seeded(1)))
+    ranges = tally.linear("v", "ranges")
+    assert ranges["2 to 3"] == ranges[ranges.labels.index("2 to 3")]
+    assert ranges["2"].unit == "people"
+    with pytest.raises(QueryError, match="no row is called '2 to 9'"):
+        ranges["2 to 9"]
+    rows = tally.linear("v", [[1, 1, 0, 0], [1, 2, 3, 4], [0.5, 0, 0, 0]])
+    assert [a.unit for a in rows] == ["people", "weighted people", "weighted people"]
+    assert "weighted people" in str(rows["row 1"])
+
+
 def test_bad_workloads_are_refused_in_one_line():
     survey = Survey({"v": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
     tally = survey.tally(survey.encode({"v": [1], "w": [0.5]}, coins=Coins.seeded(1)))
@@ -723,7 +834,8 @@ def test_bad_workloads_are_refused_in_one_line():
         (Workload.prefixes(5), "the workload has rows of 5 positions, the attribute has 4"),
         ([[1, 0, math.nan, 0]], "row 0 of the workload holds nan"),
         ([[1, 0, 0, 0], [1, 0, 0]], "all rows equally long"),
-        ([1, 0, 0, 0], "a table of rows"),
+        ([1, 0, 0, 0], "put one row in brackets"),
+        ([[[1]]], "a table of rows"),
         ("w", None),
     ):
         for ask in (tally.linear, survey.total_error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from itertools import pairwise
 
@@ -158,7 +159,7 @@ def test_a_metric_is_drawn_with_all_values_and_generating_pairs(kind, drawn):
     labels = [attribute.label(k) for k in range(attribute.size)]
 
     def draw(metric, path, title):
-        plots.metric_graph(metric, labels, path, title=title, marked=[0])
+        plots.metric_graph(metric, path, labels=labels, title=title, marked=[0])
 
     axes = drawn(draw, attribute.distances)
     pairs = list(attribute.distances.generating_pairs(attribute.size))
@@ -171,6 +172,52 @@ def test_a_metric_is_drawn_with_all_values_and_generating_pairs(kind, drawn):
     texts = [text for text in axes.texts if text.get_text() in labels or "..." in text.get_text()]
     assert len(texts) >= attribute.size
     assert not any(text.get_parse_math() for text in texts)
+    title = axes.figure.get_suptitle()
+    assert title == "price in $ and $"
+    assert plots._clearance(places, np.array(pairs)) > 0.01, "an edge runs behind a node"
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_the_title_of_a_metric_is_whole_and_clear_of_the_labels(kind, drawn):
+    axes = drawn(plots.metric_graph, METRICS[kind])
+    figure = axes.figure
+    with warnings.catch_warnings(action="ignore"):
+        figure.draw_without_rendering()
+        boxes = {text: text.get_window_extent() for text in (figure._suptitle, *axes.texts)}
+    whole, title = figure.bbox, boxes[figure._suptitle]
+    for text, box in boxes.items():
+        assert whole.x0 <= box.x0
+        assert box.x1 <= whole.x1
+        assert whole.y0 <= box.y0
+        assert box.y1 <= whole.y1
+        assert text is figure._suptitle or box.y1 < title.y0
+
+
+def test_an_attribute_brings_its_names_and_its_values_are_marked(tmp_path):
+    names = list("abcdef")
+    site = Categorical(names, epsilon=1, metric=SensitiveSet(["a", "b"]))
+    paths = [tmp_path / name for name in ("a.svg", "b.svg")]
+    plots.metric_graph(site, paths[0], marked=["a", "b"])
+    plots.metric_graph(site.distances, paths[1], labels=names, marked=[0, 1])
+    drawn = [re.sub(r"<dc:date>.*|#\w+|id=\"\w+\"", "", path.read_text()) for path in paths]
+    assert drawn[0] == drawn[1]
+    for call, needle in (
+        (lambda: plots.metric_graph(site, tmp_path / "a.gif"), "ends in .png, .svg, .pdf"),
+        (lambda: plots.metric_graph(site, tmp_path / "no" / "a.png"), "a directory that is there"),
+        (
+            lambda: plots.metric_graph(site, paths[0], marked="x"),
+            "'x' is marked, which is no value",
+        ),
+        (lambda: plots.metric_graph(site, paths[0], labels=["a"]), "1 labels for 6 values"),
+        (lambda: plots.metric_graph(site.distances, paths[0]), "pass labels, or the attribute"),
+        (
+            lambda: plots.metric_graph(site.distances, paths[0], labels=names, marked=[6]),
+            "6 is marked, which is no position",
+        ),
+        (lambda: plots.metric_graph("site", paths[0]), "an attribute or a metric, not 'site'"),
+    ):
+        with pytest.raises(QueryError, match=needle):
+            call()
 
 
 def test_places_follow_the_distances_where_a_plane_can_hold_them():
@@ -191,4 +238,6 @@ def test_places_follow_the_distances_where_a_plane_can_hold_them():
 def test_too_many_values_are_no_picture(tmp_path):
     attribute = Integer(0, 99, epsilon=1)
     with pytest.raises(QueryError, match="2 to 60 values, not 100"):
-        plots.metric_graph(attribute.distances, ["x"] * 100, tmp_path / "a.png", title="")
+        plots.metric_graph(attribute, tmp_path / "a.png")
+    with pytest.raises(QueryError, match="2 to 60 values, not 100"):
+        plots.metric_graph(attribute.distances, tmp_path / "a.png", labels=["x"] * 100)

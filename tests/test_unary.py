@@ -25,6 +25,7 @@ from metricldp import (
     Survey,
     SurveyError,
     Table,
+    Tree,
 )
 from metricldp.certify import prove
 from metricldp.channels import Response, Unary, best_losses, too_near, unary_losses
@@ -580,9 +581,42 @@ def test_auto_is_as_before_where_no_metric_is_stated_and_for_many_values():
     assert choose(100, Line(Fraction(1))) in ("geometric", "threshold")
     assert choose(256, star(1, 256)) == "unary"
     assert choose(257, star(1, 257)) == "response"
+    assert choose(300, star(1, 300), ordered=True) != "unary"
     names = [f"c{k}" for k in range(50)]
     assert Survey({"c": Categorical(names, epsilon=1)}).attributes["c"].mechanism == "response"
-    rows = [[abs(x - y) for y in range(30)] for x in range(30)]
-    survey = Survey({"a": Integer(0, 29, epsilon=1, metric=Table(rows))})
-    assert survey.attributes["a"].mechanism == "unary"
-    assert survey.attributes["a"].bits is not None
+
+
+ORDERED = {
+    "path": Graph([(x, x + 1) for x in range(11)]),
+    "path with a short cut": Graph([*((x, x + 1) for x in range(11)), (0, 11, 2)]),
+    "one sensitive": SensitiveSet([0]),
+    "half sensitive": SensitiveSet(list(range(6))),
+    "two groups": Tree({"low": list(range(6)), "high": list(range(6, 12))}, {"low": 4}),
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1, 6])
+@pytest.mark.parametrize("case", ORDERED)
+def test_on_ordered_values_auto_takes_the_smallest_mean_variance_of_ranges(case, epsilon):
+    total = {}
+    for mechanism in ("geometric", "threshold", "response", "unary", "auto"):
+        attribute = Integer(0, 11, epsilon=epsilon, metric=ORDERED[case], mechanism=mechanism)
+        survey = Survey({"a": attribute})
+        total[mechanism] = survey.total_error("a", "ranges", prior="uniform")
+    assert total["auto"] == pytest.approx(min(total.values()), rel=1e-9)
+
+
+def test_a_path_that_is_a_line_is_blurred_like_a_line():
+    path = Graph([(x, x + 1) for x in range(1, 50)])
+    survey = Survey({"a": Integer(1, 50, epsilon=1, metric=path)})
+    assert survey.attributes["a"].mechanism == "geometric"
+    levels = [str(x) for x in range(50)]
+    rows = [[abs(x - y) for y in range(50)] for x in range(50)]
+    survey = Survey({"a": Ordinal(levels, epsilon=1, metric=Table(rows))})
+    assert survey.attributes["a"].mechanism == "geometric"
+
+
+def test_auto_has_a_choice_where_a_line_would_be_too_flat_for_the_coins():
+    many = (1 << 20) - 1
+    survey = Survey({"a": Integer(0, many, epsilon=1e-9, metric=SensitiveSet([0]))})
+    assert survey.attributes["a"].mechanism == "response"

@@ -7,6 +7,7 @@ An attribute is pure data. It turns values into positions 0 .. size - 1 and the 
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -54,10 +55,18 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-ORACLES: tuple[str, ...] = ()
+ORACLES: tuple[str, ...] = (
+    "unary-symmetric",
+    "unary-optimised",
+    "histogram-sum",
+    "histogram-threshold",
+    "local-hashing",
+    "hadamard",
+)
 """Peers that tell the frequency of each value."""
-RANGE_PEERS: tuple[str, ...] = ()
-"""Peers that need an order of values."""
+RANGE_PEERS: tuple[str, ...] = ("hierarchy-2", "hierarchy-4", "haar", "prefix")
+"""Peers that need an order of values; hierarchies have any other branching as well."""
+_HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(-plain)?", re.ASCII)
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
 
@@ -83,11 +92,19 @@ class Attribute(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        if self.mechanism != "auto" and self.mechanism not in self.mechanisms:
+        if self.mechanism != "auto" and not self._served():
             raise SurveyError(
                 f"mechanism {self.mechanism!r} does not serve {self.kind} attributes; "
                 f"choose auto, {', '.join(self.mechanisms)}"
             )
+
+    def _served(self) -> bool:
+        """Whether the mechanism is one of those listed, or a hierarchy where these are."""
+        name = self.mechanism
+        if "haar" in self.mechanisms and isinstance(name, str) and name.startswith("hierarchy"):
+            branching_of(name)
+            return True
+        return name in self.mechanisms
 
     @property
     @abstractmethod
@@ -612,6 +629,17 @@ def positive(what: str, value: object) -> float:
     if not is_number(value) or not math.isfinite(value) or value <= 0:
         raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")
     return float(value)
+
+
+def branching_of(mechanism: str) -> tuple[int, bool]:
+    """The branching that the name of a hierarchy states, and whether it says plain."""
+    found = _HIERARCHY.fullmatch(mechanism)
+    if not found or int(found[1]) < 2:
+        raise SurveyError(
+            f"mechanism {shown(mechanism)} names no tree; write hierarchy-B or hierarchy-B-plain "
+            "with a whole number B of at least 2, such as hierarchy-4"
+        )
+    return int(found[1]), bool(found[2])
 
 
 def is_whole(value: Any) -> bool:  # noqa: ANN401

@@ -43,7 +43,6 @@ Conditions = Annotated[
     list[str] | None,
     typer.Argument(help="conditions such as age=18..29, income=50000.. or region=north,south"),
 ]
-_PICTURES = (".png", ".svg", ".pdf")
 _STOPPED = 130
 """The exit code of an interrupt, which typer may return instead of raising it."""
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
@@ -80,7 +79,7 @@ def demo(
     from metricldp import demo as story
     from metricldp import plots
 
-    _check_picture(picture)
+    plots.check_picture(picture)
     say = _say(as_json)
     people = story.population()
     survey = story.survey()
@@ -293,13 +292,13 @@ def histogram(
 ) -> None:
     """Count the people at every value of an attribute, with the errors."""
     if plot is not None:
-        _check_picture(plot)
+        from metricldp import plots
+
+        plots.check_picture(plot)
     tally, where = _opened(survey, reports, conditions)
     bars = tally.histogram(attribute, where, width=width, about=about)
     data = bars.to_dict(level)
     if plot is not None:
-        from metricldp import plots
-
         among = f" among {', '.join(conditions)}" if conditions else ""
         title = f"{attribute}{among}, from blurred reports"
         plots.histogram(bars, plot, title=title, level=level)
@@ -367,7 +366,10 @@ def reproduce(
 
     if what != "all" and what not in RUNS:
         raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(RUNS)} or all")
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise QueryError(f"{output} is a file; name a directory to write into") from None
     say, files = _say(as_json), []
     for name in RUNS if what == "all" else [what]:
         with _progress(name) as advance:
@@ -462,14 +464,6 @@ def _progress(name: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda done: bar.update(task, completed=done)
-
-
-def _check_picture(path: Path) -> None:
-    """Before the work and not after it."""
-    if path.suffix.lower() not in _PICTURES:
-        raise QueryError(f"cannot draw {path}; name a file that ends in {', '.join(_PICTURES)}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
 
 
 def _opened(survey: Path, reports: Path, conditions: list[str] | None) -> tuple[Tally, Where]:

@@ -56,10 +56,10 @@ def predicted_total(
 
     A second moment is quadratic in the row, so the rows of any root of W^T W have the same total
     as those of W: there are as many of them as positions, however long W is. Where values are
-    rounded at random the rows themselves are read.
+    rounded at random, or decoders do not add up, the rows themselves are read.
     """
     blocks: Iterable[Floats]
-    if survey.attributes[attribute].rounds:
+    if survey.attributes[attribute].rounds or not survey.channels[attribute].linear:
         starts = range(0, workload.rows, TOGETHER)
         blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
     else:
@@ -75,7 +75,9 @@ def predicted_total(
             second = second * float(channel.second_moment(np.ones(channel.size))[0])
     if isinstance(prior, str) and prior == "worst":
         return n * max(0.0, float((second - square).max()))
-    return n * max(0.0, _mean(_shares([reading], prior), [second - square]))
+    return n * max(
+        0.0, mean(shares_of({attribute: reading.channel.size}, prior), [second - square])
+    )
 
 
 def _root(gram: Floats) -> Floats:
@@ -196,13 +198,13 @@ def _mean_pair(readings: list[Reading], query: Query, prior: Prior) -> tuple[flo
     """The means of E[F^2] and of f^2 over people spread as the prior says."""
     named = [reading for reading in readings if reading.name in query.functions]
     whole = [reading for reading in readings if reading.name not in query.functions]
-    shares = _shares(named, prior)
-    _, second, square = (_mean(shares, [r.functions[row] for r in named]) for row in range(3))
+    shares = shares_of({reading.name: reading.channel.size for reading in named}, prior)
+    _, second, square = (mean(shares, [r.functions[row] for r in named]) for row in range(3))
     # A function that is 1 everywhere has the same second moment everywhere.
     return second * math.prod(float(r.functions[1, 0]) for r in whole), square
 
 
-def _mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:
+def mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:
     """The mean of a product: factor by factor if independent, else over the joint shares."""
     if isinstance(shares, list):
         return math.prod(float(p @ f) for p, f in zip(shares, functions, strict=True))
@@ -211,19 +213,18 @@ def _mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:
     return float(shares)
 
 
-def _shares(named: list[Reading], prior: Prior) -> list[Floats] | Floats:
+def shares_of(sizes: Mapping[str, int], prior: Prior) -> list[Floats] | Floats:
     """How people are spread over the named attributes: one array each, or one joint array."""
     if isinstance(prior, str):
         if prior != "uniform":
             raise QueryError(f"a prior is 'worst', 'uniform' or arrays of shares, not {prior!r}")
-        return [np.full(r.channel.size, 1 / r.channel.size) for r in named]
+        return [np.full(size, 1 / size) for size in sizes.values()]
     if isinstance(prior, Mapping):
-        missing = [r.name for r in named if r.name not in prior]
+        missing = [name for name in sizes if name not in prior]
         if missing:
             raise QueryError(f"the prior says nothing of {missing[0]}; give an array for it")
-        return [_normalised(prior[r.name], (r.channel.size,), r.name) for r in named]
-    sizes = tuple(r.channel.size for r in named)
-    return _normalised(prior, sizes, " x ".join(r.name for r in named) or "nothing")
+        return [_normalised(prior[name], (size,), name) for name, size in sizes.items()]
+    return _normalised(prior, tuple(sizes.values()), " x ".join(sizes) or "nothing")
 
 
 def _normalised(shares: npt.ArrayLike, sizes: tuple[int, ...], name: str) -> Floats:

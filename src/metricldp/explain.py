@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_UP, Context
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from metricldp.attributes import Attribute, Discrete, Integer, OnLine, Ordinal, is_whole
+from metricldp.attributes import (
+    Attribute,
+    Discrete,
+    Integer,
+    OnLine,
+    Ordinal,
+    Planned,
+    is_whole,
+)
 from metricldp.channels import Channel
 from metricldp.continuous import Continuous
-from metricldp.error import predicted
+from metricldp.error import predicted, predicted_total
 from metricldp.errors import QueryError
+from metricldp.ledger import kept, share
 from metricldp.messages import counted, shown
 from metricldp.metrics import Line, Metric, Sensitive, Uniform
+from metricldp.plans import GIVEN, workload_of
 from metricldp.queries import Query
 from metricldp.real import Real
 from metricldp.reports import packed_size
@@ -26,6 +37,8 @@ from metricldp.weights import Weight
 MOST_PEOPLE = 10**15
 """More than this nobody expects."""
 _MOST_NAMES = 5
+_MOST_PLANNED = 1000
+"""Up to so many positions the total error of a plan is found at once."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,7 @@ def explain(survey: Survey, n: int) -> Explanation:
         )
     n = int(n)
     size = packed_size(survey)
-    blurred = [survey.attributes[name] for name in survey.channels]
-    width = survey.metric.join([float(_widest(a)) for a in blurred])
+    width = survey.metric.join([float(_widest(survey, name)) for name in survey.channels])
     lines = [
         f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
         f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",
@@ -113,14 +125,34 @@ def _entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
         "per": getattr(attribute, "per", None),
         "metric": _kind(attribute),
         "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
-        "effective_epsilon": float(_widest(attribute)),
+        "effective_epsilon": float(_widest(survey, name)),
         "bits": channel.bits,
         "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
         "influence": channel.influence(query.functions[name]),
         "n": n,
+        **_plan_entry(survey, name, n),
     }
+
+
+def _plan_entry(survey: Survey, name: str, n: int) -> dict[str, Any]:
+    """What a plan was made for, its total error there, and what "auto" would have instead."""
+    attribute = survey.attributes[name]
+    if not isinstance(attribute, Planned) or not isinstance(attribute.workload, str):
+        return {}
+    found: dict[str, Any] = {"workload": attribute.workload}
+    if attribute.workload == GIVEN or attribute.size > _MOST_PLANNED:
+        return found
+    usual = replace(
+        attribute, mechanism="auto", workload=None, strategy=None, epsilons=None, reach=None
+    )
+    other = Survey({**survey.attributes, name: usual}, metric=survey.metric)
+    asked = workload_of(attribute.workload, attribute.size)
+    found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
+    found["auto"] = other.attributes[name].mechanism
+    found["auto_total_error"] = predicted_total(other, name, asked, n, "uniform")
+    return found
 
 
 def _attribute_lines(
@@ -137,7 +169,7 @@ def _attribute_lines(
         lines += _width_lines(attribute, entry["effective_epsilon"])
     elif not isinstance(metric, Uniform):
         lines += _pair_lines(attribute, metric)
-        lines += _response_lines(attribute, entry["effective_epsilon"])
+        lines += _more_lines(attribute, entry["effective_epsilon"])
     else:
         lines.append(
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
@@ -147,6 +179,27 @@ def _attribute_lines(
         lines += _edge_lines(name, attribute)
     if not isinstance(attribute, Weight):
         lines += _accuracy_lines(entry)
+    return lines + _plan_lines(entry)
+
+
+def _plan_lines(entry: dict[str, Any]) -> list[str]:
+    if "workload" not in entry:
+        return []
+    if entry["workload"] == GIVEN:
+        return [
+            "  plan      made for rows that were given, which the survey does not hold; where they",
+            "            left a count open, every value counted a hundredth of their largest entry",
+        ]
+    made = f"  plan      made for all {entry['workload']}"
+    if "total_error" not in entry:
+        return [made]
+    total, usual = entry["total_error"], entry["auto_total_error"]
+    lines = [f"{made}, whose squared errors add up to {total:.3g} with values spread evenly"]
+    if usual < total:
+        lines.append(
+            f'            that is {total / usual:.3g} times as much as with mechanism "auto", '
+            f"which is {entry['auto']} here"
+        )
     return lines
 
 
@@ -190,18 +243,21 @@ def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
     return [f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}", *lines]
 
 
-def _response_lines(attribute: Attribute, epsilon: float) -> list[str]:
-    if attribute.mechanism != "response":
+def _more_lines(attribute: Attribute, epsilon: float) -> list[str]:
+    """What the channel keeps beyond the metric, where it is known to keep more."""
+    if epsilon >= float(attribute.distances.diameter(attribute.size)):
         return []
+    most = f"{_up(epsilon):.4g}"
     return [
-        f"            response keeps more: epsilon {epsilon:.4g} for any two values, "
-        f"plain {epsilon:.4g}-LDP"
+        f"            {attribute.mechanism} keeps more: epsilon {most} for any two values, "
+        f"plain {most}-LDP"
     ]
 
 
 def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
-    if attribute.mechanism == "response":
-        return _response_lines(attribute, epsilon)
+    more = _more_lines(attribute, epsilon)
+    if more:
+        return more
     ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
     if epsilon <= attribute.epsilon:
         return [f"  at full width ({ends}) epsilon is {epsilon:.4g}: plain {epsilon:.4g}-LDP"]
@@ -212,11 +268,9 @@ def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
     ]
 
 
-def _widest(attribute: Attribute) -> Fraction:
+def _widest(survey: Survey, name: str) -> Fraction:
     """The epsilon that plain local differential privacy would state for an attribute."""
-    if attribute.mechanism == "response":
-        return attribute.distances.smallest(attribute.size)
-    return attribute.distances.diameter(attribute.size)
+    return kept(survey, name).diameter(survey.attributes[name].size) / share(survey)
 
 
 def _kind(attribute: Attribute) -> str:
@@ -269,6 +323,11 @@ def _examples(attribute: Attribute) -> list[float]:
     widest = step * (attribute.size - 1)
     apart = {step, *(step * math.floor(k * per / step + 1e-9) for k in (1, 2))}
     return sorted(a for a in apart if step <= a <= widest)
+
+
+def _up(epsilon: float) -> float:
+    """Four digits, rounded up: a promise says no less than what may be lost."""
+    return float(Context(prec=4, rounding=ROUND_UP).create_decimal(repr(epsilon)))
 
 
 def _times(exponent: float) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
+from scipy.linalg import blas
 
 Floats = npt.NDArray[np.float64]
 _MOST_STEPS = 200
@@ -118,7 +119,8 @@ def _newton(r: Any, curvature: Floats, stiffness: Floats) -> Callable[[Floats], 
         data = r.data * np.repeat(stiffness, np.diff(r.indptr))
         matrix = (r.T.tocsr() @ sparse.csr_array((data, r.indices, r.indptr), r.shape)).toarray()
     else:
-        matrix = r.T @ (r * stiffness[:, None])
+        # The upper triangle is enough; seen as Fortran order, no array is copied.
+        matrix = blas.dsyrk(1.0, (r * np.sqrt(stiffness)[:, None]).T)
     diagonal = np.einsum("ii->i", matrix)
     diagonal += curvature
     unit = 1 / np.sqrt(diagonal)

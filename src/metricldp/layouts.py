@@ -227,6 +227,12 @@ class Table:
 
     def from_cells(self, readings: list[Reading]) -> Floats:
         """Add up the cells where every function of a row differs from zero."""
+        for name, channel in self.channels.items():
+            if not channel.linear:
+                raise QueryError(
+                    f"cells of {name} do not add up to what {channel.mechanism} answers; "
+                    "use layout 'prefix' or 'reports'"
+                )
         rows = range(len(readings[0].functions))
         return np.array(
             [_contract(self.frequencies, [r.functions[k] for r in readings]) for k in rows]

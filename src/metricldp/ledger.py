@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metricldp.attributes import PLAN, Attribute
+import pyarrow as pa
+
+from metricldp.attributes import PLAN, Attribute, Discrete
+from metricldp.channels import kept_by
 from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.messages import counted, guess, listed, shown
 from metricldp.metrics import Metric, Uniform, added
+from metricldp.metrics.closed import MOST_POSITIONS
 from metricldp.survey import Survey
 from metricldp.tables import table
 
@@ -30,23 +35,51 @@ class Entry:
 
     survey: Survey
     note: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What attributes are called in the ledger, where that is not their name in the survey."""
 
-    @property
-    def share(self) -> Fraction:
-        """What an Lp metric over several attributes leaves to each."""
-        return self.survey.metric.share(len(self.survey.channels))
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """The name in the ledger of every attribute, to its name in the survey."""
+        return {self.names.get(name, name): name for name in self.survey.attributes}
 
-    def metric(self, name: str) -> Metric:
-        """What the channel of one attribute keeps; one that treats all pairs alike keeps more."""
-        metric = self.survey.attributes[name].distances.scaled(self.share)
-        channel = self.survey.channels[name]
-        return Uniform(metric.smallest(channel.size)) if channel.alike else metric
+    def attribute(self, called: str) -> Attribute:
+        """An attribute by its name in the ledger."""
+        return self.survey.attributes[self.called[called]]
 
-    def distance(self, name: str, x: object, other: object) -> Fraction:
+    def metric(self, called: str) -> Metric:
+        """What the channel of one attribute keeps."""
+        return kept(self.survey, self.called[called])
+
+    def distance(self, called: str, x: object, other: object) -> Fraction:
         """The same for two values in the data's words, which may lie between positions."""
-        apart = self.share * self.survey.attributes[name].distance(x, other)
-        channel = self.survey.channels[name]
-        return min(apart, self.metric(name).smallest(channel.size)) if channel.alike else apart
+        attribute = self.attribute(called)
+        apart = share(self.survey) * attribute.distance(x, other)
+        if isinstance(attribute, Discrete):
+            here, there = (int(attribute.positions(pa.array([v]), "")[0]) for v in (x, other))
+            return min(apart, self.metric(called).distance(here, there))
+        if self.survey.channels[self.called[called]].alike:
+            return min(apart, self.metric(called).smallest(attribute.size))
+        return apart
+
+
+def share(survey: Survey) -> Fraction:
+    """What an Lp metric over several attributes leaves to each."""
+    return survey.metric.share(len(survey.channels))
+
+
+def kept(survey: Survey, name: str) -> Metric:
+    """What the channel of an attribute keeps: its share of the metric, or what is known to be less.
+
+    A channel that treats all pairs alike keeps the smallest distance for all of them. Of unary
+    bits what they tell is added up, up to as many values as have a table of distances.
+    """
+    attribute, channel = survey.attributes[name], survey.channels[name]
+    metric = attribute.distances.scaled(share(survey))
+    if isinstance(attribute, Discrete) and attribute.bits:
+        few = channel.alike or attribute.size <= MOST_POSITIONS
+        return kept_by(attribute.bits) if few else metric
+    return Uniform(metric.smallest(channel.size)) if channel.alike else metric
 
 
 @dataclass(frozen=True)
@@ -76,31 +109,39 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def add(self, survey: Survey, note: str = "") -> None:
-        """Enter a report to this survey; refused where an attribute has another domain by now."""
+    def add(
+        self, survey: Survey, note: str = "", *, names: Mapping[str, str] | None = None
+    ) -> None:
+        """Enter a report to this survey; refused where an attribute has another domain by now.
+
+        `names` says what attributes are called in the ledger. One on another domain goes under a
+        name of its own: it cannot be compared pair by pair then, but counts in full together.
+        """
         if not isinstance(survey, Survey):
             raise SurveyError(f"a ledger adds up surveys, not {shown(survey)}")
         if not isinstance(note, str) or not (note.isprintable() or note == ""):
             raise SurveyError(f"a note is a line of text, not {shown(note)}")
-        for name, attribute in survey.attributes.items():
+        entry = Entry(survey, note, _checked_names(names, survey))
+        for name in entry.called:
             before = next(self._with(name), None)
             if before is not None:
-                _check_same(name, before.survey.attributes[name], attribute)
-        self.entries.append(Entry(survey, note))
+                _check_same(name, before.attribute(name), entry.attribute(name))
+        self.entries.append(entry)
 
     @property
     def attributes(self) -> dict[str, Attribute]:
         """Every blurred attribute that was reported, as it was first seen."""
         found: dict[str, Attribute] = {}
         for entry in self.entries:
-            for name in entry.survey.channels:
-                found.setdefault(name, entry.survey.attributes[name])
+            for called, name in entry.called.items():
+                if name in entry.survey.channels:
+                    found.setdefault(called, entry.survey.attributes[name])
         return found
 
     @property
     def clear(self) -> tuple[str, ...]:
         """Public weights: sent as they are, nothing protects them."""
-        names = (n for e in self.entries for n, a in e.survey.attributes.items() if a.clear)
+        names = (n for e in self.entries for n in e.called if e.attribute(n).clear)
         return tuple(dict.fromkeys(names))
 
     def spent(self, attribute: str, x: object, other: object) -> Fraction:
@@ -137,6 +178,9 @@ class Ledger:
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
+    def __repr__(self) -> str:
+        return f"<Ledger of {counted(len(self), 'collection')} about {listed(self.attributes)}>"
+
     def __str__(self) -> str:
         if not self.entries:
             return "nothing spent"
@@ -161,7 +205,11 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the surveys whole, so that nothing has to be looked up."""
-        entries = [{"note": e.note, "survey": e.survey.to_dict()} for e in self.entries]
+        entries = [
+            {"note": e.note, "survey": e.survey.to_dict()}
+            | ({"names": dict(e.names)} if e.names else {})
+            for e in self.entries
+        ]
         return {"metricldp-ledger": FORMAT, "entries": entries}
 
     @classmethod
@@ -175,11 +223,14 @@ class Ledger:
             raise SurveyError("a ledger holds metricldp-ledger and a list of entries, nothing else")
         ledger = cls()
         for place, entry in enumerate(entries):
-            if not isinstance(entry, Mapping) or set(entry) != {"note", "survey"}:
-                raise SurveyError(f"entry {place + 1} of the ledger needs a note and a survey")
+            if not isinstance(entry, Mapping) or set(entry) - {"names"} != {"note", "survey"}:
+                raise SurveyError(
+                    f"entry {place + 1} of the ledger needs a note and a survey, and may have names"
+                )
             if not isinstance(entry["survey"], Mapping):
                 raise SurveyError(f"entry {place + 1} of the ledger has no survey to read")
-            ledger.add(Survey.from_dict(entry["survey"]), entry["note"])
+            survey = Survey.from_dict(entry["survey"])
+            ledger.add(survey, entry["note"], names=entry.get("names"))
         return ledger
 
     def save(self, path: str | Path) -> None:
@@ -205,7 +256,7 @@ class Ledger:
             raise SurveyError(f"{path}: {wrong}") from None
 
     def _with(self, name: str) -> Iterator[Entry]:
-        return (entry for entry in self.entries if name in entry.survey.attributes)
+        return (entry for entry in self.entries if name in entry.called)
 
     def _described(self, name: str) -> Attribute:
         known = self.attributes
@@ -225,9 +276,31 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
         return
     key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
     raise SurveyError(
-        f"{name} cannot be added up: its {key} was {shown(first.get(key))} and now is "
-        f"{shown(second.get(key))}; keep a ledger of its own for another domain"
+        f"{name} cannot be added up pair by pair: its {key} was {shown(first.get(key))} and now is "
+        f"{shown(second.get(key))}; enter it in the same ledger under another name, "
+        f"names={{{name!r}: ...}}, so that both count in full"
     )
+
+
+def _checked_names(names: object, survey: Survey) -> dict[str, str]:
+    """What attributes are to be called: attributes of the survey to different names."""
+    if names is None:
+        return {}
+    if not isinstance(names, Mapping):
+        raise SurveyError(f"names map attributes to names in the ledger, not {shown(names)}")
+    for name, called in names.items():
+        if name not in survey.attributes:
+            raise SurveyError(
+                f"the survey has no attribute {shown(name)} to be called another name; "
+                f"it has {listed(survey.attributes)}{guess(name, survey.attributes)}"
+            )
+        if not isinstance(called, str) or not called.strip() or not called.isprintable():
+            raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
+    all_names = [names.get(name, name) for name in survey.attributes]
+    twice = next((called for called in all_names if all_names.count(called) > 1), None)
+    if twice is not None:
+        raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
+    return dict(names)
 
 
 def _domain(attribute: Attribute) -> dict[str, Any]:

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from metricldp.answers import Answer, normal_reach
-from metricldp.channels import Floats
+from metricldp.channels import Channel, Floats
 from metricldp.error import variance_bounds
+from metricldp.errors import QueryError
 from metricldp.estimate import RESPONDENTS, to_answers
+from metricldp.messages import guess
 from metricldp.queries import Query
 from metricldp.readings import TOGETHER, Reading, read_one
 from metricldp.survey import Survey
@@ -76,7 +78,10 @@ class Linear(Sequence[Answer]):
     @cached_property
     def values(self) -> Floats:
         """The unbiased value of each row."""
-        return self.workload.answers(self.profile.frequencies)
+        if self._channel.linear:
+            return self.workload.answers(self.profile.frequencies)
+        parts = (self._found(start, start + TOGETHER) for start in range(0, len(self), TOGETHER))
+        return np.array([answer.value for part in parts for answer in part])
 
     @cached_property
     def stderr(self) -> Floats:
@@ -98,6 +103,11 @@ class Linear(Sequence[Answer]):
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
         if isinstance(index, slice):
             return [self[row] for row in range(*index.indices(len(self)))]
+        if isinstance(index, str):
+            if index not in self._places:
+                near = guess(index, self._places)
+                raise QueryError(f"no row is called {index!r}{near}; `labels` has their names")
+            index = self._places[index]
         row = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= row < len(self):
             raise IndexError(f"the workload has rows 0 to {len(self) - 1}, not {index}")
@@ -128,12 +138,28 @@ class Linear(Sequence[Answer]):
         described = self.profile.survey.attributes[self.profile.attribute]
         return [described.name_of(position) for position in range(self.workload.size)]
 
+    @property
+    def _channel(self) -> Channel:
+        return self.profile.survey.channels[self.profile.attribute]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: row for row, label in enumerate(self.labels)}
+
     def _block(self, start: int, stop: int) -> list[Answer]:
+        values = self.values[start:stop].tolist()
+        found = self._found(start, stop)
+        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+
+    def _found(self, start: int, stop: int) -> list[Answer]:
+        """Answers from the decoder of each row."""
         rows = self.workload.rows_block(start, stop)
         name, group = self.profile.attribute, self.profile.group.words
         among = "" if group == "everybody" else f" among {group}"
         numbers = range(start, start + len(rows))
         words = [f"{name} {self.workload.label(row, self._names)}{among}" for row in numbers]
-        found = self.profile.answers(rows, words)
-        values = self.values[start:stop].tolist()
-        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+        counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
+        return [
+            replace(answer, unit="people" if counts else "weighted people")
+            for answer, counts in zip(self.profile.answers(rows, words), counting, strict=True)
+        ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 from metricldp import peers
 from metricldp.channels import (
@@ -18,6 +20,7 @@ from metricldp.channels import (
     Unary,
     best_losses,
 )
+from metricldp.errors import CertificateError
 from metricldp.metrics import Line, Metric, Uniform
 
 _MOST_OF_AUTO = 256
@@ -29,7 +32,14 @@ _ON_A_LINE: dict[str, type[Threshold] | type[Geometric]] = {
     "threshold-dummy": ThresholdDummy,
     "geometric": Geometric,
 }
-MECHANISMS: tuple[str, ...] = (*_ON_A_LINE, "response", "unary", "matrix", *peers.PEERS)
+MECHANISMS: tuple[str, ...] = (
+    *_ON_A_LINE,
+    "response",
+    "unary",
+    "matrix",
+    *peers.PEERS,
+    *peers.ON_A_LINE,
+)
 
 
 def build(
@@ -38,7 +48,7 @@ def build(
     """The channel of that name for `size` positions, with the largest epsilon that keeps a metric.
 
     Unary keeps the metric as it is, with the losses that were settled or else the best. Response
-    and the peers treat all pairs alike and keep the smallest distance; the others keep epsilon per
+    and most peers treat all pairs alike and keep the smallest distance; the others keep epsilon per
     step on a line, the steepest that stays below the metric. The matrix mechanism of a survey has
     a plan of its own (see `plans`); here it has none.
     """
@@ -49,26 +59,34 @@ def build(
     if mechanism in _ON_A_LINE:
         epsilon = min(metric.per_step(size), LARGEST_EPSILON)
         return _ON_A_LINE[mechanism].for_epsilon(size, epsilon)
+    if mechanism in peers.ON_A_LINE:
+        epsilon = min(metric.per_step(size), LARGEST_EPSILON)
+        return peers.ON_A_LINE[mechanism](size, epsilon)
     epsilon = min(metric.smallest(size), LARGEST_EPSILON)
     if mechanism == "response":
         return Response.for_epsilon(size, epsilon)
     return peers.build(mechanism, size, epsilon)
 
 
-def choose(size: int, metric: Metric) -> str:
-    """What "auto" takes: on a line, the smaller mean variance over all ranges, uniform people.
+def choose(size: int, metric: Metric, *, ordered: bool = False) -> str:
+    """What "auto" takes: the smallest mean variance of a range, or of a frequency without an order.
 
-    On other metrics it is response, or unary where that has the smaller mean variance of a
-    frequency; where all pairs are alike, and of many values, always response.
+    People are spread evenly. On a line it is geometric or threshold; without an order response or,
+    up to 256 values, unary, and where all pairs are alike always response. On ordered values with
+    another metric all four compete.
     """
-    if isinstance(metric, Uniform) or (not isinstance(metric, Line) and size > _MOST_OF_AUTO):
+    ordered = ordered or isinstance(metric, Line)
+    if not ordered and isinstance(metric, Uniform):
         return "response"
+    names = ["geometric", "threshold"] if ordered else []
     if not isinstance(metric, Line):
-        response = Response.for_epsilon(size, min(metric.smallest(size), LARGEST_EPSILON))
-        unary = Unary.for_losses(best_losses(metric, size))
-        better = unary.mean_frequency_variance() < response.mean_frequency_variance()
-        return "unary" if better else "response"
-    epsilon = min(metric.step, LARGEST_EPSILON)
-    geometric = Geometric.for_epsilon(size, epsilon).mean_range_variance()
-    threshold = Threshold.for_epsilon(size, epsilon).mean_range_variance()
-    return "geometric" if geometric <= threshold else "threshold"
+        names += ["response", "unary"] if size <= _MOST_OF_AUTO else ["response"]
+    if len(names) == 1:
+        return names[0]
+    found = {}
+    for name in names:
+        with contextlib.suppress(CertificateError):  # too small an epsilon for this one
+            channel: Any = build(name, size, metric)
+            mean = channel.mean_range_variance if ordered else channel.mean_frequency_variance
+            found[name] = mean()
+    return min(found, key=lambda name: found[name]) if found else names[0]

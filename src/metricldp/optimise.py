@@ -28,12 +28,12 @@ from metricldp.scales import (
 )
 from metricldp.workloads import Workload
 
-_STILL = 1e-9
+_STILL = 1e-7
 """Alternation ends when a round lowers the error by less than this share."""
 _LOOSE = 1e-2
 """How well the first rounds are solved."""
 _MOST_ROUNDS = 100
-_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 3, 20
+_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 2, 20
 """Rounds for all strategies, then for the best few, then for the best and its improvement."""
 _TIE = 1 + 1e-6
 """Of strategies as near as this the first is taken, in the order of their names."""
@@ -114,7 +114,7 @@ def optimised(
             return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
         best = _best_named(task)
         if _work(task, best) > _MOST_WORK:
-            return best
+            return _pruned(task, _continued(task, best, _LAST_ROUNDS), _LAST_ROUNDS)
         improved = _improved(task, best)
         if improved is not None and improved.error <= _CLEAR * best.error:
             return improved
@@ -141,8 +141,7 @@ def _best_named(task: _Task) -> Plan:
     limit = sorted(plan.error for plan in plans)[:_FINALISTS][-1]
     finalists = [_continued(task, plan, _NEXT_ROUNDS) for plan in plans if plan.error <= limit]
     lowest = min(plan.error for plan in finalists)
-    best = next(plan for plan in finalists if plan.error <= _TIE * lowest)
-    return _pruned(task, _continued(task, best, _LAST_ROUNDS), _LAST_ROUNDS)
+    return next(plan for plan in finalists if plan.error <= _TIE * lowest)
 
 
 def _continued(task: _Task, plan: Plan, rounds: int) -> Plan:
@@ -195,7 +194,7 @@ def _alternated(
             u, error, weights, history = taken, new, new_weights, [*history, new]
         if goal == GAP and gain < _STILL:
             break
-        goal = GAP if gain < 10 * GAP else min(goal, max(GAP, gain / 10))
+        goal = GAP if gain < 10 * _STILL else min(goal, max(GAP, gain / 10))
     return _plan(name, a, u, scales, history)
 
 

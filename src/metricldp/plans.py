@@ -37,6 +37,8 @@ GIVEN = "given"
 MOST_POSITIONS = 4096
 """Plans and decoders are matrices with a row and a column for each position."""
 LARGEST_ENTRY = 1 << 15
+LITTLE = 1e-2
+"""What a value weighs that a workload leaves open, as a share of the workload's largest entry."""
 _DIGITS = 7
 """Significant decimal digits of an epsilon."""
 _GRID = 1 << 8
@@ -144,6 +146,14 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
     return [as_written(epsilon) for epsilon in epsilons]
 
 
+def untold(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:
+    """The first position whose count the rows that are sent leave open; None if there is none."""
+    sent = [k for k, epsilon in enumerate(epsilons) if epsilon]
+    if isinstance(strategy, str) and len(sent) == len(rows):
+        return None  # a strategy with a name tells all
+    return strategies.untold(rows[sent])
+
+
 def broken(
     rows: Entries, epsilons: Sequence[Fraction], metric: Metric
 ) -> tuple[int, int, Fraction] | None:
@@ -179,6 +189,17 @@ def _pairs(metric: Metric, size: int) -> npt.NDArray[np.int64]:
 # Making a plan -----------------------------------------------------------------------------------
 
 
+def completed(workload: Workload) -> Workload:
+    """The same workload; if it leaves counts open, with every value as a row of little weight.
+
+    A plan has to tell every count, or no other question and no error could be answered later.
+    """
+    gram, size = workload.gram(), workload.size
+    told = np.linalg.eigvalsh(gram + gram.trace() / size)[0]  # everybody is known without asking
+    little = LITTLE * workload.largest()
+    return workload if told > (LITTLE * little) ** 2 else workload.with_values(little)
+
+
 def made(
     workload: str | Workload, strategy: str | Rows, metric: Metric, size: int
 ) -> tuple[str | Rows, float | tuple[float, ...]]:
@@ -195,7 +216,9 @@ def made(
     if workload == "values" and strategy == "identity" and isinstance(metric, Sensitive | Uniform):
         found = _frequencies(metric, size)
         return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
-    rows, u = _optimised(workload_of(workload, size), strategy, metric, size)
+    asked = workload_of(workload, size)
+    asked = asked if isinstance(workload, str) else completed(asked)
+    rows, u = _optimised(asked, strategy, metric, size)
     short = _short(u, rows, metric)
     names = (strategy,) if isinstance(strategy, str) else ()
     for name in dict.fromkeys((*names, *strategies.NAMES)):

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers import Histogram, percent
+from metricldp.attributes import Attribute
 from metricldp.errors import QueryError
-from metricldp.metrics import Line, Metric, Sensitive
+from metricldp.messages import shown
+from metricldp.metrics import Distances, Line, Metric, Sensitive
 from metricldp.quantiles import Cdf
 from metricldp.values import plain
 
@@ -28,7 +31,13 @@ _INK, _BAND, _TRUTH, _ZERO = "#1b4965", "#9ec5e0", "#d1495b", "#888888"
 _TRUTH_LABEL = "truth (never collected)"
 _TALLEST = 40.0
 """Inches; more names than fit are drawn on top of each other."""
+_PICTURES = (".png", ".svg", ".pdf")
+_DISTANCE = "distance (epsilon); the smaller, the harder to tell apart"
 _MOST_NODES = 60
+_TURNS = 24
+"""So many ways to turn sensitive values within the others are tried."""
+_CLEAR = 0.02
+"""A node nearer than this to an edge of two others hides it."""
 _MOST_KINDS = 5
 """Up to so many different lengths are told by a legend."""
 _MOST_LENGTHS = 24
@@ -125,6 +134,14 @@ def _values_and_ends(
     return values, np.where(np.isfinite(ends), ends, values[:, None])
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a file that cannot become a picture, before the work and not after it."""
+    if path.suffix.lower() not in _PICTURES:
+        raise QueryError(f"cannot draw {path}; name a file that ends in {', '.join(_PICTURES)}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
+
+
 def _save(figure: mpl.figure.Figure, path: str | Path) -> None:
     with warnings.catch_warnings():
         # A letter that the font does not have is drawn as a box; that is no news for a terminal.
@@ -167,41 +184,43 @@ def cdf(
 
 
 def metric_graph(
-    metric: Metric,
-    labels: Sequence[str],
+    metric: Attribute | Metric,
     path: str | Path,
     *,
-    title: str,
-    marked: Collection[int] = (),
+    labels: Sequence[str] | None = None,
+    title: str = "Thick: hard to tell apart",
+    marked: Collection[Any] = (),
 ) -> None:
     """A metric as a graph: a node for each value, an edge for each generating pair.
 
-    The distance of any two values is the length of the shortest path. `marked` positions, such as
-    sensitive ones, stand out.
+    The distance of any two values is the length of the shortest path; the thicker an edge, the
+    harder its two values are to tell apart. `metric` is an attribute, or a metric on positions with
+    a label for each. `marked` values (of a metric: positions), such as sensitive ones, stand out.
+    There can be 2 to 60 values, and the file ends in .png, .svg or .pdf.
     """
-    size = len(labels)
-    if not 2 <= size <= _MOST_NODES:
-        raise QueryError(f"a graph is drawn for 2 to {_MOST_NODES} values, not {size}")
-    pairs = list(metric.generating_pairs(size))
-    nodes = _node_places(metric, size)
-    flat = isinstance(metric, Line)
+    check_picture(Path(path))
+    distances, names, places = _read_metric(metric, labels, marked)
+    size = len(names)
+    pairs = list(distances.generating_pairs(size))
+    nodes = _node_places(distances, size)
     wide, high = np.ptp(nodes, axis=0)
+    flat = not high
     figure, axes = plt.subplots(
         figsize=(max(6.0, 0.55 * size), 2.4)
         if flat
-        else (8, 2 + 5 * min(1, high / max(wide, 1e-9))),
+        else (8, 2.4 + 5 * min(1, high / max(wide, 1e-9))),
         layout="constrained",
     )
-    _draw_edges(axes, nodes, pairs, [metric.distance(*pair) for pair in pairs])
-    colors = [_TRUTH if place in marked else _INK for place in range(size)]
+    _draw_edges(axes, nodes, pairs, [distances.distance(*pair) for pair in pairs])
+    colors = [_TRUTH if place in places else _INK for place in range(size)]
     axes.scatter(
         nodes[:, 0], nodes[:, 1], s=70, color=colors, edgecolor="white", linewidth=1.2, zorder=5
     )
-    for place, label in enumerate(labels):
+    for place, label in enumerate(names):
         rim = not flat and bool(np.isclose(np.linalg.norm(nodes[place]), 1))
         turn = rim and size > 12
         _draw_label(axes, nodes[place], label, color=colors[place], turned=turn, flat=flat)
-    axes.set_title(title, parse_math=False)
+    figure.suptitle(title, parse_math=False)
     axes.set_axis_off()
     axes.margins(*((0.06, 0.5) if flat else (0.16, 0.16)))
     if not flat:
@@ -209,25 +228,74 @@ def metric_graph(
     _save(figure, path)
 
 
+def _read_metric(
+    given: object, labels: Sequence[str] | None, marked: Collection[Any]
+) -> tuple[Metric, list[str], set[int]]:
+    """The metric, the label of each position, and which positions are marked."""
+    marked = [marked] if isinstance(marked, str) else marked
+    places: dict[Any, int | None]
+    if isinstance(given, Attribute):
+        metric, size = given.distances, given.size
+        places = {value: given.place(value) for value in marked}
+    elif isinstance(given, Metric):
+        if labels is None:
+            raise QueryError("a metric on positions has no names; pass labels, or the attribute")
+        metric = given
+        size = len(given.table.numbers) if isinstance(given, Distances) else len(labels)
+        places = {value: value if value in range(size) else None for value in marked}
+    else:
+        raise QueryError(f"a graph is drawn of an attribute or a metric, not {shown(given)}")
+    if not 2 <= size <= _MOST_NODES:
+        raise QueryError(f"a graph is drawn for 2 to {_MOST_NODES} values, not {size:,}")
+    if isinstance(given, Attribute) and labels is None:
+        labels = [given.name_of(place) for place in range(size)]
+    assert labels is not None
+    if len(labels) != size:
+        raise QueryError(f"{len(labels)} labels for {size} values; give one for each")
+    for value, place in places.items():
+        if place is None:
+            kind = "value" if isinstance(given, Attribute) else "position"
+            raise QueryError(f"{shown(value)} is marked, which is no {kind} of the metric")
+    return metric, [str(label) for label in labels], set(places.values())  # type: ignore[arg-type]
+
+
 def _node_places(metric: Metric, size: int) -> npt.NDArray[np.float64]:
     """In a row, around a circle, or as far apart as the metric says, as well as a page allows."""
-    if isinstance(metric, Line):
+    if isinstance(metric, Line) or size == 2:
         return np.column_stack([np.arange(size), np.zeros(size)]).astype(np.float64)
     if isinstance(metric, Sensitive) and 0 < size - len(metric.places) < size:
         inner = sorted(metric.places)
         outer = [place for place in range(size) if place not in metric.places]
         nodes = np.zeros((size, 2))
         nodes[outer] = _circle(len(outer))
-        nodes[inner] = 0.45 * _circle(len(inner)) if len(inner) > 1 else 0.0
-        return nodes
+        if len(inner) == 1:
+            return nodes
+        pairs = np.array(list(metric.generating_pairs(size)))
+        turned = []
+        for turn in 2 * np.pi / len(inner) * np.arange(_TURNS) / _TURNS:
+            nodes[inner] = 0.45 * _circle(len(inner), turn)
+            turned.append(nodes.copy())
+        return max(turned, key=lambda nodes: _clearance(nodes, pairs))
     if metric.smallest(size) == metric.diameter(size):
         return _circle(size)
-    return _stretched(metric.matrix(size))
+    nodes = _stretched(metric.matrix(size))
+    hidden = _clearance(nodes, np.array(list(metric.generating_pairs(size)))) < _CLEAR
+    return _circle(size) if hidden else nodes
 
 
-def _circle(count: int) -> npt.NDArray[np.float64]:
-    angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
+def _circle(count: int, turn: float = 0.0) -> npt.NDArray[np.float64]:
+    angles = np.pi / 2 + turn - 2 * np.pi * np.arange(count) / count
     return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def _clearance(nodes: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
+    """How near any node comes to an edge of two others, which it would hide."""
+    start, along = nodes[pairs[:, 0], None], nodes[pairs[:, 1], None] - nodes[pairs[:, 0], None]
+    share = np.sum((nodes - start) * along, axis=2) / np.sum(along**2, axis=2)
+    foot = start + np.clip(share, 0, 1)[:, :, None] * along
+    apart = np.linalg.norm(nodes - foot, axis=2)
+    apart[np.arange(len(pairs))[:, None], pairs] = np.inf
+    return float(apart.min())
 
 
 def _stretched(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -258,7 +326,10 @@ def _draw_edges(
     pairs: Sequence[tuple[int, int]],
     lengths: Sequence[Fraction],
 ) -> None:
-    """Short edges dark and heavy, long ones light; lengths in the legend or on the edges."""
+    """Short edges dark and heavy, long ones light; lengths in the legend or on the edges.
+
+    A short edge joins two values that are hard to tell apart.
+    """
     kinds = sorted(set(lengths))
     few = len(kinds) <= _MOST_KINDS
     low, wide = float(kinds[0]), float(kinds[-1] - kinds[0]) or 1.0
@@ -283,13 +354,13 @@ def _draw_edges(
     if few:
         handles = [
             mpl.lines.Line2D(
-                [], [], color=_shade((float(kind) - low) / wide), lw=2, label=plain(float(kind))
+                [], [], color=_shade(far), lw=1.5 * (2.2 - 1.4 * far), label=plain(float(kind))
             )
-            for kind in kinds
+            for kind, far in ((kind, (float(kind) - low) / wide) for kind in kinds)
         ]
         axes.figure.legend(
             handles=handles,
-            title="distance (epsilon)",
+            title=_DISTANCE,
             loc="outside lower center",
             ncols=len(kinds),
             frameon=False,
@@ -301,7 +372,7 @@ def _draw_edges(
             ax=axes,
             location="bottom",
             shrink=0.5,
-            label="distance (epsilon)",
+            label=_DISTANCE,
         )
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -41,26 +41,48 @@ _HEADER = 9
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 
+class Agreement(Protocol):
+    """What reports are checked against: a survey, or a peer that blurs its attributes together."""
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns of a report."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What marks the reports."""
+
+    @property
+    def report_bits(self) -> int:
+        """The content of one report, without its header."""
+
+
 # Encoding ----------------------------------------------------------------------------------------
 
 
 def encode(survey: Survey, people: Any, *, coins: Coins | None, clip: bool) -> pa.Table:  # noqa: ANN401
     """Blur a table of people. All values are checked before the first coin is drawn."""
-    checked = {
-        name: _checked(attribute, _column(people, name), name, clip)
-        for name, attribute in survey.attributes.items()
-    }
-    lengths = {name: len(column) for name, column in checked.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueRefused(f"columns differ in length: {lengths}")
+    found = checked(survey, people, clip=clip)
     source = coins or Coins()
     columns = {}
-    for name, column in checked.items():
+    for name, column in found.items():
         if survey.attributes[name].clear:
             columns[name] = column
         else:
             columns[name] = _encode_column(survey, name, column, source)
     return to_table(survey, columns)
+
+
+def checked(survey: Survey, people: Any, *, clip: bool) -> dict[str, npt.NDArray[Any]]:  # noqa: ANN401
+    """The position of every value of a table of people, or a refusal."""
+    found = {
+        name: _checked(attribute, _column(people, name), name, clip)
+        for name, attribute in survey.attributes.items()
+    }
+    lengths = {name: len(column) for name, column in found.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueRefused(f"columns differ in length: {lengths}")
+    return found
 
 
 def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
@@ -140,7 +162,7 @@ def _column(people: Any, name: str) -> pa.Array:  # noqa: ANN401 - any data fram
 # Arrow and Parquet -------------------------------------------------------------------------------
 
 
-def schema(survey: Survey) -> pa.Schema:
+def schema(survey: Agreement) -> pa.Schema:
     """The columns of a table of reports, marked with the survey's fingerprint."""
     fields = [pa.field(name, _arrow_type(f), nullable=False) for name, f in survey.fields.items()]
     marks = {_VERSION_KEY: str(FORMAT).encode(), _SURVEY_KEY: survey.fingerprint.encode()}
@@ -152,7 +174,7 @@ def _arrow_type(field: Field) -> pa.DataType:
     return pa.binary(column.shape[1]) if column.ndim == 2 else pa.from_numpy_dtype(column.dtype)
 
 
-def to_table(survey: Survey, columns: Mapping[str, Column]) -> pa.Table:
+def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
     """Columns of reports as an Arrow table."""
     marked = schema(survey)
     arrays = []
@@ -168,7 +190,7 @@ def to_table(survey: Survey, columns: Mapping[str, Column]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=marked)
 
 
-def check_marks(survey: Survey, found: pa.Schema, source: str = "these reports") -> None:
+def check_marks(survey: Agreement, found: pa.Schema, source: str = "these reports") -> None:
     """Refuse reports of another survey, another version, or none at all."""
     marks = found.metadata or {}
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
@@ -225,7 +247,7 @@ def pieces(
         yield unpack(survey, waiting, refused=refused, before=before)
 
 
-def check_table(survey: Survey, table: pa.Table, before: int = 0) -> pa.Table:
+def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table:
     """The table, if every row could have come from a device of this survey; else a refusal.
 
     `before` reports came before these: messages count on from there.
@@ -340,21 +362,21 @@ def _opened(survey: Survey, path: str | Path) -> Iterator[pq.ParquetFile]:
 # Bytes -------------------------------------------------------------------------------------------
 
 
-def packed_size(survey: Survey) -> int:
+def packed_size(survey: Agreement) -> int:
     """Bytes of one report, its header included."""
     return _HEADER + -(-survey.report_bits // 8)
 
 
-def header(survey: Survey) -> bytes:
+def header(survey: Agreement) -> bytes:
     """The first bytes of every report: the version and the start of the fingerprint."""
     return bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
 
 
-def _header(survey: Survey) -> npt.NDArray[np.uint8]:
+def _header(survey: Agreement) -> npt.NDArray[np.uint8]:
     return np.frombuffer(header(survey), dtype=np.uint8)
 
 
-def pack(survey: Survey, table: pa.Table) -> list[bytes]:
+def pack(survey: Agreement, table: pa.Table) -> list[bytes]:
     """Each report as a byte string of `packed_size` bytes."""
     found: list[bytes] = []
     size = packed_size(survey)
@@ -368,7 +390,7 @@ def pack(survey: Survey, table: pa.Table) -> list[bytes]:
 
 
 def unpack(
-    survey: Survey,
+    survey: Agreement,
     blobs: Sequence[bytes],
     *,
     refused: Counter[str] | None = None,
@@ -415,7 +437,7 @@ def unpack(
     return to_table(survey, {name: column[good] for name, column in columns.items()})
 
 
-def _complaint(survey: Survey, reason: str, at: int, blob: bytes) -> str:
+def _complaint(survey: Agreement, reason: str, at: int, blob: bytes) -> str:
     if reason == "kind":
         return f"report {at + 1} is a {type(blob).__name__}; each report is bytes"
     told = {

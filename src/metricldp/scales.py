@@ -149,6 +149,8 @@ class Problem:
     """The median distance: the solver works in multiples of it."""
     _columns: Any = field(init=False)
     """A transposed, so that a position is a row; sparse where that is shorter."""
+    _whole: Any = field(init=False, default=None)
+    """|A(h_x - h_x')| for all pairs, where that is one block."""
     _tightest: Pairs = field(init=False)
     """For each row of A the pair that bounds its u most, if no other row is used."""
     _bound: Floats = field(init=False)
@@ -165,7 +167,10 @@ class Problem:
         )
         keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
         most, tightest, terms = np.zeros(rows), np.zeros(rows, dtype=np.int64), 0
-        for part in self._parts():
+        parts = self._parts()
+        if len(parts) == 1:
+            keep(self, "_whole", self._differences(parts[0]))
+        for part in parts:
             block = self.differences(part)
             terms = max(terms, int(np.asarray((block != 0).sum(axis=1)).max()))
             inverse = 1 / self.distances[part, None]
@@ -182,6 +187,11 @@ class Problem:
 
     def differences(self, chosen: slice | Pairs) -> Any:  # noqa: ANN401
         """|A(h_x - h_x')| for some pairs, one row each."""
+        if self._whole is None:
+            return self._differences(chosen)
+        return self._whole if isinstance(chosen, slice) else self._whole[chosen]
+
+    def _differences(self, chosen: slice | Pairs) -> Any:  # noqa: ANN401
         x, other = self.pairs[chosen].T
         return abs(self._columns[x] - self._columns[other])
 

@@ -15,6 +15,8 @@ from metricldp.workloads import Workload
 Matrix = npt.NDArray[np.float64]
 _MANY = 4
 """A workload is a strategy of its own when it has at most so many rows for each position."""
+_CLEAR, _ASTRAY = 1e-5, 1e-6
+"""Pivots that are clearly no rounding, and counts that are clearly not told."""
 
 
 NAMES = (
@@ -145,6 +147,24 @@ def _shortest(
     order = np.lexsort((distances, ordered[:, 1], ordered[:, 0]))
     found, first = np.unique(ordered[order], axis=0, return_index=True)
     return found, distances[order][first]
+
+
+def untold(rows: npt.ArrayLike) -> int | None:
+    """The first position whose count the rows leave open, though all counts add up; else None."""
+    a = np.asarray(rows, dtype=np.float64)
+    seen = a[:, :-1] - a[:, -1:]
+    seen = seen[seen.any(axis=1)]
+    seen /= np.abs(seen).max(axis=1, keepdims=True)
+    width = seen.shape[1]
+    if len(seen) >= width:  # mostly all is told, and a factorisation is the quickest way to see it
+        try:
+            pivots = np.diagonal(np.linalg.cholesky(seen.T @ seen))
+        except np.linalg.LinAlgError:
+            pivots = np.zeros(1)
+        if pivots.min() > _CLEAR * pivots.max():
+            return None
+    astray = np.abs(np.linalg.pinv(seen) @ seen - np.eye(width)).max(axis=1) > _ASTRAY
+    return int(np.argmax(astray)) if astray.any() else None
 
 
 def without_repeats(rows: Matrix) -> Matrix:

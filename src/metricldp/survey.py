@@ -19,16 +19,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from metricldp import channels, mechanisms, plans
-from metricldp.attributes import Attribute, Discrete, Planned, from_dict
+from metricldp import channels, mechanisms, plans, strategies
+from metricldp.attributes import Attribute, Discrete, OnLine, Planned, from_dict
 from metricldp.channels import Channel, Clear, Field, Matrix
 from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
-from metricldp.errors import CertificateError, QueryError, SurveyError
+from metricldp.errors import CertificateError, SurveyError
 from metricldp.exact import log_bounds
 from metricldp.messages import shown
 from metricldp.metrics import Line, Lp, Metric
@@ -327,7 +326,8 @@ def _settle(attribute: Attribute, share: Fraction) -> Attribute:
         return attribute if attribute.epsilons is not None else _planned(attribute, share)
     kept = _kept(attribute, share)
     if attribute.mechanism == "auto":
-        attribute = replace(attribute, mechanism=mechanisms.choose(attribute.size, kept))
+        chosen = mechanisms.choose(attribute.size, kept, ordered=isinstance(attribute, OnLine))
+        attribute = replace(attribute, mechanism=chosen)
     if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
         attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
     return attribute
@@ -338,17 +338,14 @@ def _planned(attribute: Planned, share: Fraction) -> Planned:
     wish, rows, kept = attribute.workload, attribute.strategy, _kept(attribute, share)
     assert wish is not None
     assert rows is not None
+    if not isinstance(rows, str) and (untold := strategies.untold(rows)) is not None:
+        raise SurveyError(
+            "the rows of the strategy cannot tell how many people have the value "
+            f"{attribute.label(untold)}; add rows, or leave strategy out to have it chosen"
+        )
     strategy, epsilons = plans.made(wish, rows, kept, attribute.size)
     workload = wish if isinstance(wish, str) else plans.GIVEN
-    made = replace(attribute, workload=workload, strategy=strategy, epsilons=epsilons)
-    try:
-        _channel(made, kept).coefficients(np.zeros(made.size))
-    except QueryError:
-        raise SurveyError(
-            "the workload leaves some values that its best strategy cannot tell apart; add every "
-            "value as a row of its own, with a small number for 1 if it matters little"
-        ) from None
-    return made
+    return replace(attribute, workload=workload, strategy=strategy, epsilons=epsilons)
 
 
 def _channel(attribute: Attribute, kept: Metric) -> Channel:
@@ -365,6 +362,12 @@ def _channel(attribute: Attribute, kept: Metric) -> Channel:
             f"the epsilons of the strategy's rows add up to {float(spent):.6g} between "
             f"{attribute.label(x)} and {attribute.label(other)}, where the metric allows "
             f"{float(kept.distance(x, other)):.6g}; leave epsilons out to have them chosen"
+        )
+    untold = plans.untold(attribute.strategy, rows, epsilons)
+    if untold is not None:
+        raise SurveyError(
+            "the rows with an epsilon above 0 cannot tell how many people have the value "
+            f"{attribute.label(untold)}; send more rows, or leave epsilons out to have them chosen"
         )
     return Matrix.of(rows, epsilons, attribute.reach)
 

@@ -21,6 +21,8 @@ from metricldp.messages import shown
 
 Floats = npt.NDArray[np.float64]
 _BLOCK = 1024
+_LARGEST = 1e100
+"""Sums of squares of entries up to this are finite; those of entries from its inverse on, not 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,15 @@ class Workload(ABC):
     @abstractmethod
     def rows_block(self, start: int, stop: int) -> Floats:
         """Rows start to stop (not included) written out, for streaming; ends as in a slice."""
+
+    def largest(self) -> float:
+        """The largest entry of any row, whatever its sign."""
+        starts = range(0, self.rows, _BLOCK)
+        return max(float(np.abs(self.rows_block(s, s + _BLOCK)).max()) for s in starts)
+
+    def with_values(self, weight: float) -> Workload:
+        """The same rows, and then every position alone, with a weight."""
+        return _with_values(self.rows_block(0, self.rows), weight)
 
     @abstractmethod
     def _label(self, row: int, names: Sequence[str] | range) -> str: ...
@@ -268,6 +279,9 @@ class _Rows(Workload):
     def rows_block(self, start: int, stop: int) -> Floats:
         return _dense(self.matrix[slice(start, stop)])
 
+    def with_values(self, weight: float) -> Workload:
+        return _with_values(self.matrix, weight)
+
     def _label(self, row: int, names: Sequence[str] | range) -> str:
         return f"row {row}"
 
@@ -280,6 +294,15 @@ def _sums(counts: Floats) -> Floats:
 def _square_sums(covariance: Floats) -> Floats:
     """Sums over the first i rows and j columns."""
     return _sums(_sums(covariance).T).T
+
+
+def _with_values(rows: Any, weight: float) -> Workload:  # noqa: ANN401
+    values = weight * np.eye(rows.shape[1])
+    if not hasattr(rows, "tocsr"):
+        return Workload.from_rows(np.vstack([rows, values]))
+    from scipy import sparse  # noqa: PLC0415 - whoever has a sparse matrix has it loaded
+
+    return Workload.from_rows(sparse.vstack([rows, sparse.csr_array(values)]))
 
 
 def _dense(matrix: Any) -> Floats:  # noqa: ANN401
@@ -298,12 +321,20 @@ def _checked_rows(rows: Any) -> Any:  # noqa: ANN401
         raise QueryError(
             f"the rows of a workload are numbers, all rows equally long, not {shown(rows)}"
         ) from None
+    if matrix.ndim == 1:
+        raise QueryError(
+            f"a workload is a list of rows, not {shown(rows)}; put one row in brackets, [[...]]"
+        )
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise QueryError(f"a workload is a table of rows, not an array of shape {matrix.shape}")
-    bad = ~np.isfinite(matrix.data if sparse else matrix)
+    sizes = np.abs(matrix.data if sparse else matrix)
+    bad = (sizes != 0) & ~((sizes >= 1 / _LARGEST) & (sizes <= _LARGEST))
     if bad.any():
         where = np.argwhere(bad)[0]
         row = np.searchsorted(matrix.indptr, where[0], side="right") - 1 if sparse else where[0]
         value = matrix.data[where[0]] if sparse else matrix[tuple(where)]
-        raise QueryError(f"row {row} of the workload holds {value}; use finite numbers")
+        raise QueryError(
+            f"row {row} of the workload holds {value}; use finite numbers, neither larger than "
+            f"{_LARGEST:g} nor, but for 0, smaller than {1 / _LARGEST:g}"
+        )
     return matrix

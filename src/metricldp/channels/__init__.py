@@ -12,6 +12,8 @@ from metricldp.channels.base import (
     Floats,
     IntegerChannel,
     Integers,
+    Levels,
+    NumberChannel,
 )
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
@@ -20,7 +22,7 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.channels.unary import Unary
-from metricldp.channels.unary_losses import Losses, best_losses, too_near
+from metricldp.channels.unary_losses import Losses, best_losses, kept_by, too_near
 
 __all__ = [
     "LARGEST_EPSILON",
@@ -33,13 +35,16 @@ __all__ = [
     "Geometric",
     "IntegerChannel",
     "Integers",
+    "Levels",
     "Losses",
     "Matrix",
+    "NumberChannel",
     "Response",
     "Threshold",
     "ThresholdDummy",
     "ThresholdPaper",
     "Unary",
     "best_losses",
+    "kept_by",
     "too_near",
 ]

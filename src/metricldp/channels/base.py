@@ -88,6 +88,8 @@ class Channel(Field):
     """One attribute's way from a private position to a report and back to unbiased answers."""
 
     mechanism: ClassVar[str]
+    tight: ClassVar[bool] = True
+    """Whether the whole epsilon is used: the worst ratio is e^epsilon, up to rounding."""
     size: int
     """How many positions the private value can take."""
 
@@ -173,19 +175,19 @@ class Channel(Field):
         """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
         return True
 
+    @property
+    def linear(self) -> bool:
+        """Whether decoders add up: that of f + g is that of f and that of g together."""
+        return True
 
-class IntegerChannel(Channel):
-    """A report is one integer below `outputs`; feature j says whether it is j."""
+
+class NumberChannel(Channel):
+    """A report is one integer below `outputs`, whatever is read of it."""
 
     @property
+    @abstractmethod
     def outputs(self) -> int:
         """How many integers a report can be."""
-        return self.size
-
-    @property
-    def features(self) -> int:
-        """One indicator for each integer."""
-        return self.outputs
 
     @property
     def bits(self) -> int:
@@ -209,6 +211,20 @@ class IntegerChannel(Channel):
         """Integers outside 0 .. outputs - 1."""
         wrong: npt.NDArray[np.bool_] = (column < 0) | (column >= self.outputs)
         return wrong
+
+
+class IntegerChannel(NumberChannel):
+    """Feature j of a report, one integer below `outputs`, says whether it is j."""
+
+    @property
+    def outputs(self) -> int:
+        """As many as there are positions, unless a channel says otherwise."""
+        return self.size
+
+    @property
+    def features(self) -> int:
+        """One indicator for each integer."""
+        return self.outputs
 
     @abstractmethod
     def mean(self, values: Floats) -> Floats:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, product
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,7 @@ class Matrix(Channel):
     @classmethod
     def of(
         cls, entries: npt.ArrayLike, epsilons: Sequence[Fraction], reach: int | None = None
-    ) -> Matrix:
+    ) -> Self:
         """Rows with an epsilon per unit each; rows with epsilon 0 or a single value are not sent.
 
         Without a reach the windows are so wide that clipping has a probability below 2^-64.
@@ -98,7 +98,7 @@ class Matrix(Channel):
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
 
     @classmethod
-    def plain(cls, size: int, metric: Metric, reach: int | None = None) -> Matrix:
+    def plain(cls, size: int, metric: Metric, reach: int | None = None) -> Self:
         """Without a plan: on a line the prefixes (section 3.3), else every value alone."""
         if isinstance(metric, Line):
             return cls.of(prefix(size)[:-1], [metric.step] * (size - 1), reach)

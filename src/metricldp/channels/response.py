@@ -82,6 +82,19 @@ class Response(IntegerChannel):
         p, q = self._true, self._other
         return float((p * (1 - p) + (self.size - 1) * q * (1 - q)) / (self.size * (p - q) ** 2))
 
+    def mean_range_variance(self) -> float:
+        """The variance one person adds to a count, mean over all ranges and positions.
+
+        Of people spread evenly all reports are equally many, so F(y) = f(y) / (p - q) - h sum f has
+        the mean square (f f (1/(p - q)^2) - 2 h/(p - q) (sum f)^2) / m + h^2 (sum f)^2. Over all
+        ranges f f adds up to m (m + 1)(m + 2)/6, and (sum f)^2 to that times (m + 1)/2.
+        """
+        m, gap = self.size, self._true - self._other
+        share = self._other / gap
+        lengths, squares = Fraction(m + 2, 3), Fraction((m + 1) * (m + 2), 6)
+        mean_square = (lengths / gap**2 - 2 * share / gap * squares) / m + share**2 * squares
+        return float(mean_square - lengths / m)
+
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The report x, more likely from x than from any other."""
         return Fraction(1) if x == other else self._true / self._other

@@ -33,6 +33,7 @@ from metricldp.channels.unary_losses import Losses, uniform_losses
 from metricldp.coins import Coins, Handful, bernoullis, words_for
 from metricldp.errors import CertificateError
 from metricldp.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
+from metricldp.workloads import Workload
 
 _AT_ONCE = 1 << 22
 """Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
@@ -188,6 +189,17 @@ class Unary(BitChannel):
         """
         noise = self._mean_noise
         return float((noise - noise**2 / noise.sum()).mean())
+
+    def mean_range_variance(self) -> float:
+        """The variance one person adds to a count, mean over all ranges and positions.
+
+        That of a function f is f Q f with Q = diag(s) - s s/S, so the sum over ranges is that of
+        the entries of Q times those of their Gram matrix.
+        """
+        noise, ranges = self._mean_noise, Workload.all_ranges(self.size)
+        gram = ranges.gram()
+        total = noise @ np.diagonal(gram) - noise @ gram @ noise / noise.sum()
+        return float(total / ranges.rows)
 
     # The certificate -----------------------------------------------------------------------------
 

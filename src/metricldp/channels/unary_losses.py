@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from metricldp.errors import SurveyError
 from metricldp.exact import as_written
-from metricldp.metrics import Metric, Sensitive, Uniform
+from metricldp.metrics import Distances, Metric, Sensitive, Uniform
+from metricldp.metrics.closed import common_unit, kind_for
 
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
@@ -71,6 +72,23 @@ def too_near(losses: Sequence[Losses], metric: Metric, size: int) -> tuple[int, 
     told = whole.numbers(yes)[ones][:, None] + whole.numbers(no)[zeros]
     beyond = np.argwhere((told > whole.distances).astype(bool))
     return (ones[beyond[0, 0]], zeros[beyond[0, 1]]) if len(beyond) else None
+
+
+def kept_by(losses: Sequence[Losses]) -> Metric:
+    """What bits keep: yes_x + no_x' of two values, the larger way round, exactly.
+
+    It is a metric, because what a way round through a third value adds is positive.
+    """
+    yes, no = ([as_written(loss[part]) for loss in losses] for part in (0, 1))
+    if len(set(losses)) == 1:
+        return Uniform(yes[0] + no[0])
+    unit = common_unit([*yes, *no])
+    ones, zeros = ([int(loss / unit) for loss in part] for part in (yes, no))
+    dtype = kind_for(max(ones) + max(zeros))
+    told = np.add.outer(np.array(ones, dtype=dtype), np.array(zeros, dtype=dtype))
+    told = np.maximum(told, told.T)
+    np.fill_diagonal(told, 0)
+    return Distances.of(told, unit)
 
 
 def _largest(numbers: Sequence[float], of: npt.NDArray[np.int64]) -> list[int]:

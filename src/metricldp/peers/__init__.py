@@ -1,23 +1,82 @@
 """The systems that this one is compared with: plain local differential privacy, as channels.
 
-Each keeps one epsilon between any two values, whatever their distance.
+Each keeps one epsilon between any two values, whatever their distance; those of `ON_A_LINE` keep
+epsilon per step. Mechanisms that blur several attributes together are no channels: they stand on
+the survey and come late, so they are opened from here when they are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from metricldp.attributes import branching_of
 from metricldp.channels import Channel
+from metricldp.peers.haar import Haar
+from metricldp.peers.hadamard import Hadamard
+from metricldp.peers.hashing import LocalHashing
+from metricldp.peers.hierarchy import Hierarchy, PlainHierarchy
+from metricldp.peers.histogram import HistogramSum, HistogramThreshold
+from metricldp.peers.prefix import Prefix
+from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
-__all__ = ["PEERS", "build"]
+if TYPE_CHECKING:
+    from metricldp.peers.hio import Hio
+    from metricldp.peers.planar import PlanarLaplace
+
+__all__ = [
+    "ON_A_LINE",
+    "PEERS",
+    "Haar",
+    "Hadamard",
+    "Hierarchy",
+    "Hio",
+    "HistogramSum",
+    "HistogramThreshold",
+    "LocalHashing",
+    "PlainHierarchy",
+    "PlanarLaplace",
+    "Prefix",
+    "UnaryOptimised",
+    "UnarySymmetric",
+    "build",
+]
 
 Builder = Callable[[int, Fraction], Channel]
 
-PEERS: dict[str, Builder] = {}
-"""By the name of the mechanism."""
+PEERS: dict[str, Builder] = {
+    "unary-symmetric": UnarySymmetric.for_epsilon,
+    "unary-optimised": UnaryOptimised.for_epsilon,
+    "histogram-sum": HistogramSum.for_epsilon,
+    "histogram-threshold": HistogramThreshold.for_epsilon,
+    "local-hashing": LocalHashing.for_epsilon,
+    "hadamard": Hadamard.for_epsilon,
+    "hierarchy-2": partial(Hierarchy.branched, 2),
+    "hierarchy-4": partial(Hierarchy.branched, 4),
+    "haar": Haar.for_epsilon,
+}
+"""By the name of the mechanism; hierarchies of any other branching have names as well."""
+ON_A_LINE: dict[str, Builder] = {Prefix.mechanism: Prefix.for_epsilon}
+"""Those that keep the metric of a line."""
 
 
 def build(mechanism: str, size: int, epsilon: Fraction) -> Channel:
     """The channel of that name for `size` positions, with one epsilon between any two."""
-    return PEERS[mechanism](size, epsilon)
+    if mechanism in PEERS:
+        return PEERS[mechanism](size, epsilon)
+    branching, plain = branching_of(mechanism)
+    return (PlainHierarchy if plain else Hierarchy).branched(branching, size, epsilon)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a door
+    if name == "Hio":
+        from metricldp.peers.hio import Hio  # noqa: PLC0415 - a door
+
+        return Hio
+    if name == "PlanarLaplace":
+        from metricldp.peers.planar import PlanarLaplace  # noqa: PLC0415 - a door
+
+        return PlanarLaplace
+    raise AttributeError(f"metricldp.peers has no {name!r}")

@@ -50,7 +50,7 @@ def run(
     shown = metric_shown()
     labels = [f"{'sensitive' if x in shown.places else 'value'} {x + 1}" for x in range(9)]
     title = "E_S: epsilon where an edge is, 2 epsilon by way of a sensitive value"
-    plots.metric_graph(shown, labels, files[0], title=title, marked=shown.places)
+    plots.metric_graph(shown, files[0], labels=labels, title=title, marked=shown.places)
     title = "Figure 1 again: m = {size} values, n = {people:,} people, ε = {epsilon:g}"
     title = title.format(**asdict(setting)) + (" (quick version)" if quick else "")
     plots.panels(picture(setting, exact, simulated), files[1:3], title=title, size=(9.4, 5.4))
@@ -172,7 +172,8 @@ def _findings(setting: Setting, exact: list[Point]) -> list[str]:
     over = [p.clipped / p.unary - 1 for p in exact]
     half = max(p.clipped / p.matrix for p in exact)
     return [
-        f"Against histogram encoding, as the paper has it: at |S| = {sets} the matrix mechanism "
+        f"Against histogram encoding, as the paper has it: at |S| = {sets} the matrix mechanism, "
+        f"here always with the identity strategy, "
         f"has {paper} of its error.",
         f"Against the best plain mechanism the matrix mechanism {_wins(exact, 'laplace')} with the "
         f"paper's noise; the channel matrix, with discrete noise, {_wins(exact, 'matrix')}. With "
