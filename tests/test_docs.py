@@ -64,6 +64,7 @@ def isolated():
         contextlib.chdir(directory),
         mock.patch("metricldp.reports.Coins", coins),
         mock.patch("metricldp.device.Coins", coins),
+        mock.patch("metricldp.peers.joint.Coins", coins),
     ):
         yield
 
