@@ -128,7 +128,9 @@ def certify(survey: Survey) -> Certificate:
         labels = (attribute.label(near.x), attribute.label(near.other))
         count = survey.kept[name].generating_count(channel.size)
         promised = _implies(survey, name)
-        proofs.append(Proof(name, survey.attributes[name].mechanism, pairs, count, labels, promised))
+        proofs.append(
+            Proof(name, survey.attributes[name].mechanism, pairs, count, labels, promised)
+        )
     clear = tuple(name for name, a in survey.attributes.items() if a.clear)
     return Certificate(survey.fingerprint, tuple(proofs), clear)
 
