@@ -512,7 +512,7 @@ BAD = {
     "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
     "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
     "one row": ({"workload": [1, 1, 0, 0]}, "put one row in brackets, [[...]]"),
-    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "2 epsilons for 3 rows"),
+    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "give each one, 0 for a row"),
     "negative": ({"strategy": "prefix", "epsilons": -1}, "at least 0, not -1"),
     "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
     "auto": ({"epsilons": 1}, "'auto' depends on more than its name"),

@@ -16,6 +16,7 @@ from checks import enumerated_ratio, exact_law
 from metricldp import (
     Categorical,
     Coins,
+    Continuous,
     Graph,
     Integer,
     Lp,
@@ -549,7 +550,7 @@ def test_distances_that_no_coin_could_keep_are_refused():
     ("entry", "needle"),
     [
         ('{kind = "star"}', "'star'; choose sensitive-set, graph, tree, table"),
-        ("{}", "None; choose"),
+        ("{}", "needs a kind; choose"),
         ('{kind = "graph"}', "needs 'edges'"),
         ('{kind = "graph", edge = []}', "did you mean 'edges'"),
         ('{kind = "tree", groups = {g = ["a", "b"]}, lengths = [["g"]]}', "pairs"),
@@ -563,3 +564,49 @@ def test_mistakes_in_files(entry, needle):
         Survey.from_toml(f"{text}epsilon = 1\nmetric = {entry}\n")
     assert needle in str(caught.value)
     assert str(caught.value).startswith("attribute v: ")
+
+
+def test_messages_name_the_remedy():
+    table = Table([[0, 1], [1, 0]])
+    for make, needle in (
+        (lambda: Continuous(0, 1, bins=3, epsilon=1, metric=table), "takes no metric; integer"),
+        (lambda: Integer(0, 1, epsilon=1, mechanisms="x"), "did you mean 'mechanism'"),
+        (lambda: Integer(0, 1, epsilon=1, metric="tree"), 'a table such as {kind = "graph"'),
+        (lambda: Integer(0, 1, epsilon=1, metric={"edges": []}), "a metric needs a kind; choose"),
+        (lambda: Integer(0, 2, epsilon=1, metric=table), "give a row for each, in the order"),
+        (lambda: Integer(0, 2, epsilon=1, metric=Tree({"x": [0, 1]})), "put every value into a"),
+        (lambda: Integer(0, 2, epsilon=1, reach=0), "or say mechanism='matrix'"),
+    ):
+        with pytest.raises(SurveyError) as caught:
+            make()
+        assert needle in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("far", "told"),
+    [
+        (9, "0 to 2 from 9 to 2"),
+        (2.00000004, "0 to 2 from 2.00000004 to 2"),
+        (2.0000000000004, "by rounding only, distances were tightened to a way round: 0 to 2"),
+    ],
+)
+def test_the_warning_shows_the_difference_and_names_the_attribute(far, told):
+    rows = [[0, 1, far], [1, 0, 1], [far, 1, 0]]
+    with pytest.warns(TightenedMetricWarning) as caught:
+        Integer(0, 2, epsilon=1, metric=Table(rows))
+    assert str(caught[0].message).endswith(told)
+    text = f"""
+        metricldp = 1
+        [attributes.stars]
+        kind = "integer"
+        low = 0
+        high = 2
+        epsilon = 1
+        metric = {{kind = "table", rows = {rows}}}
+    """
+    with pytest.warns(TightenedMetricWarning) as caught:
+        Survey.from_toml(text)
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith("attribute stars: ")
+    assert str(caught[0].message).endswith(told)

@@ -7,12 +7,13 @@ An attribute is pure data. It turns values into positions 0 .. size - 1 and the 
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,14 @@ class Attribute(ABC):
     mechanism: str = "auto"
 
     kind: ClassVar[str]
+
+    def __new__(cls, *_: Any, **said: Any) -> Self:  # noqa: ANN401
+        """A word that this kind does not know is refused like any other mistake."""
+        unknown = said.keys() - {f.name for f in fields(cls)}
+        if unknown:
+            raise SurveyError(_unknown(cls, min(unknown)))
+        return super().__new__(cls)
+
     mechanisms: ClassVar[tuple[str, ...]] = (
         "geometric",
         "threshold",
@@ -206,7 +215,7 @@ class Planned(Attribute):
             if stated:
                 raise SurveyError(
                     f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}; "
-                    "leave it out"
+                    "leave it out, or say mechanism='matrix'"
                 )
             return
         if self.size > MOST_POSITIONS:
@@ -280,8 +289,8 @@ class Discrete(Planned):
         if self.metric is not None:
             if not isinstance(self.metric, MetricInWords):
                 raise SurveyError(
-                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, "
-                    f"not {shown(self.metric)}"
+                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, in a file "
+                    f'a table such as {{kind = "graph", edges = [...]}}, not {shown(self.metric)}'
                 )
             object.__setattr__(self, "metric", self.metric.settled(self.values))
             self._check_farthest()
@@ -592,10 +601,23 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     for key in required:
         if key not in rest:
             raise SurveyError(f"attribute {name} of kind {kind} needs {key!r}")
-    try:
-        return cls(**rest)
-    except SurveyError as wrong:
-        raise SurveyError(f"attribute {name}: {wrong}") from None
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            made = cls(**rest)
+        except SurveyError as wrong:
+            raise SurveyError(f"attribute {name}: {wrong}") from None
+    for warning in told:
+        warnings.warn(f"attribute {name}: {warning.message}", warning.category, stacklevel=2)
+    return made
+
+
+def _unknown(cls: type[Attribute], key: str) -> str:
+    known = [f.name for f in fields(cls)]
+    why = f"a {cls.kind} attribute has no {key!r}; it has {listed(known)}{guess(key, known)}"
+    if key != "metric":
+        return why
+    return f"a {cls.kind} attribute takes no metric; integer, ordinal and categorical ones do"
 
 
 # Checks of a description -------------------------------------------------------------------------

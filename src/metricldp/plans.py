@@ -100,8 +100,10 @@ def checked_strategy(strategy: Any, size: int) -> str | Rows:  # noqa: ANN401
     wrong = ~((np.abs(entries) <= LARGEST_ENTRY) & (entries == np.rint(entries)))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
+        entry = entries[row, column]
+        entry = int(entry) if entry.is_integer() else entry
         raise SurveyError(
-            f"row {row} of the strategy holds {entries[row, column]}; use whole numbers "
+            f"row {row} of the strategy holds {entry}; use whole numbers "
             f"up to {LARGEST_ENTRY:,} either way"
         )
     return tuple(tuple(row) for row in entries.astype(np.int64).tolist())
@@ -142,7 +144,10 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
     if isinstance(epsilons, float):
         return [as_written(epsilons)] * rows
     if len(epsilons) != rows:
-        raise SurveyError(f"{len(epsilons)} epsilons for {rows} rows that are sent; give one each")
+        raise SurveyError(
+            f"{len(epsilons)} epsilons for {rows} rows that differ between people; give each one, "
+            "0 for a row that is not sent"
+        )
     return [as_written(epsilon) for epsilon in epsilons]
 
 

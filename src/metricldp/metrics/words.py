@@ -32,6 +32,8 @@ Length = int | float | str
 
 _FRACTION = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
 _SHORTEST, _LONGEST = Fraction(1, 1 << 60), 1 << 60
+_ROUNDING = Fraction(1, 10**9)
+"""Distances that differ by less than this share differ by rounding."""
 _MOST_PAIRS = 3
 """So many changed pairs are named in a warning."""
 
@@ -112,17 +114,30 @@ def _frozen(values: Sequence[Value]) -> tuple[Value, ...] | range:
 
 
 def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
-    pairs = [
-        f"{between(values[c.x], values[c.other])} from {plain(float(c.before))} "
-        f"to {plain(float(c.after))}"
-        for c in changes[:_MOST_PAIRS]
-    ]
+    if all(c.before - c.after <= _ROUNDING * c.before for c in changes):
+        first = between(values[changes[0].x], values[changes[0].other])
+        others = f" and {len(changes) - 1:,} more" if changes[1:] else ""
+        return f"by rounding only, distances were tightened to a way round: {first}{others}"
+    pairs = []
+    for change in changes[:_MOST_PAIRS]:
+        before, after = _told_apart(float(change.before), float(change.after))
+        pairs.append(f"{between(values[change.x], values[change.other])} from {before} to {after}")
     more = len(changes) - len(pairs)
     tail = f" and {more:,} more, {len(changes):,} in all" if more else ""
     return (
         "some distances are longer than a way round and were tightened to it: "
         f"{', '.join(pairs)}{tail}"
     )
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ."""
+    texts = plain(one), plain(other)
+    for digits in range(7, 18):
+        if texts[0] != texts[1]:
+            break
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+    return texts
 
 
 # Values and lengths ------------------------------------------------------------------------------
