@@ -35,7 +35,7 @@ from metricldp import (
 )
 from metricldp.certify import prove
 from metricldp.channels import CHANNELS, Geometric, Matrix, Threshold
-from metricldp.coins import Coins, GeometricNoise
+from metricldp.coins import Coins
 from metricldp.exact import at_most_exp
 from metricldp.layouts import build
 from metricldp.metrics import Line, Sensitive, Uniform
@@ -172,16 +172,6 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 
 
-def test_masses_are_in_the_proportions_of_the_probabilities():
-    for epsilon in (Fraction(1, 50), Fraction(3, 10), Fraction(2)):
-        noise = GeometricNoise.for_epsilon(epsilon)
-        count = 3 * noise.length + 2
-        masses = noise.masses(count)
-        assert len(masses) == count
-        for size, mass in enumerate(masses):
-            assert mass * noise.probability(0) == masses[0] * noise.probability(size)
-
-
 def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     rows = np.random.default_rng(4).integers(0, 5, (60, 3))
     channel = Matrix.of(rows, [Fraction(1, 60)] * 60)
@@ -191,6 +181,47 @@ def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     )
     found = channel.worst_ratio(0, 1)
     assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
+
+
+def test_sums_of_the_widest_fields_are_exact():
+    """A chunk of fields at the ends of the widest window there is, and lows beyond 32 bits."""
+    channel = Matrix.of([[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH)
+    assert channel.bits == 32
+    count = (1 << 22) // channel.features + 5
+    rng = np.random.default_rng(6)
+    fields = channel.noises[0].size - 1 - rng.integers(0, 3, count)
+    column = fields.astype("<u4").view(np.uint8).reshape(-1, 4)
+    codes = (np.arange(count) % 1000 == 0).astype(np.int64)
+    totals = channel.totals(column, codes, 2)
+    for code in (0, 1):
+        there = fields[codes == code].tolist()
+        assert totals[0, code] == len(there)
+        assert totals[1, code] == sum(there) + int(channel.lows[0]) * len(there) > 1 << 31
+        assert totals[2, code] == there.count(channel.noises[0].size - 1)
+
+
+@pytest.mark.parametrize("reach", [1 << 20, plans.LARGEST_REACH])
+def test_answers_are_the_same_for_any_wide_reach(reach):
+    people = {"v": np.repeat(["a", "b", "c"], [700, 200, 100])}
+    found = []
+    for wide in (None, reach):
+        attribute = Categorical(
+            list("abc"), epsilon=4, mechanism="matrix", strategy="identity", reach=wide
+        )
+        survey = Survey({"v": attribute})
+        tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+        found.append([*tally.linear("v", "values").values, tally.count({"v": "a"}).value])
+        assert len(survey.report({"v": "b"})) == 9 + (survey.report_bits + 7) // 8
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [2**30 + 1, 2**38, 2**62, 1e30, 10**400, math.inf, 0.5, True])
+def test_a_reach_beyond_all_need_is_refused(reach):
+    with pytest.raises(SurveyError, match="reach is a whole number from 0 to 1,073,741,824, not"):
+        Integer(0, 3, epsilon=1, mechanism="matrix", reach=reach)
+    assert Integer(0, 3, epsilon=1, mechanism="matrix", reach=2.0).reach == 2
+    with pytest.raises(SurveyError, match=r"row 0 of the strategy has a window of"):
+        Matrix.of([[0, 1]], [HALF], 1 << 31)
 
 
 def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
@@ -419,7 +450,7 @@ BAD = {
     "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
     "auto": ({"epsilons": 1}, "'auto' depends on more than its name"),
     "tree": ({"strategy": "tree", "epsilons": 1}, "'tree' depends on more than its name"),
-    "reach": ({"reach": -1}, "reach is a whole number of at least 0, not -1"),
+    "reach": ({"reach": -1}, "reach is a whole number from 0 to 1,073,741,824, not -1"),
     "given": ({"workload": "given"}, "give its strategy and epsilons"),
     "untold": ({"workload": [[1, 0, 0, 0], [0, 1, 0, 0]]}, "cannot tell apart; add every value"),
     "mechanism": ({"mechanism": "geometric", "reach": 2}, "reach belongs to mechanism 'matrix'"),

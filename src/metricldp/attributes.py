@@ -28,6 +28,7 @@ from metricldp.plans import (
     MOST_POSITIONS,
     Rows,
     checked_epsilons,
+    checked_reach,
     checked_strategy,
     checked_workload,
 )
@@ -222,9 +223,7 @@ class Planned(Attribute):
         if self.epsilons is not None:
             object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
         if self.reach is not None:
-            if isinstance(self.reach, bool) or not is_whole(self.reach) or self.reach < 0:
-                raise SurveyError(f"reach is a whole number of at least 0, not {shown(self.reach)}")
-            object.__setattr__(self, "reach", int(self.reach))
+            object.__setattr__(self, "reach", checked_reach(self.reach))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan comes last, and only where there is one."""

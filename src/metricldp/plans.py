@@ -37,6 +37,8 @@ GIVEN = "given"
 MOST_POSITIONS = 4096
 """Plans and decoders are matrices with a row and a column for each position."""
 LARGEST_ENTRY = 1 << 15
+LARGEST_REACH = 1 << 30
+"""However small its epsilon, a field has no more than 32 bits."""
 _DIGITS = 7
 """Significant decimal digits of an epsilon."""
 _GRID = 1 << 8
@@ -114,6 +116,16 @@ def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:  # noqa: ANN40
             raise SurveyError(f"the epsilon of a row is a number of at least 0, not {number!r}")
     numbers = tuple(float(number) for number in found)
     return numbers if listed else numbers[0]
+
+
+def checked_reach(reach: Any) -> int:  # noqa: ANN401
+    """How far a field goes beyond the values of its row."""
+    if not is_number(reach) or not 0 <= reach <= LARGEST_REACH or reach != int(reach):
+        raise SurveyError(
+            f"reach is a whole number from 0 to {LARGEST_REACH:,}, not {shown(reach)}; "
+            "leave it out to have it chosen"
+        )
+    return int(reach)
 
 
 # Rows and epsilons -------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.channels.unary import Unary
 from metricldp.channels.unary_losses import Losses, best_losses, too_near
+from metricldp.errors import CertificateError
 from metricldp.metrics import Line, Metric, Uniform
 
 __all__ = [
@@ -95,6 +96,9 @@ def choose(size: int, metric: Metric) -> str:
         better = unary.mean_frequency_variance() < response.mean_frequency_variance()
         return "unary" if better else "response"
     epsilon = min(metric.step, LARGEST_EPSILON)
-    geometric = Geometric.for_epsilon(size, epsilon).mean_range_variance()
     threshold = Threshold.for_epsilon(size, epsilon).mean_range_variance()
+    try:
+        geometric = Geometric.for_epsilon(size, epsilon).mean_range_variance()
+    except CertificateError:  # bits can keep a smaller epsilon
+        return "threshold"
     return "geometric" if geometric <= threshold else "threshold"
