@@ -270,6 +270,52 @@ def test_whether_a_plan_is_broken_is_decided_without_rounding():
     assert plans.broken(rows, [THIRD - tiny] * 2, Line(THIRD)) is None
 
 
+def test_sums_beyond_64_bits_break_no_plan_and_hide_none():
+    """Each weight fits into 64 bits, their sum over the rows does not."""
+    rows = np.array([[1 << 15, 0], [-(1 << 15), 0]])
+    epsilons = [Fraction("0.000150000000000001"), Fraction("0.000150000000000003")]
+    spent = sum(epsilons) * (1 << 15)
+    assert plans.broken(rows, epsilons, Line(Fraction(1))) == (0, 1, spent)
+    assert plans.broken(rows, epsilons, Line(spent)) is None
+    assert plans.broken(rows, epsilons, Line(spent - Fraction(1, 10**30))) == (0, 1, spent)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 10, 1 << 22])
+def test_a_broken_pair_is_found_in_any_block(at_once, monkeypatch):
+    monkeypatch.setattr(plans, "_AT_ONCE", at_once)
+    rows = strategies.prefix(6)[:-1].astype(np.int64)
+    for place in range(5):
+        more = [HALF + (k == place) * Fraction(1, 100) for k in range(5)]
+        assert plans.broken(rows, more, Line(HALF)) == (place, place + 1, HALF + Fraction(1, 100))
+    assert plans.broken(rows, [HALF] * 5, Line(HALF)) is None
+
+
+@pytest.mark.parametrize("u", [1e-5, 1e-6, 2e-7])
+def test_rows_with_long_blocks_are_certified(u):
+    """Their noise has up to 2^23 values to a block: no proof could list them."""
+    plan = {"strategy": "identity", "workload": "given", "epsilons": (u, u, u)}
+    attribute = Categorical(list("abc"), epsilon=3 * u, mechanism="matrix", **plan)
+    (proof,) = Survey({"v": attribute}).certify().proofs
+    assert proof.holds
+    assert proof.tightest.loss == pytest.approx(2 * u, rel=1e-9)
+
+
+def test_a_dense_plan_is_certified():
+    """Rows of whole numbers up to 256, so that hundreds of differences come up in each row."""
+    places = np.random.default_rng(30).random((12, 2))
+    far = np.linalg.norm(places[:, None] - places, axis=2).round(3).tolist()
+    attribute = Integer(
+        0, 11, epsilon=1, metric=Table(far), mechanism="matrix", workload="prefixes"
+    )
+    survey = Survey({"v": attribute})
+    assert np.abs(survey.channels["v"].entries).max() == 256
+    assert survey.certify().holds
+    more = tuple(1.0001 * epsilon for epsilon in survey.attributes["v"].epsilons)
+    rows = plans.rows_of(survey.attributes["v"].strategy, 12)
+    broken = Matrix.of(rows, plans.epsilons_of(more, len(rows)))
+    assert not all(pair.holds for pair in prove(broken, survey.attributes["v"].distances))
+
+
 def kinds():
     names = list("abcdef")
     ring = Graph([*pairwise(names), ("f", "a", 2)])
@@ -334,6 +380,9 @@ def test_a_file_that_spends_too_much_is_refused():
     more = text.replace("epsilons = 1.0", "epsilons = [1.0, 1.0, 1.01, 1.0, 1.0]")
     with pytest.raises(SurveyError, match=r"add up to 1\.01 between 22 and 23.*allows 1;"):
         Survey.from_toml(more)
+    hardly = text.replace("epsilons = 1.0", "epsilons = 1.0000000000000002")
+    with pytest.raises(SurveyError, match=r"add up to 1\.0000000000000002 between.*allows 1;"):
+        Survey.from_toml(hardly)
     less = text.replace("epsilons = 1.0", "epsilons = 0.9")
     assert Survey.from_toml(less).certify().holds
 

@@ -104,13 +104,13 @@ class Attribute(ABC):
         """E on positions."""
         return self.usual
 
-    def distance(self, x: object, other: object) -> Fraction:
-        """E of two values in the data's own words."""
+    def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
+        """E of two values in the data's own words, or what another metric on positions says."""
         try:
             here, there = (int(self.positions(_column(v), "")[0]) for v in (x, other))
         except ValueRefused as wrong:
             raise ValueRefused(wrong.why, attribute=f"the {self.kind} value") from None
-        return self.distances.distance(here, there)
+        return (metric or self.distances).distance(here, there)
 
     @property
     def clear(self) -> bool:

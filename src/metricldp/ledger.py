@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.attributes import PLAN, Attribute
+from metricldp.channels import kept_by
 from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.messages import counted, guess, listed, shown
 from metricldp.metrics import Metric, Uniform, added
@@ -37,16 +38,17 @@ class Entry:
         return self.survey.metric.share(len(self.survey.channels))
 
     def metric(self, name: str) -> Metric:
-        """What the channel of one attribute keeps; one that treats all pairs alike keeps more."""
+        """What the channel of one attribute keeps, which may be less than the metric allows."""
         metric = self.survey.attributes[name].distances.scaled(self.share)
-        channel = self.survey.channels[name]
-        return Uniform(metric.smallest(channel.size)) if channel.alike else metric
+        return kept_by(self.survey.channels[name], metric)
 
     def distance(self, name: str, x: object, other: object) -> Fraction:
         """The same for two values in the data's words, which may lie between positions."""
-        apart = self.share * self.survey.attributes[name].distance(x, other)
-        channel = self.survey.channels[name]
-        return min(apart, self.metric(name).smallest(channel.size)) if channel.alike else apart
+        attribute, kept = self.survey.attributes[name], self.metric(name)
+        if not attribute.rounds:
+            return attribute.distance(x, other, kept)
+        apart = self.share * attribute.distance(x, other)
+        return min(apart, kept.smallest(attribute.size)) if isinstance(kept, Uniform) else apart
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ __all__ = [
     "best_losses",
     "build",
     "choose",
+    "kept_by",
     "too_near",
 ]
 
@@ -80,6 +81,19 @@ def build(
         return Unary.for_losses(losses or best_losses(metric, size))
     kept = metric.smallest(size) if mechanism == "response" else metric.per_step(size)
     return _WITH_EPSILON[mechanism].for_epsilon(size, min(kept, LARGEST_EPSILON))
+
+
+def kept_by(channel: Channel, metric: Metric) -> Metric:
+    """What a channel built for a metric keeps: no more than it, and on a few kinds less.
+
+    Where all pairs are told apart alike that is the smallest distance; on a line, the steepest
+    that stays below the metric.
+    """
+    if channel.alike:
+        return Uniform(metric.smallest(channel.size))
+    if channel.mechanism in _WITH_EPSILON and not isinstance(metric, Line):
+        return Line(metric.per_step(channel.size))
+    return metric
 
 
 def choose(size: int, metric: Metric) -> str:
