@@ -29,6 +29,7 @@ from metricldp.plans import (
     MOST_POSITIONS,
     Rows,
     checked_epsilons,
+    checked_reach,
     checked_strategy,
     checked_workload,
 )
@@ -112,13 +113,13 @@ class Attribute(ABC):
         """E on positions."""
         return self.usual
 
-    def distance(self, x: object, other: object) -> Fraction:
-        """E of two values in the data's own words."""
+    def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
+        """E of two values in the data's own words, or what another metric on positions says."""
         try:
             here, there = (int(self.positions(_column(v), "")[0]) for v in (x, other))
         except ValueRefused as wrong:
             raise ValueRefused(wrong.why, attribute=f"the {self.kind} value") from None
-        return self.distances.distance(here, there)
+        return (metric or self.distances).distance(here, there)
 
     @property
     def clear(self) -> bool:
@@ -231,9 +232,7 @@ class Planned(Attribute):
         if self.epsilons is not None:
             object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
         if self.reach is not None:
-            if isinstance(self.reach, bool) or not is_whole(self.reach) or self.reach < 0:
-                raise SurveyError(f"reach is a whole number of at least 0, not {shown(self.reach)}")
-            object.__setattr__(self, "reach", int(self.reach))
+            object.__setattr__(self, "reach", checked_reach(self.reach))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan comes last, and only where there is one."""

@@ -31,6 +31,8 @@ Length = int | float | str
 """A positive number as it is written; text such as "1/3" where no decimal says it."""
 
 _FRACTION = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
+_MOST_DIGITS = 40
+"""Of a numerator or denominator: what sums of decimals need, and short enough to add up many."""
 _SHORTEST, _LONGEST = Fraction(1, 1 << 60), 1 << 60
 _ROUNDING = Fraction(1, 10**9)
 """Distances that differ by less than this share differ by rounding."""
@@ -197,6 +199,11 @@ def length_of(said: object, pair: str) -> Fraction:
         raise SurveyError(f"{wrong}, not {shown(said)}")
     if not _SHORTEST <= length <= _LONGEST:
         raise SurveyError(f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}")
+    if max(length.as_integer_ratio()) >= 10**_MOST_DIGITS:
+        raise SurveyError(
+            f"the distance {pair} must be a fraction of at most {_MOST_DIGITS} digits above and "
+            f"below, not {shown(said)}; round it"
+        )
     return length
 
 
