@@ -5,6 +5,8 @@ On the command line it is that line on standard error, nothing on standard outpu
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import subprocess
 import sys
@@ -27,6 +29,8 @@ from metricldp import (
     ReportRefused,
     Survey,
     SurveyError,
+    Table,
+    TightenedMetricWarning,
     ValueRefused,
     cli,
     files,
@@ -256,6 +260,19 @@ def test_long_lists_of_names_are_cut():
 AGE = 'metricldp = 1\n[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\nepsilon = 1\n'
 SORT = "metricldp = 1\n[attributes.sort]\n"
 
+PLAN = (
+    SORT + 'kind = "categorical"\ncategories = ["a", "b", "c"]\nepsilon = 1\nmechanism = "matrix"\n'
+)
+BITS = SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\nmechanism = "unary"\n'
+
+
+def table_of(near, far):
+    """A survey file with a table of distances."""
+    rows = [[0, near, near], [near, 0, far], [near, far, 0]]
+    levels = SORT + 'kind = "ordinal"\nlevels = ["a", "b", "c"]\nepsilon = 1\n'
+    return f'{levels}[attributes.sort.metric]\nkind = "table"\nrows = {json.dumps(rows)}\n'
+
+
 BAD_FILES = {
     "empty": ("", "metricldp = 1"),
     "not toml": ("age: 3\n", "not a TOML file"),
@@ -314,7 +331,35 @@ BAD_FILES = {
     ),
     "levels text": (SORT + 'kind = "ordinal"\nlevels = "abc"\nepsilon = 1\n', "'abc'"),
     "one bin": (SORT + 'kind = "continuous"\nlow = 0\nhigh = 1\nbins = 1\nepsilon = 1\n', "1"),
+    "rows of ones": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = 0.1\n", "same for everybody"),
+    "no epsilons": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = []\n", "epsilons are []"),
+    "epsilons 0": (PLAN + 'strategy = "identity"\nepsilons = 0.0\n', "epsilons are 0.0"),
+    "all epsilons 0": (PLAN + 'strategy = "identity"\nepsilons = [0, 0, 0]\n', "[0, 0, 0]"),
+    "epsilons tiny": (PLAN + 'strategy = "identity"\nepsilons = 1e-14\n', "row 0 of the strategy"),
+    "rows of text": (PLAN + 'strategy = [["1", "0", "0"]]\nepsilons = 0.1\n', "[['1', '0', '0']]"),
+    "long hierarchy": (PLAN + f'strategy = "hierarchy-{"9" * 5000}"\n', "'hierarchy-999"),
+    "wide hierarchy": (PLAN + f'strategy = "hierarchy-{"9" * 30}"\n', "'hierarchy-999"),
+    "other digits": (PLAN + 'strategy = "hierarchy-\u0662"\n', "'hierarchy-\u0662'"),
+    "reach 1e30": (PLAN + "reach = 1e30\n", "1e+30"),
+    "reach 2^60": (PLAN + f"reach = {2**60}\n", str(2**60)),
+    "bits tiny": (BITS + "bits = [[1e-300, 1e-300], [1e-300, 1e-300]]\n", "1e-300 and 1e-300"),
+    "bits mixed": (BITS + "bits = [[0.5, 1e-300], [0.5, 0.5]]\n", "0.5 and 1e-300"),
+    "long fraction": (table_of(1, f"{'7' * 41}1/{'7' * 41}2"), "of at most 40 digits"),
+    "longer fraction": (table_of(1, f"{'7' * 5000}/{'3' * 5000}"), "'b' to 'c'"),
 }
+
+
+def test_many_different_denominators_are_refused():
+    """No number is long, but their common denominator would be."""
+    size = 40
+    rows = [[0] * size for _ in range(size)]
+    for x, y in itertools.combinations(range(size), 2):
+        rows[x][y] = rows[y][x] = f"{10**20}/{10**20 + size * x + y}"
+    says(SurveyError, lambda: Integer(1, size, epsilon=1, metric=Table(rows)), "denominator")
+    near, far = f"{10**39}/{10**39 + 7}", f"{10**39}/{10**39 + 9}"
+    rows = [[0, near, 9], [near, 0, far], [9, far, 0]]
+    with pytest.warns(TightenedMetricWarning):
+        says(SurveyError, lambda: Integer(1, 3, epsilon=1, metric=Table(rows)), "1 to 3", "digits")
 
 
 @pytest.mark.parametrize("case", BAD_FILES)

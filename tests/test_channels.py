@@ -1,11 +1,14 @@
 """Every registered channel keeps the same promises, proved by enumeration on tiny domains."""
 
+import itertools
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checks import (
     EveryCoin,
@@ -18,10 +21,11 @@ from checks import (
 )
 from metricldp import Categorical, Integer, Survey
 from metricldp.certify import prove
-from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper
+from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
 from metricldp.coins import Coins, GeometricNoise
+from metricldp.errors import CertificateError
 from metricldp.exact import ONE, at_most_exp, exp_bounds
-from metricldp.mechanisms import MECHANISMS, build
+from metricldp.mechanisms import MECHANISMS, build, choose
 from metricldp.metrics import Line, Uniform
 from metricldp.peers import PEERS
 from metricldp.peers.histogram import HistogramSum
@@ -279,8 +283,10 @@ def test_one_unit_less_than_shipped_is_not_certified():
     assert not prove(Response(4, keep + 1), Uniform(Fraction(1)))[0].holds
 
 
+@pytest.mark.parametrize("exact", [256, 0])
 @pytest.mark.parametrize("part", ["zero", "digit", "block"])
-def test_geometric_integers_off_by_a_unit_are_not_certified(part):
+def test_geometric_integers_off_by_a_unit_are_not_certified(part, exact, monkeypatch):
+    monkeypatch.setattr(geometric, "_EXACT", exact)
     epsilon = Fraction(3, 10)
     noise = GeometricNoise.for_epsilon(epsilon)
     assert noise.digits
@@ -320,6 +326,78 @@ def test_neighbour_ratios_of_the_geometric_channel_equal_the_enumerated_ones():
         laws = [exact_law(channel, x) for x in range(40)]
         for x in range(39):
             assert channel.worst_ratio(x, x + 1) == enumerated_ratio(laws[x], laws[x + 1])
+
+
+@st.composite
+def noises(draw):
+    """Noise of any integers, which may rise as well as fall, in units of 2^-4."""
+    digits = draw(st.lists(st.integers(1, 15), max_size=4))
+    zero, block = draw(st.integers(1, 15)), draw(st.integers(1, 15))
+    return GeometricNoise(zero << 60, tuple(digit << 60 for digit in digits), block << 60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(noises(), st.integers(2, 24))
+def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, size):
+    """Whatever the integers, the worst report may be beyond, between or at an end."""
+    channel = Geometric(size, 1.0, noise)
+    laws = [exact_law(channel, x) for x in range(size)]
+    for x, other in itertools.combinations(range(size), 2):
+        assert channel.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+
+
+@settings(max_examples=40, deadline=None)
+@given(noises(), st.integers(2, 24), st.data())
+def test_long_blocks_are_judged_without_clipping(noise, size, data):
+    """What is said is that of a window with room for everything: never less than the truth."""
+    channel, wide = Geometric(size, 1.0, noise), Geometric(size + 40, 1.0, noise)
+    x = data.draw(st.integers(1, size - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometric, "_EXACT", 0)
+        said = channel.worst_ratio(0, x)
+    assert said == wide.worst_ratio(20, 20 + x) >= channel.worst_ratio(0, x)
+
+
+def test_long_blocks_keep_the_promise_exactly():
+    """Where all reports of a domain could never be listed: each within e^(u d), and just so."""
+    for u in ("1e-3", "2e-5", "1e-6", "3e-9", "2.4e-10"):
+        epsilon = Fraction(u)
+        channel = Geometric.for_epsilon(1 << 20, epsilon)
+        assert channel.noise.length > 256
+        for x, other in ((0, 1), (5, 8), (1000, 3), (0, (1 << 20) - 1), (99, 2**15 + 98)):
+            ratio, allowed = channel.worst_ratio(x, other), epsilon * abs(x - other)
+            assert at_most_exp(ratio, allowed)
+            assert not at_most_exp(ratio * (1 + abs(x - other) * Fraction(1, 1 << 59)), allowed)
+
+
+def test_geometric_noise_never_rises_beyond_its_epsilon():
+    """The zero is a whole number of 2^-64: of a tiny epsilon it may round away what is promised."""
+    rng = np.random.default_rng(5)
+    for exponent in range(-44, -28):
+        kept = 0
+        for mantissa in rng.uniform(1, 2, 20):
+            epsilon = Fraction(float(mantissa)) * Fraction(2) ** exponent
+            try:
+                noise = GeometricNoise.for_epsilon(epsilon)
+            except CertificateError as wrong:
+                assert "too small for 64-bit coins" in str(wrong)
+                continue
+            kept += 1
+            for near, far in ((0, 1), (1, 0), (1, 2), (2, 3)):
+                assert at_most_exp(noise.probability(near) / noise.probability(far), epsilon)
+        assert kept == 20 or exponent < -32
+    with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
+        GeometricNoise.for_epsilon(Fraction("1e-12"))
+    assert choose(10, Line(Fraction("1e-12"))) == "threshold"
+
+
+def test_many_blocks_are_rounded_up_and_hardly():
+    noise = GeometricNoise.for_epsilon(Fraction(2))
+    assert noise.length == 1
+    exact = noise.probability(0) / noise.probability(70_000)
+    found = Geometric(1 << 18, 2.0, noise).worst_ratio(100_000, 170_000)
+    assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
+    assert found.denominator.bit_length() < 1 << 13
 
 
 def test_geometric_law_is_the_one_of_the_theory():

@@ -285,7 +285,7 @@ def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert stopped.value.code == 0
     assert "holds" in out
-    assert err.startswith("metricldp: some distances")
+    assert err.startswith("metricldp: attribute v: some distances")
     assert err.endswith("'a' to 'c' from 9 to 2\n")
 
 
@@ -433,3 +433,13 @@ def test_the_package_runs_as_a_module():
         [sys.executable, "-m", "metricldp", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout == f"metricldp {version('metricldp')}\n"
+
+
+def test_reproduce_into_a_file_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "out").write_text("")
+    words = ["metricldp", "reproduce", "table1", "-o", str(tmp_path / "out"), "--quick"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "is a file; name a directory to write into" in capsys.readouterr().err

@@ -98,6 +98,33 @@ def test_two_reports_keep_the_sum_and_no_less():
         assert not at_most_exp(worst, max(alone))
 
 
+def test_bits_of_unary_are_counted_as_they_were_settled():
+    """Their share of an Lp metric is in the bits already."""
+    use = Ordinal(LEVELS, epsilon=2, mechanism="unary")
+    both = Survey(
+        {"use": use, "age": Integer(0, 9, epsilon=1, mechanism="threshold")},
+        metric=Lp(float("inf")),
+    )
+    alone = Survey({"use": use})
+    total = ledger_of(both, alone).total("use")
+    for x, other in itertools.combinations(range(3), 2):
+        told = sum(
+            max(here[0] + there[1], here[1] + there[0])
+            for here, there in (
+                [as_bits(survey.attributes["use"].bits[place]) for place in (x, other)]
+                for survey in (both, alone)
+            )
+        )
+        assert total.distance(x, other) == told
+        assert total.distance(x, other) <= 3 * (other - x)
+        ratio = [survey.channels["use"].worst_ratio(x, other) for survey in (both, alone)]
+        assert at_most_exp(ratio[0] * ratio[1], total.distance(x, other))
+
+
+def as_bits(pair):
+    return tuple(Fraction(repr(part)) for part in pair)
+
+
 def test_shares_and_values_between_positions():
     attributes = {"v": Real(0, 10, points=11, epsilon=1), "b": Continuous(0, 10, bins=5, epsilon=1)}
     both = Survey(attributes, metric=Lp(float("inf")))
@@ -105,6 +132,49 @@ def test_shares_and_values_between_positions():
     assert ledger.spent("v", 2.5, 4) == Fraction(3, 2) * Fraction(3, 2)
     assert ledger.spent("b", 0.5, 9.9) == Fraction(3, 2) * 8
     assert ledger.spent("b", 0.5, 1.9) == 0
+
+
+@pytest.mark.parametrize("mechanism", ["threshold", "response", "matrix"])
+def test_the_share_of_an_lp_metric_is_counted_once_everywhere(mechanism):
+    """Two attributes under the largest of their distances have half of them each."""
+    use = Ordinal(LEVELS, epsilon=2, mechanism=mechanism)
+    both = Survey(
+        {"use": use, "age": Integer(0, 9, epsilon=1, mechanism="threshold")},
+        metric=Lp(float("inf")),
+    )
+    ledger = ledger_of(both, Survey({"use": use}))
+    assert both.metric.share(2) == Fraction(1, 2)
+    far = Fraction(2 if mechanism == "response" else 4)
+    total = ledger.total("use")
+    for x, other in itertools.combinations(range(3), 2):
+        apart = Fraction(2) if mechanism == "response" else 2 * Fraction(other - x)
+        assert total.distance(x, other) == apart * Fraction(3, 2)
+        assert ledger.spent("use", LEVELS[x], LEVELS[other]) == apart * Fraction(3, 2)
+    assert ledger.worst("use").epsilon == far * Fraction(3, 2)
+    assert ledger.worst("age").epsilon == Fraction(9, 2)
+    assert ledger.together == far * Fraction(3, 2) + Fraction(9, 2)
+    assert [line.split()[-2:] for line in str(ledger).splitlines()[1:5]] == [
+        ["1", f"{float(far / 2):g}"],
+        ["2", f"{float(far):g}"],
+        ["3", f"{float(far * 3 / 2):g}"],
+        ["0.5", "4.5"],
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["geometric", "threshold", "threshold-paper"])
+def test_a_channel_of_a_line_is_counted_for_what_it_keeps(mechanism):
+    """On a graph it keeps the steepest line below, which is less: by enumeration, and so added."""
+    edges = Graph([("never", "rarely"), ("rarely", "often", 2)])
+    survey = Survey({"use": Ordinal(LEVELS, epsilon=0.5, metric=edges, mechanism=mechanism)})
+    ledger = ledger_of(survey)
+    assert ledger.total("use") == Line(Fraction(1, 2))
+    laws = [exact_law(survey.channels["use"], x) for x in range(3)]
+    for x, other in itertools.combinations(range(3), 2):
+        spent = ledger.spent("use", LEVELS[x], LEVELS[other])
+        assert (
+            spent == Fraction(other - x, 2) <= survey.attributes["use"].distances.distance(x, other)
+        )
+        assert at_most_exp(enumerated_ratio(laws[x], laws[other]), spent)
 
 
 def test_it_reads_well(ledger):

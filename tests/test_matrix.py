@@ -37,7 +37,7 @@ from metricldp import (
 )
 from metricldp.certify import prove
 from metricldp.channels import Geometric, Matrix, Threshold
-from metricldp.coins import Coins, GeometricNoise
+from metricldp.coins import Coins
 from metricldp.exact import at_most_exp
 from metricldp.layouts import build
 from metricldp.mechanisms import MECHANISMS
@@ -175,16 +175,6 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 
 
-def test_masses_are_in_the_proportions_of_the_probabilities():
-    for epsilon in (Fraction(1, 50), Fraction(3, 10), Fraction(2)):
-        noise = GeometricNoise.for_epsilon(epsilon)
-        count = 3 * noise.length + 2
-        masses = noise.masses(count)
-        assert len(masses) == count
-        for size, mass in enumerate(masses):
-            assert mass * noise.probability(0) == masses[0] * noise.probability(size)
-
-
 def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     rows = np.random.default_rng(4).integers(0, 5, (60, 3))
     channel = Matrix.of(rows, [Fraction(1, 60)] * 60)
@@ -194,6 +184,47 @@ def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     )
     found = channel.worst_ratio(0, 1)
     assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
+
+
+def test_sums_of_the_widest_fields_are_exact():
+    """A chunk of fields at the ends of the widest window there is, and lows beyond 32 bits."""
+    channel = Matrix.of([[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH)
+    assert channel.bits == 32
+    count = (1 << 22) // channel.features + 5
+    rng = np.random.default_rng(6)
+    fields = channel.noises[0].size - 1 - rng.integers(0, 3, count)
+    column = fields.astype("<u4").view(np.uint8).reshape(-1, 4)
+    codes = (np.arange(count) % 1000 == 0).astype(np.int64)
+    totals = channel.totals(column, codes, 2)
+    for code in (0, 1):
+        there = fields[codes == code].tolist()
+        assert totals[0, code] == len(there)
+        assert totals[1, code] == sum(there) + int(channel.lows[0]) * len(there) > 1 << 31
+        assert totals[2, code] == there.count(channel.noises[0].size - 1)
+
+
+@pytest.mark.parametrize("reach", [1 << 20, plans.LARGEST_REACH])
+def test_answers_are_the_same_for_any_wide_reach(reach):
+    people = {"v": np.repeat(["a", "b", "c"], [700, 200, 100])}
+    found = []
+    for wide in (None, reach):
+        attribute = Categorical(
+            list("abc"), epsilon=4, mechanism="matrix", strategy="identity", reach=wide
+        )
+        survey = Survey({"v": attribute})
+        tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+        found.append([*tally.linear("v", "values").values, tally.count({"v": "a"}).value])
+        assert len(survey.report({"v": "b"})) == 9 + (survey.report_bits + 7) // 8
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [2**30 + 1, 2**38, 2**62, 1e30, 10**400, math.inf, 0.5, True])
+def test_a_reach_beyond_all_need_is_refused(reach):
+    with pytest.raises(SurveyError, match="reach is a whole number from 0 to 1,073,741,824, not"):
+        Integer(0, 3, epsilon=1, mechanism="matrix", reach=reach)
+    assert Integer(0, 3, epsilon=1, mechanism="matrix", reach=2.0).reach == 2
+    with pytest.raises(SurveyError, match=r"row 0 of the strategy has a window of"):
+        Matrix.of([[0, 1]], [HALF], 1 << 31)
 
 
 def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
@@ -240,6 +271,52 @@ def test_whether_a_plan_is_broken_is_decided_without_rounding():
     assert plans.broken(rows, [THIRD, THIRD + tiny], Line(THIRD)) == (1, 2, THIRD + tiny)
     assert plans.broken(rows, exact, Line(THIRD - tiny)) == (0, 1, THIRD)
     assert plans.broken(rows, [THIRD - tiny] * 2, Line(THIRD)) is None
+
+
+def test_sums_beyond_64_bits_break_no_plan_and_hide_none():
+    """Each weight fits into 64 bits, their sum over the rows does not."""
+    rows = np.array([[1 << 15, 0], [-(1 << 15), 0]])
+    epsilons = [Fraction("0.000150000000000001"), Fraction("0.000150000000000003")]
+    spent = sum(epsilons) * (1 << 15)
+    assert plans.broken(rows, epsilons, Line(Fraction(1))) == (0, 1, spent)
+    assert plans.broken(rows, epsilons, Line(spent)) is None
+    assert plans.broken(rows, epsilons, Line(spent - Fraction(1, 10**30))) == (0, 1, spent)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 10, 1 << 22])
+def test_a_broken_pair_is_found_in_any_block(at_once, monkeypatch):
+    monkeypatch.setattr(plans, "_AT_ONCE", at_once)
+    rows = strategies.prefix(6)[:-1].astype(np.int64)
+    for place in range(5):
+        more = [HALF + (k == place) * Fraction(1, 100) for k in range(5)]
+        assert plans.broken(rows, more, Line(HALF)) == (place, place + 1, HALF + Fraction(1, 100))
+    assert plans.broken(rows, [HALF] * 5, Line(HALF)) is None
+
+
+@pytest.mark.parametrize("u", [1e-5, 1e-6, 2e-7])
+def test_rows_with_long_blocks_are_certified(u):
+    """Their noise has up to 2^23 values to a block: no proof could list them."""
+    plan = {"strategy": "identity", "workload": "given", "epsilons": (u, u, u)}
+    attribute = Categorical(list("abc"), epsilon=3 * u, mechanism="matrix", **plan)
+    (proof,) = Survey({"v": attribute}).certify().proofs
+    assert proof.holds
+    assert proof.tightest.loss == pytest.approx(2 * u, rel=1e-9)
+
+
+def test_a_dense_plan_is_certified():
+    """Rows of whole numbers up to 256, so that hundreds of differences come up in each row."""
+    places = np.random.default_rng(30).random((12, 2))
+    far = np.linalg.norm(places[:, None] - places, axis=2).round(3).tolist()
+    attribute = Integer(
+        0, 11, epsilon=1, metric=Table(far), mechanism="matrix", workload="prefixes"
+    )
+    survey = Survey({"v": attribute})
+    assert np.abs(survey.channels["v"].entries).max() == 256
+    assert survey.certify().holds
+    more = tuple(1.0001 * epsilon for epsilon in survey.attributes["v"].epsilons)
+    rows = plans.rows_of(survey.attributes["v"].strategy, 12)
+    broken = Matrix.of(rows, plans.epsilons_of(more, len(rows)))
+    assert not all(pair.holds for pair in prove(broken, survey.attributes["v"].distances))
 
 
 def kinds():
@@ -306,6 +383,9 @@ def test_a_file_that_spends_too_much_is_refused():
     more = text.replace("epsilons = 1.0", "epsilons = [1.0, 1.0, 1.01, 1.0, 1.0]")
     with pytest.raises(SurveyError, match=r"add up to 1\.01 between 22 and 23.*allows 1;"):
         Survey.from_toml(more)
+    hardly = text.replace("epsilons = 1.0", "epsilons = 1.0000000000000002")
+    with pytest.raises(SurveyError, match=r"add up to 1\.0000000000000002 between.*allows 1;"):
+        Survey.from_toml(hardly)
     less = text.replace("epsilons = 1.0", "epsilons = 0.9")
     assert Survey.from_toml(less).certify().holds
 
@@ -513,12 +593,12 @@ BAD = {
     "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
     "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
     "one row": ({"workload": [1, 1, 0, 0]}, "put one row in brackets, [[...]]"),
-    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "2 epsilons for 3 rows"),
+    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "give each one, 0 for a row"),
     "negative": ({"strategy": "prefix", "epsilons": -1}, "at least 0, not -1"),
     "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
     "auto": ({"epsilons": 1}, "'auto' depends on more than its name"),
     "tree": ({"strategy": "tree", "epsilons": 1}, "'tree' depends on more than its name"),
-    "reach": ({"reach": -1}, "reach is a whole number of at least 0, not -1"),
+    "reach": ({"reach": -1}, "reach is a whole number from 0 to 1,073,741,824, not -1"),
     "given": ({"workload": "given"}, "give its strategy and epsilons"),
     "mechanism": ({"mechanism": "geometric", "reach": 2}, "reach belongs to mechanism 'matrix'"),
     "auto mechanism": ({"mechanism": "auto", "workload": "values"}, "workload belongs to"),

@@ -346,6 +346,26 @@ def test_values_that_are_alike_have_the_same_bits(metric, data):
     assert twins[0] == twins[5]
 
 
+def test_values_with_the_same_distances_in_another_order_are_no_twins():
+    """The corners of a rectangle: every row holds the same numbers, and no two can change places.
+
+    Rows of twins differ at the two themselves. With the same numbers in both, no two rows differ
+    at three places, so the next case is four: all of them here.
+    """
+    near, side, across = Fraction(1), Fraction(3, 2), Fraction(2)
+    said = {(0, 2): near, (1, 3): near, (0, 1): side, (2, 3): side, (0, 3): across, (1, 2): across}
+    metric, _ = tightened(said, range(4))
+    assert unary_losses._twins(metric.whole(4)[0]).tolist() == [0, 1, 2, 3]
+    losses = best_losses(metric, 4)
+    assert too_near(losses, metric, 4) is None
+    assert all(pair.holds for pair in prove(Unary.for_losses(losses), metric))
+    for x, other in permutations(range(4), 2):
+        more = [list(pair) for pair in losses]
+        room = float(said[min(x, other), max(x, other)]) - sum(losses[x])
+        more[x][0] += room + 0.01
+        assert too_near(more, metric, 4) is not None
+
+
 @settings(max_examples=30, deadline=None)
 @given(tables(6))
 def test_every_pair_is_kept_and_nothing_is_given_away(metric):
@@ -412,8 +432,13 @@ def test_losses_beyond_a_distance_are_named():
     for part in (0, 1):
         broken = [list(pair) for pair in losses]
         broken[2][part] = math.nextafter(broken[2][part], 9)
-        pair = too_near(broken, metric, 4)
-        assert 2 in pair
+        wrong = [
+            (x, other)
+            for x, other in permutations(range(4), 2)
+            if as_written(broken[x][0]) + as_written(broken[other][1]) > metric.distance(x, other)
+        ]
+        assert wrong
+        assert too_near(broken, metric, 4) in wrong
 
 
 # Surveys and their files

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from metricldp.plans import (
     MOST_POSITIONS,
     Rows,
     checked_epsilons,
+    checked_reach,
     checked_strategy,
     checked_workload,
 )
@@ -79,6 +81,14 @@ class Attribute(ABC):
     mechanism: str = "auto"
 
     kind: ClassVar[str]
+
+    def __new__(cls, *_: Any, **said: Any) -> Self:  # noqa: ANN401
+        """A word that this kind does not know is refused like any other mistake."""
+        unknown = said.keys() - {f.name for f in fields(cls)}
+        if unknown:
+            raise SurveyError(_unknown(cls, min(unknown)))
+        return super().__new__(cls)
+
     mechanisms: ClassVar[tuple[str, ...]] = (
         "geometric",
         "threshold",
@@ -126,13 +136,13 @@ class Attribute(ABC):
         """E on positions."""
         return self.usual
 
-    def distance(self, x: object, other: object) -> Fraction:
-        """E of two values in the data's own words."""
+    def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
+        """E of two values in the data's own words, or what another metric on positions says."""
         try:
             here, there = (int(self.positions(_column(v), "")[0]) for v in (x, other))
         except ValueRefused as wrong:
             raise ValueRefused(wrong.why, attribute=f"the {self.kind} value") from None
-        return self.distances.distance(here, there)
+        return (metric or self.distances).distance(here, there)
 
     @property
     def clear(self) -> bool:
@@ -229,7 +239,7 @@ class Planned(Attribute):
             if stated:
                 raise SurveyError(
                     f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}; "
-                    "leave it out"
+                    "leave it out, or say mechanism='matrix'"
                 )
             return
         if self.size > MOST_POSITIONS:
@@ -245,9 +255,7 @@ class Planned(Attribute):
         if self.epsilons is not None:
             object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
         if self.reach is not None:
-            if isinstance(self.reach, bool) or not is_whole(self.reach) or self.reach < 0:
-                raise SurveyError(f"reach is a whole number of at least 0, not {shown(self.reach)}")
-            object.__setattr__(self, "reach", int(self.reach))
+            object.__setattr__(self, "reach", checked_reach(self.reach))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan comes last, and only where there is one."""
@@ -303,8 +311,8 @@ class Discrete(Planned):
         if self.metric is not None:
             if not isinstance(self.metric, MetricInWords):
                 raise SurveyError(
-                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, "
-                    f"not {shown(self.metric)}"
+                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, in a file "
+                    f'a table such as {{kind = "graph", edges = [...]}}, not {shown(self.metric)}'
                 )
             object.__setattr__(self, "metric", self.metric.settled(self.values))
             self._check_farthest()
@@ -615,10 +623,23 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     for key in required:
         if key not in rest:
             raise SurveyError(f"attribute {name} of kind {kind} needs {key!r}")
-    try:
-        return cls(**rest)
-    except SurveyError as wrong:
-        raise SurveyError(f"attribute {name}: {wrong}") from None
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            made = cls(**rest)
+        except SurveyError as wrong:
+            raise SurveyError(f"attribute {name}: {wrong}") from None
+    for warning in told:
+        warnings.warn(f"attribute {name}: {warning.message}", warning.category, stacklevel=2)
+    return made
+
+
+def _unknown(cls: type[Attribute], key: str) -> str:
+    known = [f.name for f in fields(cls)]
+    why = f"a {cls.kind} attribute has no {key!r}; it has {listed(known)}{guess(key, known)}"
+    if key != "metric":
+        return why
+    return f"a {cls.kind} attribute takes no metric; integer, ordinal and categorical ones do"
 
 
 # Checks of a description -------------------------------------------------------------------------

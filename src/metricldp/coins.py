@@ -240,7 +240,8 @@ class GeometricNoise:
 
         In order: each digit's odds, the block and at last the zero are rounded so that every step
         k -> k + 1 of the noise shrinks its probability by e^-epsilon at the most, given the
-        integers already chosen.
+        integers already chosen. The zero, about epsilon 2^63, is rounded down to a whole number;
+        with an epsilon below 2^-32 or so that may leave it too far below its neighbours.
         """
         shrink = exp_bounds(-epsilon)[1]
         digits: list[int] = []
@@ -251,15 +252,16 @@ class GeometricNoise:
             digits.append(digit)
             odds_before *= Fraction(digit, ONE - digit)
         block = ceil_of(shrink * odds_before * ONE)
-        if block >= ONE or any(2 * digit >= ONE for digit in digits):
-            raise CertificateError(
-                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
-                "use a coarser grid or a larger epsilon"
-            )
         first = Fraction(ONE - block, ONE)
         for digit in digits:
             first *= Fraction(ONE - digit, ONE)
         zero = floor_of(first / (first + 2 * shrink) * ONE)
+        too_low = first * (ONE - zero) > 2 * zero / shrink
+        if too_low or block >= ONE or any(2 * digit >= ONE for digit in digits):
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                "use a coarser grid or a larger epsilon"
+            )
         return cls(zero, tuple(digits), block)
 
     @property
@@ -337,17 +339,6 @@ class GeometricNoise:
         for j, digit in enumerate(self.digits):
             mass *= Fraction(digit if rest >> j & 1 else ONE - digit, ONE)
         return mass
-
-    def masses(self, count: int) -> list[int]:
-        """Integers in the exact proportions of the probabilities of 0, 1, ..., count - 1."""
-        rests = [1]
-        for digit in self.digits:
-            rests = [rest * (ONE - digit) for rest in rests] + [rest * digit for rest in rests]
-        blocks = max(0, count - 2) // self.length + 1
-        scales = [self.block**b * ONE ** (blocks - b) for b in range(blocks)]
-        side = (ONE - self.zero) * (ONE - self.block)
-        beyond = [side * scale * rest for scale in scales for rest in rests]
-        return [2 * self.zero * ONE ** (len(self.digits) + 1 + blocks), *beyond][:count]
 
     def tail(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` or more, for size >= 1."""

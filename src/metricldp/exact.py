@@ -17,6 +17,8 @@ def as_written(number: float) -> Fraction:
 
 ONE = 1 << 64
 """Probabilities are integers over this denominator, everywhere."""
+_LONG = 1 << 12
+"""Binary digits from which on a ratio is rounded up to an eighth of them."""
 
 
 def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Fraction]:
@@ -79,6 +81,13 @@ def log(ratio: Fraction) -> float:
     if abs(above - below) * 4 < below:
         return math.log1p((above - below) / below)
     return math.log(above) - math.log(below)
+
+
+def shortened(ratio: Fraction) -> Fraction:
+    """A fraction of more than 4,096 binary digits rounded up to 512 behind the point."""
+    if ratio.denominator.bit_length() <= _LONG:
+        return ratio
+    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
 
 
 def ceil_of(value: Fraction) -> int:

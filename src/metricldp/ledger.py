@@ -14,13 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from metricldp.attributes import PLAN, Attribute, Discrete
-from metricldp.channels import kept_by
+from metricldp.channels import Geometric, Threshold, kept_by
 from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.messages import counted, guess, listed, shown
-from metricldp.metrics import Metric, Uniform, added
+from metricldp.metrics import Line, Metric, Uniform, added
 from metricldp.metrics.closed import MOST_POSITIONS
 from metricldp.survey import Survey
 from metricldp.tables import table
@@ -53,14 +51,11 @@ class Entry:
 
     def distance(self, called: str, x: object, other: object) -> Fraction:
         """The same for two values in the data's words, which may lie between positions."""
-        attribute = self.attribute(called)
+        attribute, metric = self.attribute(called), self.metric(called)
+        if not attribute.rounds:
+            return attribute.distance(x, other, metric)
         apart = share(self.survey) * attribute.distance(x, other)
-        if isinstance(attribute, Discrete):
-            here, there = (int(attribute.positions(pa.array([v]), "")[0]) for v in (x, other))
-            return min(apart, self.metric(called).distance(here, there))
-        if self.survey.channels[self.called[called]].alike:
-            return min(apart, self.metric(called).smallest(attribute.size))
-        return apart
+        return min(apart, metric.smallest(attribute.size)) if isinstance(metric, Uniform) else apart
 
 
 def share(survey: Survey) -> Fraction:
@@ -71,15 +66,19 @@ def share(survey: Survey) -> Fraction:
 def kept(survey: Survey, name: str) -> Metric:
     """What the channel of an attribute keeps: its share of the metric, or what is known to be less.
 
-    A channel that treats all pairs alike keeps the smallest distance for all of them. Of unary
-    bits what they tell is added up, up to as many values as have a table of distances.
+    A channel that treats all pairs alike keeps the smallest distance for all of them, one made for
+    a line the steepest line below the metric. Of unary bits what they tell is added up, up to as
+    many values as have a table of distances.
     """
     attribute, channel = survey.attributes[name], survey.channels[name]
     metric = attribute.distances.scaled(share(survey))
     if isinstance(attribute, Discrete) and attribute.bits:
         few = channel.alike or attribute.size <= MOST_POSITIONS
         return kept_by(attribute.bits) if few else metric
-    return Uniform(metric.smallest(channel.size)) if channel.alike else metric
+    if channel.alike:
+        return Uniform(metric.smallest(channel.size))
+    on_line = isinstance(channel, Geometric | Threshold) and not isinstance(metric, Line)
+    return Line(metric.per_step(channel.size)) if on_line else metric
 
 
 @dataclass(frozen=True)

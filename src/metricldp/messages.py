@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from decimal import Context, Decimal
+from fractions import Fraction
 
 _MOST_NAMES = 8
 _MOST_LETTERS = 80
@@ -57,6 +59,19 @@ def _caseless(name: str) -> str:
 def _accentless(name: str) -> str:
     letters = unicodedata.normalize("NFKD", _caseless(name))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def distinct(number: Fraction, other: Fraction) -> tuple[str, str]:
+    """Two different numbers in as many digits as it takes to see that."""
+    digits = 6
+    while True:
+        context = Context(prec=digits)
+        first, second = (
+            context.divide(Decimal(n.numerator), Decimal(n.denominator)) for n in (number, other)
+        )
+        if first != second:
+            return str(first), str(second)
+        digits *= 2
 
 
 def counted(count: int, noun: str, many: str | None = None) -> str:

@@ -39,6 +39,8 @@ MOST_POSITIONS = 4096
 LARGEST_ENTRY = 1 << 15
 LITTLE = 1e-2
 """What a value weighs that a workload leaves open, as a share of the workload's largest entry."""
+LARGEST_REACH = 1 << 30
+"""However small its epsilon, a field has no more than 32 bits."""
 _DIGITS = 7
 """Significant decimal digits of an epsilon."""
 _GRID = 1 << 8
@@ -84,15 +86,16 @@ def checked_strategy(strategy: Any, size: int) -> str | Rows:  # noqa: ANN401
         if strategy in known or strategies.plain(strategy, size) is not None:
             return strategy
         raise SurveyError(
-            f"no strategy is called {strategy!r}{guess(strategy, known)}; "
+            f"no strategy is called {shown(strategy)}{guess(strategy, known)}; "
             f"there are {', '.join(known)}, or give its rows"
         )
     try:
-        entries = np.array(strategy, dtype=np.float64)
+        entries = np.array(strategy)
     except (TypeError, ValueError, OverflowError):
         entries = np.empty(0)
-    if entries.ndim != 2 or not entries.size:
+    if entries.ndim != 2 or not entries.size or entries.dtype.kind not in "biuf":
         raise SurveyError(f"a strategy is a name or a list of rows, not {shown(strategy)}")
+    entries = entries.astype(np.float64)
     if entries.shape[1] != size:
         raise SurveyError(
             f"the strategy has rows of {entries.shape[1]} positions, the attribute has {size}"
@@ -100,8 +103,10 @@ def checked_strategy(strategy: Any, size: int) -> str | Rows:  # noqa: ANN401
     wrong = ~((np.abs(entries) <= LARGEST_ENTRY) & (entries == np.rint(entries)))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
+        entry = entries[row, column]
+        entry = int(entry) if entry.is_integer() else entry
         raise SurveyError(
-            f"row {row} of the strategy holds {entries[row, column]}; use whole numbers "
+            f"row {row} of the strategy holds {entry}; use whole numbers "
             f"up to {LARGEST_ENTRY:,} either way"
         )
     return tuple(tuple(row) for row in entries.astype(np.int64).tolist())
@@ -113,9 +118,26 @@ def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:  # noqa: ANN40
     found = list(epsilons) if listed else [epsilons]
     for number in found:
         if not is_number(number) or not math.isfinite(number) or number < 0:
-            raise SurveyError(f"the epsilon of a row is a number of at least 0, not {number!r}")
+            raise SurveyError(
+                f"the epsilon of a row is a number of at least 0, not {shown(number)}"
+            )
     numbers = tuple(float(number) for number in found)
+    if not any(numbers):
+        raise SurveyError(
+            f"epsilons are {shown(epsilons)}: at least one row has to be sent, with an epsilon "
+            "above 0; leave epsilons out to have them chosen"
+        )
     return numbers if listed else numbers[0]
+
+
+def checked_reach(reach: Any) -> int:  # noqa: ANN401
+    """How far a field goes beyond the values of its row."""
+    if not is_number(reach) or not 0 <= reach <= LARGEST_REACH or reach != int(reach):
+        raise SurveyError(
+            f"reach is a whole number from 0 to {LARGEST_REACH:,}, not {shown(reach)}; "
+            "leave it out to have it chosen"
+        )
+    return int(reach)
 
 
 # Rows and epsilons -------------------------------------------------------------------------------
@@ -134,6 +156,8 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
     else:
         whole = np.array(strategy, dtype=np.int64)
     telling: Entries = whole[whole.min(axis=1) < whole.max(axis=1)]
+    if not len(telling):
+        raise SurveyError("all rows of the strategy are the same for everybody; add one that tells")
     return telling
 
 
@@ -142,7 +166,10 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
     if isinstance(epsilons, float):
         return [as_written(epsilons)] * rows
     if len(epsilons) != rows:
-        raise SurveyError(f"{len(epsilons)} epsilons for {rows} rows that are sent; give one each")
+        raise SurveyError(
+            f"{len(epsilons)} epsilons for {rows} rows that differ between people; give each one, "
+            "0 for a row that is not sent"
+        )
     return [as_written(epsilon) for epsilon in epsilons]
 
 

@@ -22,6 +22,7 @@ from metricldp.attributes import KINDS, LARGEST_SIZE, OnLine, Positions, plain_n
 from metricldp.coins import FRACTION_BITS
 from metricldp.errors import QueryError, SurveyError
 from metricldp.exact import as_written
+from metricldp.metrics import Metric
 from metricldp.values import numbers_of, plain, refuse_outside
 from metricldp.wording import Chosen, between, range_ends, range_words
 
@@ -80,9 +81,9 @@ class Real(OnLine):
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
 
-    def distance(self, x: object, other: object) -> Fraction:
+    def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """Of the real values themselves."""
-        return super().distance(x, other) / (1 << FRACTION_BITS)
+        return super().distance(x, other, metric) / (1 << FRACTION_BITS)
 
     def place(self, value: object) -> int | None:
         """The place of a number, by the same steps in the same order."""

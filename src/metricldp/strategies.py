@@ -5,14 +5,17 @@ All entries are -1, 0 or 1, so that A h_x lies on an integer grid; weights are a
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.errors import SurveyError
-from metricldp.messages import guess
+from metricldp.messages import guess, shown
 from metricldp.workloads import Workload
 
 Matrix = npt.NDArray[np.float64]
+_HIERARCHY = re.compile(r"hierarchy(?:-([0-9]{1,9}))?")
 _MANY = 4
 """A workload is a strategy of its own when it has at most so many rows for each position."""
 _CLEAR, _ASTRAY = 1e-5, 1e-6
@@ -44,7 +47,7 @@ def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances
         return found
     known = ("auto", *NAMES)
     raise SurveyError(
-        f"no strategy is called {name!r}{guess(name, known)}; there are {', '.join(known)}"
+        f"no strategy is called {shown(name)}{guess(name, known)}; there are {', '.join(known)}"
     )
 
 
@@ -53,10 +56,8 @@ def plain(name: str, size: int) -> Matrix | None:
     alone = {"identity": identity, "identity-total": identity_total, "prefix": prefix, "haar": haar}
     if name in alone:
         return alone[name](size)
-    kind, _, branching = name.partition("-")
-    if kind == "hierarchy" and (branching.isdecimal() or name == kind):
-        return hierarchy(size, int(branching or 2))
-    return None
+    found = _HIERARCHY.fullmatch(name)
+    return hierarchy(size, int(found[1] or 2)) if found else None
 
 
 def candidates(workload: Workload) -> list[str]:

@@ -29,7 +29,7 @@ from metricldp.coins import Coins
 from metricldp.continuous import AutoBins, Continuous
 from metricldp.errors import CertificateError, SurveyError
 from metricldp.exact import log_bounds
-from metricldp.messages import shown
+from metricldp.messages import distinct, shown
 from metricldp.metrics import Line, Lp, Metric
 from metricldp.weights import Weight
 from metricldp.workloads import Workload
@@ -358,10 +358,11 @@ def _channel(attribute: Attribute, kept: Metric) -> Channel:
     found = plans.broken(rows, epsilons, kept)
     if found is not None:
         x, other, spent = found
+        told, allowed = distinct(spent, kept.distance(x, other))
         raise SurveyError(
-            f"the epsilons of the strategy's rows add up to {float(spent):.6g} between "
-            f"{attribute.label(x)} and {attribute.label(other)}, where the metric allows "
-            f"{float(kept.distance(x, other)):.6g}; leave epsilons out to have them chosen"
+            f"the epsilons of the strategy's rows add up to {told} between {attribute.label(x)} "
+            f"and {attribute.label(other)}, where the metric allows {allowed}; "
+            "leave epsilons out to have them chosen"
         )
     untold = plans.untold(attribute.strategy, rows, epsilons)
     if untold is not None:

@@ -127,7 +127,7 @@ class Channel(Field):
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest P(report | x) / P(report | other), either way round, exactly."""
+        """The largest P(report | x) / P(report | other), either way round: exact, or rounded up."""
 
     @abstractmethod
     def probability(self, x: int, report: Column) -> Fraction:

@@ -17,6 +17,10 @@ import numpy as np
 
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
 from metricldp.coins import Coins, GeometricNoise, Handful
+from metricldp.exact import ONE, shortened
+
+_EXACT = 1 << 8
+"""Up to this length of a block the reports of a narrow domain are told apart in a proof."""
 
 
 @dataclass(frozen=True)
@@ -126,60 +130,105 @@ class Geometric(IntegerChannel):
         """P(report | x) / P(report | other) at its largest, and the other way round.
 
         Each is that of a report on the near side, beyond it or at its end, or of one between.
+        Exact but for two cases, in which it is rounded up: in the last of hundreds of digits, and
+        where blocks are long. Then the noise is judged as if nothing were clipped, and clipping
+        what was drawn can only take away.
         """
         apart = abs(x - other)
         if not apart:
             return Fraction(1), Fraction(1)
         rooms = (x, self.size - 1 - other) if x < other else (self.size - 1 - x, other)
-        steps = _worst_steps(self.noise, apart)
-        first, second = (
-            max(_ends_ratio(self.noise, room, apart), Fraction(*steps[min(room, len(steps) - 1)]))
-            for room in rooms
-        )
+        whole = self.noise.length + 1
+        if self.noise.length > _EXACT:
+            rooms = whole, whole
+        first, second = (_worst(self.noise, min(room, whole), apart) for room in rooms)
         return first, second
+
+
+@lru_cache(maxsize=1 << 15)
+def _worst(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+    """The worst ratio of two positions: the reports between, and on the side of one with a room.
+
+    Beyond its zero the noise repeats with every block, times a factor below 1. So a report farther
+    than a block from both positions tells as much as one a block nearer; and an end, which is the
+    sum of all that is clipped there, tells no more than the worst of its parts.
+    """
+    ratios = [_nearest(noise, apart, room > 0)]
+    if room > 1:
+        ratios += [_largest(noise, apart, 1, room - 2, turned=way) for way in _ways(noise)]
+    if room <= noise.length:
+        ratios.append(_end(noise, room) / _end(noise, room + apart))
+    return max(ratios)
+
+
+@lru_cache(maxsize=1 << 15)
+def _nearest(noise: GeometricNoise, apart: int, inside: bool) -> Fraction:
+    """The worst ratio of the reports between two positions and, if it is inside, of one of them."""
+    ratios = [Fraction(1)]
+    if apart > 1:
+        ratios.append(_largest(noise, apart - 2, -1, noise.length - 1))
+    for way in _ways(noise) if inside else ():
+        beyond, zero = _largest(noise, apart - 1, 1, 0, turned=way), _zero(noise)
+        ratios.append(shortened(beyond / zero if way else beyond * zero))
+    return max(ratios)
+
+
+@lru_cache(maxsize=1 << 8)
+def _zero(noise: GeometricNoise) -> Fraction:
+    """P(0) / P(1)."""
+    return noise.probability(0) / noise.probability(1)
+
+
+@lru_cache(maxsize=1 << 8)
+def _ways(noise: GeometricNoise) -> tuple[bool, ...]:
+    """Which ways round to look at a ratio: noise that never rises has no use for the second."""
+    rises = _zero(noise) < 1 or _largest(noise, 1, 1, noise.length - 1, turned=True) > 1
+    return (False, True) if rises else (False,)
+
+
+def _largest(
+    noise: GeometricNoise, start: int, sign: int, last: int, *, turned: bool = False
+) -> Fraction:
+    """The largest P(1 + t) / P(1 + start + sign t) over t from 0 to `last`, or turned over.
+
+    Both are products over binary digits, and adding or taking away ties the digits together by a
+    carry alone. So they are gone through from the lowest on, and of all t with the same carry and
+    the same order against `last` so far only the worst is kept.
+    """
+    worst = {(0, False): (1, 1)}
+    for j, digit in enumerate(noise.digits):
+        mass, limit = (ONE - digit, digit), last >> j & 1
+        found: dict[tuple[int, bool], tuple[int, int]] = {}
+        for (carry, over), (above, below) in worst.items():
+            for bit in (0, 1):
+                far = (start >> j & 1) + sign * bit + carry
+                state = far >> 1, bit > limit or (bit == limit and over)
+                up, down = (far & 1, bit) if turned else (bit, far & 1)
+                ratio = above * mass[up], below * mass[down]
+                before = found.get(state, (0, 1))
+                if ratio[0] * before[1] > before[0] * ratio[1]:
+                    found[state] = ratio
+        worst = found
+    blocks = start >> len(noise.digits)
+    block = Fraction(noise.block, ONE) if turned else Fraction(ONE, noise.block)
+    return max(
+        shortened(Fraction(*ratio) * _power(block, blocks + carry))
+        for (carry, over), ratio in worst.items()
+        if not over and blocks + carry >= 0
+    )
+
+
+def _power(base: Fraction, exponent: int) -> Fraction:
+    """By squaring, rounded up where it grows long."""
+    result = Fraction(1)
+    while exponent:
+        if exponent & 1:
+            result = shortened(result * base)
+        base, exponent = shortened(base * base), exponent >> 1
+    return result
 
 
 def _end(noise: GeometricNoise, distance: int) -> Fraction:
     """The probability of being clipped at an end that is `distance` away."""
     tail = noise.tail(max(distance, 1))
     return tail if distance else tail + noise.probability(0)
-
-
-def _ends_ratio(noise: GeometricNoise, room: int, apart: int) -> Fraction:
-    """How an end tells two positions apart, the nearer one `room` away; blocks repeat."""
-    return _ends_of_block(noise, room and (room - 1) % noise.length + 1, apart)
-
-
-@lru_cache(maxsize=1 << 14)
-def _ends_of_block(noise: GeometricNoise, room: int, apart: int) -> Fraction:
-    return _end(noise, room) / _end(noise, room + apart)
-
-
-@lru_cache(maxsize=1 << 14)
-def _worst_steps(noise: GeometricNoise, apart: int) -> list[tuple[int, int]]:
-    """The worst ratio of the reports between two positions and of the first 0, 1, ... beyond one.
-
-    Beyond its zero the noise repeats with every block, times a factor below 1. So a report farther
-    than a block from both positions tells as much as one a block nearer.
-    """
-    masses = _masses(noise, 2 + apart // noise.length)
-    worst = (1, 1)
-    for near in range(1, apart):
-        worst = _worse(worst, masses[near], masses[apart - near])
-    steps = [worst]
-    for near in range(noise.length + 1):
-        worst = _worse(worst, masses[near], masses[near + apart])
-        steps.append(worst)
-    return steps
-
-
-@lru_cache(maxsize=1 << 8)
-def _masses(noise: GeometricNoise, blocks: int) -> list[int]:
-    return noise.masses(1 + blocks * noise.length)
-
-
-def _worse(ratio: tuple[int, int], one: int, other: int) -> tuple[int, int]:
-    """The larger of a ratio and that of two masses, the larger mass above."""
-    if one < other:
-        one, other = other, one
-    return (one, other) if one * ratio[1] > ratio[0] * other else ratio

@@ -36,23 +36,22 @@ import numpy.typing as npt
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
 from metricldp.channels.geometric import Geometric
 from metricldp.coins import Coins, Handful
-from metricldp.errors import QueryError
-from metricldp.exact import ceil_of
+from metricldp.errors import CertificateError, QueryError, SurveyError
+from metricldp.exact import ceil_of, shortened
 from metricldp.metrics import Line, Metric
+from metricldp.plans import LARGEST_ENTRY, LARGEST_REACH
 from metricldp.strategies import identity, prefix
 
-LARGEST_REACH = 1 << 30
-"""However small its epsilon, a field has no more than about 31 bits."""
 _BEYOND = Fraction(45)
 """e^-45 is below 2^-64: noise of 45/u or more is a thing that never happens."""
+_WIDEST = 1 << 32
+"""Positions of a window: a field shifted within its byte fits a word, and 2^21 add up in floats."""
 _MOST_CODES = 1 << 14
 """Up to so many combinations of the rows that a decoder reads are told apart by codes."""
 _CHUNK = 1 << 22
 """Features written out at a time."""
 _FAINT = 1e-12
 """Variances below this share of the largest count as that much in least squares."""
-_LONG = 1 << 12
-"""Binary digits from which on a ratio is rounded up to an eighth of them."""
 _ASTRAY = 1e-6
 """A decoder that is off by more than this tells nothing."""
 
@@ -80,7 +79,8 @@ class Matrix(Channel):
     ) -> Self:
         """Rows with an epsilon per unit each; rows with epsilon 0 or a single value are not sent.
 
-        Without a reach the windows are so wide that clipping has a probability below 2^-64.
+        Without a reach a window goes 45/u beyond the values, so that noise is clipped with a
+        probability below 2^-64; but no farther than 2^30, which is less where u is below 4.2e-8.
         """
         a = np.asarray(entries, dtype=np.int64)
         spread = a.max(axis=1) - a.min(axis=1)
@@ -91,8 +91,16 @@ class Matrix(Channel):
             u = min(epsilons[k], LARGEST_EPSILON)
             beyond = min(ceil_of(_BEYOND / u), LARGEST_REACH) if reach is None else reach
             window = int(spread[k]) + 2 * beyond + 1
+            if window > _WIDEST:
+                raise SurveyError(
+                    f"row {k} of the strategy has a window of {window:,} positions; "
+                    f"use entries and a reach of {LARGEST_ENTRY:,} and {LARGEST_REACH:,} at most"
+                )
             if (u, window) not in known:
-                known[u, window] = Geometric.for_epsilon(window, u)
+                try:
+                    known[u, window] = Geometric.for_epsilon(window, u)
+                except CertificateError as wrong:
+                    raise CertificateError(f"row {k} of the strategy: {wrong}") from None
             noises.append(known[u, window])
             lows.append(int(a[k].min()) - beyond)
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
@@ -193,7 +201,7 @@ class Matrix(Channel):
         for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
             if at != there:
                 ratios = noise.worst_ratios(at, there)
-                both = [_shortened(a * b) for a, b in zip(both, ratios, strict=True)]
+                both = [shortened(a * b) for a, b in zip(both, ratios, strict=True)]
         return max(both)
 
     # Decoding ------------------------------------------------------------------------------------
@@ -329,7 +337,7 @@ class Matrix(Channel):
         return (slice(start, start + step) for start in range(0, len(column), step))
 
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """Sums by code; floats are exact, as less than 2^22 fields have less than 2^31 each."""
+        """Sums by code, in floats that stay exact: below 2^21 fields at a time, below 2^32 each."""
         rows = len(self.noises)
         result = np.zeros((self.features, count), dtype=np.int64)
         for part in self._parts(column):
@@ -342,13 +350,6 @@ class Matrix(Channel):
                     result[1 + feature] += sums.astype(np.int64)
         result[1 : 1 + rows] += self.lows[:, None] * result[0]
         return result
-
-
-def _shortened(ratio: Fraction) -> Fraction:
-    """A long fraction rounded up."""
-    if ratio.denominator.bit_length() <= _LONG:
-        return ratio
-    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
 
 
 def _ends(field: Integers, size: int) -> Integers:

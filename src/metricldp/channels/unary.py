@@ -239,7 +239,7 @@ class Unary(BitChannel):
 def _integers(yes: float, no: float) -> tuple[int, int]:
     """p down and q up, from a = e^yes and c = e^no: q = (c - 1)/(a c - 1) and p = a q."""
     a, c = exp_bounds(as_written(yes))[0], exp_bounds(as_written(no))[0]
-    q = (c - 1) / (a * c - 1)
+    q = (c - 1) / (a * c - 1) if a * c > 1 else Fraction(0)
     own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
     if not 0 < other < own < ONE:
         raise CertificateError(

@@ -52,6 +52,8 @@ def from_dict(data: Mapping[str, Any]) -> MetricInWords:
     """A metric in words from plain data, as `to_dict` wrote it."""
     rest = dict(data)
     kind = rest.pop("kind", None)
+    if kind is None:
+        raise SurveyError(f"a metric needs a kind; choose {', '.join(METRICS)}")
     if not isinstance(kind, str) or kind not in METRICS:
         raise SurveyError(f"a metric has kind {shown(kind)}; choose {', '.join(METRICS)}")
     return METRICS[kind].from_entries(rest)

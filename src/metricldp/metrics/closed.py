@@ -23,6 +23,8 @@ from metricldp.metrics.base import Integers, Metric
 
 MOST_POSITIONS = 1000
 """Closing a table takes its size to the third power; this many are a few seconds."""
+_LARGEST_DENOMINATOR = 1 << 12
+"""Binary digits: every distance becomes a whole number about as long."""
 _SLACK = 1 + 2.0**-40
 """Floats of exact integers are off by 2^-53, their sums by 2^-51 at most: nothing is overlooked."""
 
@@ -132,6 +134,7 @@ def _over_common_denominator(
     said: Mapping[tuple[int, int], Fraction], size: int
 ) -> tuple[Integers, Fraction, int]:
     """The matrix of whole numbers, their unit, and the number that stands for no distance."""
+    _check_denominators(said.values())
     unit = common_unit(said.values())
     whole = {pair: int(length / unit) for pair, length in said.items()}
     none = size * max(whole.values(), default=0) + 1  # longer than any path
@@ -140,6 +143,17 @@ def _over_common_denominator(
         numbers[x, other] = numbers[other, x] = number
     np.fill_diagonal(numbers, 0)
     return numbers, unit, none
+
+
+def _check_denominators(lengths: Iterable[Fraction]) -> None:
+    common = 1
+    for length in lengths:
+        common = math.lcm(common, length.denominator)
+        if common.bit_length() > _LARGEST_DENOMINATOR:
+            raise SurveyError(
+                "the distances have no common denominator of a reasonable length; "
+                "use decimals, or fractions with few different denominators"
+            )
 
 
 def common_unit(lengths: Iterable[Fraction]) -> Fraction:

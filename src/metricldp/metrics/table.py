@@ -43,11 +43,15 @@ class Table(Stated):
         """Everything above the diagonal, after all that a table can get wrong."""
         size = len(values)
         if len(self.rows) != size:
-            raise SurveyError(f"the table has {len(self.rows)} rows for {size} values")
+            raise SurveyError(
+                f"the table has {len(self.rows)} rows for {size} values; give a row for each, "
+                "in the order of the values"
+            )
         for value, row in zip(values, self.rows, strict=True):
             if len(row) != size:
                 raise SurveyError(
-                    f"the row of {shown(value)} has {len(row)} distances for {size} values"
+                    f"the row of {shown(value)} has {len(row)} distances for {size} values; "
+                    "give one for each, 0 for the value itself"
                 )
         stated = {}
         for x in range(size):

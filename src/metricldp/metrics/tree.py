@@ -83,7 +83,10 @@ class Tree(Stated):
 
         missing = set(range(len(values))) - set(depths(self.groups))
         if missing:
-            raise SurveyError(f"the tree has no place for {shown(values[min(missing)])}")
+            raise SurveyError(
+                f"the tree has no place for {shown(values[min(missing)])}; "
+                "put every value into a group, if need be one of its own"
+            )
         return stated
 
     def replaced(self, changes: Mapping[tuple[int, int], Length], values: Sequence[Value]) -> Self:

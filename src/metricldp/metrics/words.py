@@ -31,7 +31,11 @@ Length = int | float | str
 """A positive number as it is written; text such as "1/3" where no decimal says it."""
 
 _FRACTION = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}")
+_MOST_DIGITS = 40
+"""Of a numerator or denominator: what sums of decimals need, and short enough to add up many."""
 _SHORTEST, _LONGEST = Fraction(1, 1 << 60), 1 << 60
+_ROUNDING = Fraction(1, 10**9)
+"""Distances that differ by less than this share differ by rounding."""
 _MOST_PAIRS = 3
 """So many changed pairs are named in a warning."""
 
@@ -112,17 +116,30 @@ def _frozen(values: Sequence[Value]) -> tuple[Value, ...] | range:
 
 
 def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
-    pairs = [
-        f"{between(values[c.x], values[c.other])} from {plain(float(c.before))} "
-        f"to {plain(float(c.after))}"
-        for c in changes[:_MOST_PAIRS]
-    ]
+    if all(c.before - c.after <= _ROUNDING * c.before for c in changes):
+        first = between(values[changes[0].x], values[changes[0].other])
+        others = f" and {len(changes) - 1:,} more" if changes[1:] else ""
+        return f"by rounding only, distances were tightened to a way round: {first}{others}"
+    pairs = []
+    for change in changes[:_MOST_PAIRS]:
+        before, after = _told_apart(float(change.before), float(change.after))
+        pairs.append(f"{between(values[change.x], values[change.other])} from {before} to {after}")
     more = len(changes) - len(pairs)
     tail = f" and {more:,} more, {len(changes):,} in all" if more else ""
     return (
         "some distances are longer than a way round and were tightened to it: "
         f"{', '.join(pairs)}{tail}"
     )
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ."""
+    texts = plain(one), plain(other)
+    for digits in range(7, 18):
+        if texts[0] != texts[1]:
+            break
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+    return texts
 
 
 # Values and lengths ------------------------------------------------------------------------------
@@ -182,6 +199,11 @@ def length_of(said: object, pair: str) -> Fraction:
         raise SurveyError(f"{wrong}, not {shown(said)}")
     if not _SHORTEST <= length <= _LONGEST:
         raise SurveyError(f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}")
+    if max(length.as_integer_ratio()) >= 10**_MOST_DIGITS:
+        raise SurveyError(
+            f"the distance {pair} must be a fraction of at most {_MOST_DIGITS} digits above and "
+            f"below, not {shown(said)}; round it"
+        )
     return length
 
 
