@@ -2,8 +2,9 @@
 
 For every pair of values that generates the metric, the worst ratio of report probabilities is a
 fraction of integers, the very integers the sampler compares its coins with; it is compared with
-e^E without rounding (a fraction that would be too long is rounded up, never down). All other pairs follow by the triangle inequality, all attributes together
-by the sum, and nothing that a collector does to reports can undo it.
+e^E without rounding. Where the fraction would be too long it is rounded up, never down. All other
+pairs follow by the triangle inequality, all attributes together by the sum, and nothing that a
+collector does to reports can undo it.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Channel(Field):
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest P(report | x) / P(report | other), either way round: exactly, or rounded up."""
+        """The largest P(report | x) / P(report | other), either way round; if not exact, above."""
 
     @abstractmethod
     def probability(self, x: int, report: Column) -> Fraction:
