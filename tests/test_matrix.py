@@ -588,7 +588,7 @@ BAD = {
         {"strategy": "prefix", "epsilons": [1, 0, 1]},
         "cannot tell how many people have the value 1; send more rows, or leave epsilons out",
     ),
-    "none sent": ({"strategy": "prefix", "epsilons": 0}, "cannot tell how many people have"),
+    "none sent": ({"strategy": "prefix", "epsilons": 0}, "at least one row has to be sent"),
     "nothing asked": ({"workload": [[0, 0, 0, 0]]}, "asks for nothing"),
     "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
     "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
