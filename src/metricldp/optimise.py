@@ -33,7 +33,7 @@ _STILL = 1e-7
 _LOOSE = 1e-2
 """How well the first rounds are solved."""
 _MOST_ROUNDS = 100
-_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 2, 20
+_FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 2, 10
 """Rounds for all strategies, then for the best few, then for the best and its improvement."""
 _TIE = 1 + 1e-6
 """Of strategies as near as this the first is taken, in the order of their names."""
