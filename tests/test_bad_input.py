@@ -226,6 +226,37 @@ def test_unknown_mechanisms(mechanism):
     says(SurveyError, lambda: Categorical(["a", "b"], epsilon=1, mechanism=mechanism), *wanted)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "needle"),
+    [
+        ("geometrc", "did you mean 'geometric'?"),
+        ("hierachy-4", "did you mean 'hierarchy-4'?"),
+        ("Threshold", "'threshold' differs only in its case"),
+        ("hio", "it blurs several attributes together: build metricldp.peers.Hio from the survey"),
+        ("planar-laplace", "build metricldp.peers.PlanarLaplace from the survey"),
+        ("telepathy", "hierarchy-B or hierarchy-B-plain (B = 2, 3, ...)"),
+    ],
+)
+def test_a_mechanism_that_was_meant(mechanism, needle):
+    says(SurveyError, lambda: Integer(0, 9, epsilon=1, mechanism=mechanism), needle)
+
+
+def test_categories_have_no_hierarchies_to_choose():
+    with pytest.raises(SurveyError) as wrong:
+        Categorical(["a", "b"], epsilon=1, mechanism="telepathy")
+    assert "hierarchy" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("kind", [Categorical, Ordinal])
+def test_names_cannot_be_clipped(kind):
+    survey = Survey({"a": kind(["north", "south"], epsilon=1)})
+    people = {"a": ["north", "moon"]}
+    says(ValueRefused, lambda: survey.encode(people, clip=True), "only numbers can be clipped")
+    with pytest.raises(ValueRefused) as wrong:
+        survey.encode(people)
+    assert "clip" not in str(wrong.value)
+
+
 @pytest.mark.parametrize("mechanism", ["threshold", "threshold-paper", "geometric"])
 def test_a_mechanism_that_does_not_serve_the_kind(mechanism):
     says(

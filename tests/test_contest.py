@@ -30,6 +30,7 @@ from metricldp import (
 from metricldp.compare import LOOSE, OWN, SAME, compare, compared, joint_sets, taking_part
 from metricldp.contest import (
     ANY_TWO,
+    COMPARED,
     CONTENDERS,
     PER_STEP,
     Contender,
@@ -40,7 +41,6 @@ from metricldp.contest import (
     quantile_errors,
     spread_out,
     surprise,
-    treats_alike,
 )
 
 AGE = Integer(0, 9, epsilon=1)
@@ -59,7 +59,7 @@ def entry_of(mechanism, attributes):
 
 
 def test_contenders_are_told_apart():
-    titles = [c.title for c in CONTENDERS]
+    titles = [c.title for c in COMPARED]
     assert len(set(titles)) == len(titles)
     assert {c.promise for c in CONTENDERS} == {PER_STEP, ANY_TWO}
 
@@ -79,7 +79,7 @@ def test_who_is_not_there_is_skipped():
 def test_two_columns_of_privacy(count):
     """The stated epsilons are those of the integers in use, pair by pair."""
     attributes = {f"v{d}": Integer(0, 4, epsilon=0.75) for d in range(count)}
-    for entry in entries(attributes):
+    for entry in entries(attributes, COMPARED):
         if not isinstance(entry, Product):
             continue
         channels = list(entry.survey.channels.values())
@@ -98,9 +98,6 @@ def test_an_equal_meaning():
     bins = spread_out(Continuous(0, 10, bins=40, epsilon=2, per=5))
     assert float(bins.distances.smallest(40)) == pytest.approx(2)
     assert spread_out(Categorical(["a", "b"], epsilon=1)) == Categorical(["a", "b"], epsilon=1)
-    assert treats_alike("response")
-    assert treats_alike("hierarchy-7")
-    assert not treats_alike("geometric")
 
 
 # Errors
@@ -294,6 +291,8 @@ def test_a_comparison_has_every_promise(found):
         assert rows[0].group == OWN
         assert [row.group for row in rows[1:]].count(OWN) == 0
         assert (LOOSE in {row.group for row in rows}) == (about != "region")
+        used = [(row.mechanism, row.group) for row in rows if row.group != LOOSE]
+        assert (rows[0].mechanism, SAME) not in used, "the survey is there once"
     age = {(row.mechanism, row.group): row for row in blocks["age"]}
     own = age[SURVEY.attributes["age"].mechanism, OWN]
     assert (own.step, own.width) == (pytest.approx(1 / 3), pytest.approx(29 / 3))
@@ -301,6 +300,43 @@ def test_a_comparison_has_every_promise(found):
     assert (same.step, same.width) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
     assert (loose.step, loose.width) == (1, 1)
     assert same.exact > loose.exact
+
+
+def test_both_epsilons_of_hio_are_printed(found):
+    for about, rows in found.blocks(5).items():
+        shown = [row for row in rows if (row.group, row.mechanism) == (LOOSE, "hio")]
+        epsilons = sorted({row.width for row in shown})
+        count = about.count(" x ") + 1
+        assert epsilons == ([1, count] if count > 1 else [])
+
+
+def test_names_can_be_typed(found):
+    for row in found.rows:
+        if row.mechanism != "hio":
+            for mechanism in row.mechanism.split(" + "):
+                assert mechanism in SURVEY.attributes["age"].mechanisms or mechanism in (
+                    "hierarchy-16",
+                    "hierarchy-4-plain",
+                )
+    joint = [row.mechanism for row in found.rows if row.about == "age x region"]
+    assert not joint or "haar + response" in joint
+
+
+@pytest.mark.parametrize(
+    ("per", "words"),
+    [
+        (1, "age: the stated epsilon 1 is its smallest distance"),
+        (40, "age: the stated epsilon 1 between any two values promises no more than the survey "),
+        (3, None),
+    ],
+)
+def test_what_the_stated_epsilon_means_is_said(tmp_path, per, words):
+    survey = Survey({"age": Integer(0, 29, epsilon=1, per=per)})
+    found = compare(survey, people_file(tmp_path / "people.csv", 1), queries=1, repetitions=2)
+    assert (words is None) == (not found.notes)
+    assert words is None or words in str(found)
+    assert str(found).startswith("1 person, survey")
+    assert (LOOSE in {row.group for row in found.rows}) == (per != 1)
 
 
 def assert_near(found):
@@ -404,8 +440,17 @@ def test_compare_writes_what_it_says(run_cli, tmp_path):
     assert len(rows) == len(data["rows"])
     assert {"step", "width", "exact", "simulated"} <= set(rows[0])
     text = (out / "compare.txt").read_text()
-    assert len(re.findall("^mechanism +promise +step +width +exact", text, re.M)) == 6
+    assert len(re.findall("^mechanism +known as +step +width +exact", text, re.M)) == 6
+    assert text.count(f"- {OWN}:") == 6
     assert "An error means nothing without both" in text
+
+
+def test_a_file_is_no_directory(run_cli, tmp_path):
+    SURVEY.save(tmp_path / "survey.toml")
+    people = people_file(tmp_path / "people.csv", 3)
+    code, _, errors = run_cli("compare", tmp_path / "survey.toml", people, "-o", people)
+    assert code == 2
+    assert errors == f"metricldp: {people} is a file; name a directory to write into\n"
 
 
 @pytest.mark.parametrize(

@@ -520,8 +520,29 @@ def test_reports_to_bytes_and_back(mechanism):
     table = mechanism.encode(people, coins=Coins.seeded(6))
     assert reports.unpack(mechanism, reports.pack(mechanism, table)).equals(table)
     other = hio(2, 2, epsilon=1.5)
-    with pytest.raises(ReportRefused, match="belong to another survey"):
+    with pytest.raises(ReportRefused, match="another mechanism than this hio") as refused:
         other.count(table, {"v0": 1})
+    assert refused.value.reason == "survey"
+
+
+def test_another_epsilon_is_refused_with_what_to_do():
+    table = hio(5, 3, epsilon=1.0).encode({"v0": [1], "v1": [2]}, coins=Coins.seeded(7))
+    with pytest.raises(ReportRefused, match=r"the same survey, epsilon and branching$"):
+        hio(5, 3, epsilon=2.0).count(table)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"inside": 1.5}, "a share of people from 0 to 1, not 1.5"),
+        ({"inside": float("nan")}, "a share of people from 0 to 1, not nan"),
+        ({"inside": "half"}, "a share of people from 0 to 1, not 'half'"),
+        ({"n": 0}, "at least 1, not n = 0"),
+    ],
+)
+def test_a_published_variance_of_nobody(asked, words):
+    with pytest.raises(QueryError, match=words):
+        hio(5, 3).published_variance({"v0": 1}, **asked)
 
 
 def test_impossible_reports_are_refused():

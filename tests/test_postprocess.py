@@ -89,6 +89,15 @@ def test_a_histogram_made_consistent():
     assert all(a.notes == () for a in bars), "the estimates themselves are left alone"
 
 
+def test_the_note_is_said_once():
+    bars = a_tally().histogram("age").norm_sub()
+    assert str(bars).count(NOTE) == 1
+    assert str(bars).splitlines()[-1] == f"all bars: {NOTE}"
+    twice = bars.norm_sub()
+    assert all(a.notes == (NOTE,) for a in twice)
+    np.testing.assert_allclose([a.value for a in twice], [a.value for a in bars])
+
+
 def test_a_group_of_unknown_size_needs_its_size():
     bars = a_tally().histogram("age", {"region": "north"})
     with pytest.raises(QueryError, match=r"unknown size; say how many people.*norm_sub\(total="):
@@ -160,7 +169,26 @@ def test_a_known_root_and_a_level_that_nobody_saw():
         ([[1.0], [1.0, 2.0]], [1.0, -1.0], 2, "level 1 has a variance below zero"),
         ([[1.0], [1.0, 2.0]], [1.0, np.inf], 2, "a leaf has an infinite variance"),
         ([[1.0]], [1.0], 1, "at least 2 branches at a node, not 1"),
-        ([], [], 2, "0 levels"),
+        ([], [], 2, "a tree has at least one level, and there is none"),
+        ([[1.0], [np.nan, 2.0]], [1.0, 1.0], 2, "node 0 of level 1 is nan; give a finite count"),
+        ([[np.inf], [1.0, 2.0]], [1.0, 1.0], 2, "node 0 of level 0 is inf; give a finite count"),
+        ([["many"], [1.0, 2.0]], [1.0, 1.0], 2, "counts of level 0 are numbers, not ['many']"),
+        ([["3"], [1.0, 2.0]], [1.0, 1.0], 2, "counts of level 0 are numbers, not ['3']"),
+        ([[1.0], [1.0, [2.0]]], [1.0, 1.0], 2, "counts of level 1 are numbers"),
+        ([[1.0], [1.0, 2.0]], [1.0, "few"], 2, "variances of level 1 are numbers, not 'few'"),
+        ([[1.0], [1.0, 2.0]], [1.0, [1.0] * 3], 2, "one for each of its 2 nodes, not [1.0, 1.0"),
+        ([3.0, [1.0, 2.0]], [1.0, 1.0], 2, "level 0 is a list of counts, one for each node, not 3"),
+        ([[1.0], []], [1.0, 1.0], 2, "level 1 is a list of counts, one for each node, not []"),
+        (7, [1.0], 2, "counts are a list with an entry for each level, not 7"),
+        ("tree", [1.0], 2, "counts are a list with an entry for each level, not 'tree'"),
+        ([[1.0]], 1.0, 2, "variances are a list with an entry for each level, not 1.0"),
+        ([[9.0], [1.0, 7.0]], [0.0, 0.0], 2, "node 0 of level 0 is known to be 9, but the known"),
+        (
+            [[9.0], [5.0, 5.0], [1.0, 2.0, 3.0, 4.0]],
+            [0.0, np.inf, 0.0],
+            2,
+            "node 0 of level 0 is known to be 9, but the known counts below it add up to 10",
+        ),
     ],
 )
 def test_a_tree_that_is_none(levels, variances, branching, words):

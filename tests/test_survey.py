@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Real, Survey, Weight
 from metricldp.attributes import SMALLEST_STEP
 from metricldp.certify import prove
+from metricldp.channels import Geometric, Response
+from metricldp.exact import at_most_exp
 from metricldp.metrics import Uniform
+from metricldp.peers import PEERS
 
 FIXED = "b11d4983719009796e366be2227fa0169192d4ea56a8f49959eb5d5ba1c28615"
 """Of the survey in test_fingerprints_tell_agreements_apart, version 1."""
@@ -167,13 +171,61 @@ def test_certificate_reads_well():
 
 def test_a_broken_certificate_says_so():
     from metricldp.certify import Certificate, Proof
-    from metricldp.channels import Response
 
     pairs = prove(Response(3, 1 << 63), Uniform(SMALLEST_STEP))
     broken = Certificate("f", (Proof("a", "response", pairs, 3, ("x", "y"), promised=True),))
     assert not broken.holds
     assert "NOT certified" in str(broken)
     assert "BROKEN" in str(broken)
+
+
+ALIKE = ["response", "haar", "hierarchy-2", "hierarchy-3-plain", "hadamard", *PEERS]
+
+
+@pytest.mark.parametrize("mechanism", sorted(set(ALIKE)))
+def test_a_certificate_proves_that_any_two_values_are_alike(mechanism):
+    """By enumeration: no pair is above the smallest distance, and the farthest is as any other."""
+    survey = Survey({"age": Integer(0, 5, epsilon=1, per=2, mechanism=mechanism)})
+    certificate, channel = survey.certify(), survey.channels["age"]
+    ratios = {channel.worst_ratio(*pair) for pair in combinations(range(6), 2)}
+    assert ratios == {certificate.proofs[0].any_two.ratio}
+    assert at_most_exp(max(ratios), Fraction(1, 2))
+    assert "age: any two values within 0.5 (plain 0.5-LDP): holds" in str(certificate)
+    said = certificate.to_dict()["attributes"][0]["any_two"]
+    assert said["holds"]
+    assert said["allowed"] == 0.5
+    assert said["loss"] <= 0.5
+
+
+def test_nothing_is_said_of_any_two_values_where_the_table_says_it():
+    attributes = {"age": Integer(0, 5, epsilon=1), "c": Categorical(["x", "y", "z"], epsilon=1)}
+    certificate = Survey(attributes).certify()
+    assert [proof.any_two for proof in certificate.proofs] == [None, None]
+    assert "any two" not in str(certificate)
+    assert certificate.to_dict()["attributes"][0]["any_two"] is None
+
+
+class SaysAlike(Geometric):
+    """The broken twin: neighbours are within epsilon, far pairs are not, and it says all are."""
+
+    alike = True
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        Response.for_epsilon(6, Fraction(101, 200)),
+        SaysAlike.for_epsilon(6, Fraction(1, 2)),
+    ],
+    ids=["too much", "not alike"],
+)
+def test_a_channel_that_loses_more_than_the_smallest_distance_is_caught(channel):
+    survey = Survey({"age": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    survey.__dict__["channels"] = {"age": channel}
+    certificate = survey.certify()
+    assert not certificate.holds
+    assert "age: any two values within 0.5 (plain 0.5-LDP): BROKEN" in str(certificate)
+    assert not certificate.to_dict()["attributes"][0]["any_two"]["holds"]
 
 
 @pytest.mark.parametrize("metric", [Lp(1), Lp(2), Lp(math.inf)])

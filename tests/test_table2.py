@@ -1,5 +1,6 @@
 """Table 2 again: slopes, promises, who wins where, and the check of simulation against theory."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -152,6 +153,31 @@ def test_the_page_says_who_wins_where(points, checked):
     assert "The check at one false alarm in 1,000,000 runs holds." in words
     wrong = [replace(checked[0], surprise=1e-12)]
     assert "runs FAILS." in table2.describe(SMALL, points, table2.slopes(points), wrong)
+
+
+def test_no_number_of_the_page_is_without_its_promise(points, checked):
+    text = table2.describe(SMALL, points, table2.slopes(points), checked)
+    heads = re.findall(r"```text\n(.*)", text)
+    assert len(heads) == 9
+    for head in heads:
+        assert ("step" in head and "width" in head) or "w = 1" in head
+    assert "m = 256 and epsilon = 1 per step it is 255" in " ".join(text.split())
+    assert "nan" not in text
+    assert re.search(r"^HIO of 4, epsilon in all .* too few sizes", text, re.M)
+    grid = table2._meaning_grid(points).splitlines()
+    assert grid[1].split() == ["epsilon", "per", "step:", "step", "1", "0.125", "0.0159"]
+    assert grid[2].split()[-3:] == ["63", "7.88", "1"]
+
+
+def test_errors_that_do_not_change_have_an_exponent():
+    assert table2.exponent([16, 32, 64, 128], [2.0] * 4) == (0, 0, 0)
+
+
+def test_every_picture_says_what_its_lines_mean(points):
+    for title, _ in table2.pictures(SMALL, points).values():
+        first, second = title.split("\n")
+        assert len(first) < 90
+        assert second == "Solid lines: ε per step. Dashes: ε between any two values."
 
 
 def test_joint_mechanisms_need_several_attributes():

@@ -191,7 +191,7 @@ class Histogram(Sequence[Answer]):
             )
         values = norm_sub([answer.value for answer in self.answers], wanted)
         moved = [
-            replace(answer, value=float(value), notes=(*answer.notes, NOTE))
+            replace(answer, value=float(value), notes=tuple(dict.fromkeys((*answer.notes, NOTE))))
             for answer, value in zip(self.answers, values, strict=True)
         ]
         return replace(self, answers=tuple(moved))
@@ -221,5 +221,14 @@ class Histogram(Sequence[Answer]):
 
     def __str__(self) -> str:
         wide = max(len(label) for label in self.labels)
-        lines = zip(self.labels, self.answers, strict=True)
-        return "\n".join(f"{label:>{wide}}  {answer}" for label, answer in lines)
+        notes = [answer.notes for answer in self.answers]
+        shared = [note for note in notes[0] if all(note in others for others in notes)]
+        lines = [
+            f"{label:>{wide}}  {replace(answer, notes=_without(answer.notes, shared))}"
+            for label, answer in zip(self.labels, self.answers, strict=True)
+        ]
+        return "\n".join([*lines, *(f"all bars: {note}" for note in shared)])
+
+
+def _without(notes: tuple[str, ...], shared: Sequence[str]) -> tuple[str, ...]:
+    return tuple(note for note in notes if note not in shared)

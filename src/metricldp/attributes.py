@@ -69,6 +69,8 @@ ORACLES: tuple[str, ...] = (
 RANGE_PEERS: tuple[str, ...] = ("hierarchy-2", "hierarchy-4", "haar", "prefix")
 """Peers that need an order of values; hierarchies have any other branching as well."""
 _HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(-plain)?", re.ASCII)
+_JOINT = {"hio": "Hio", "planar-laplace": "PlanarLaplace"}
+"""Peers that are no mechanism of one attribute."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
 
@@ -105,7 +107,8 @@ class Attribute(ABC):
         if self.mechanism != "auto" and not self._served():
             raise SurveyError(
                 f"mechanism {self.mechanism!r} does not serve {self.kind} attributes; "
-                f"choose auto, {', '.join(self.mechanisms)}"
+                f"choose auto, {', '.join(_choices(self.mechanisms))}"
+                f"{_meant(self.mechanism, ('auto', *self.mechanisms))}"
             )
 
     def _served(self) -> bool:
@@ -514,7 +517,7 @@ class Ordinal(Discrete, OnLine):
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """The place of each level; there is nothing to clip."""
-        return places_of(values, self.levels, name)
+        return places_of(values, self.levels, name, clip=clip)
 
     def place(self, value: object) -> int | None:
         """A level."""
@@ -572,7 +575,7 @@ class Categorical(Discrete):
 
     def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
         """The place of each category; there is nothing to clip."""
-        return places_of(values, self.categories, name)
+        return places_of(values, self.categories, name, clip=clip)
 
     def place(self, value: object) -> int | None:
         """A category."""
@@ -661,6 +664,21 @@ def branching_of(mechanism: str) -> tuple[int, bool]:
             "with a whole number B of at least 2, such as hierarchy-4"
         )
     return int(found[1]), bool(found[2])
+
+
+def _choices(mechanisms: Sequence[str]) -> list[str]:
+    """The names to choose from, with one for hierarchies of any branching."""
+    trees = [name for name in mechanisms if _HIERARCHY.fullmatch(name)]
+    named = [name for name in mechanisms if name not in trees]
+    return [*named, "hierarchy-B or hierarchy-B-plain (B = 2, 3, ...)"] if trees else named
+
+
+def _meant(mechanism: object, mechanisms: Sequence[str]) -> str:
+    """The rest of a sentence about a mechanism that is none: where it is, or what was meant."""
+    joint = _JOINT.get(str(mechanism).lower())
+    if joint is None:
+        return guess(mechanism, mechanisms)
+    return f"; it blurs several attributes together: build metricldp.peers.{joint} from the survey"
 
 
 def is_whole(value: Any) -> bool:  # noqa: ANN401

@@ -50,11 +50,15 @@ class Proof:
     """The tightest pair in the data's words."""
     promised: bool
     """Whether the distances that the channel keeps imply those that the survey promises."""
+    any_two: Pair | None = None
+    """Of a channel that treats all pairs alike, where the metric does not: the farthest pair, held
+    against the smallest distance. Then any two values are within that: plain epsilon-LDP."""
 
     @property
     def holds(self) -> bool:
         """Whether every pair is within its distance, and that is what was promised."""
-        return self.promised and all(pair.holds for pair in self.pairs)
+        alike = self.any_two is None or self.any_two.holds
+        return self.promised and alike and all(pair.holds for pair in self.pairs)
 
     @property
     def tightest(self) -> Pair:
@@ -91,6 +95,7 @@ class Certificate:
                     "loss": proof.tightest.loss,
                     "allowed": float(proof.tightest.allowed),
                     "holds": proof.holds,
+                    "any_two": _plain_data(proof.any_two),
                 }
                 for proof in self.proofs
             ],
@@ -116,7 +121,21 @@ class Certificate:
         else:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
         open_ones = [f"{name} is a public weight and sent in the clear" for name in self.clear]
-        return "\n".join([table(rows, left=2), *open_ones, verdict])
+        plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
+        return "\n".join([table(rows, left=2), *plain, *open_ones, verdict])
+
+
+def _plain_line(name: str, pair: Pair) -> str:
+    """What is proved for any two values, where that is more than the metric."""
+    epsilon = f"{float(pair.allowed):.9g}"
+    verdict = "holds" if pair.holds else "BROKEN"
+    return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {verdict}"
+
+
+def _plain_data(pair: Pair | None) -> dict[str, Any] | None:
+    if pair is None:
+        return None
+    return {"loss": pair.loss, "allowed": float(pair.allowed), "holds": pair.holds}
 
 
 def certify(survey: Survey) -> Certificate:
@@ -129,9 +148,8 @@ def certify(survey: Survey) -> Certificate:
         labels = (attribute.label(near.x), attribute.label(near.other))
         count = survey.kept[name].generating_count(channel.size)
         promised = _implies(survey, name)
-        proofs.append(
-            Proof(name, survey.attributes[name].mechanism, pairs, count, labels, promised)
-        )
+        any_two = prove_plain(channel, survey.kept[name])
+        proofs.append(Proof(name, attribute.mechanism, pairs, count, labels, promised, any_two))
     clear = tuple(name for name, a in survey.attributes.items() if a.clear)
     return Certificate(survey.fingerprint, tuple(proofs), clear)
 
@@ -167,6 +185,19 @@ def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
         ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
         found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
     return tuple(found)
+
+
+def prove_plain(channel: Channel, metric: Metric) -> Pair | None:
+    """The farthest pair of a channel that treats all alike, held against the smallest distance.
+
+    Nothing where the channel does not, or the metric treats all pairs alike itself.
+    """
+    allowed = metric.smallest(channel.size)
+    if not channel.alike or metric.diameter(channel.size) == allowed:
+        return None
+    x, other = metric.farthest(channel.size)
+    ratio = channel.worst_ratio(x, other)
+    return Pair(x, other, allowed, ratio, at_most_exp(ratio, allowed))
 
 
 def tightest(pairs: tuple[Pair, ...]) -> Pair:

@@ -338,7 +338,7 @@ def compare(
 
     agreed = Survey.load(survey)
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
+        _directory(output)
     with _progress("comparing") as advance:
         found = contest(agreed, people, queries=queries, seed=seed, clip=clip, progress=advance)
     files = [] if output is None else [str(path) for path in write(found, output)]
@@ -366,10 +366,7 @@ def reproduce(
 
     if what != "all" and what not in RUNS:
         raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(RUNS)} or all")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise QueryError(f"{output} is a file; name a directory to write into") from None
+    _directory(output)
     say, files = _say(as_json), []
     for name in RUNS if what == "all" else [what]:
         with _progress(name) as advance:
@@ -464,6 +461,14 @@ def _progress(name: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda done: bar.update(task, completed=done)
+
+
+def _directory(path: Path) -> None:
+    """Made if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise QueryError(f"{path} is a file; name a directory to write into") from None
 
 
 def _opened(survey: Path, reports: Path, conditions: list[str] | None) -> tuple[Tally, Where]:

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from metricldp.channels import Floats
 from metricldp.coins import Coins
 from metricldp.contest import (
     ANY_TWO,
-    CONTENDERS,
+    COMPARED,
     MOST,
     PER_STEP,
     Contender,
@@ -35,17 +36,17 @@ from metricldp.contest import (
     Questions,
     entries,
     spread_out,
-    treats_alike,
 )
 from metricldp.errors import QueryError, SeededCoinsWarning
 from metricldp.files import read_positions
-from metricldp.messages import listed
+from metricldp.messages import counted, listed
 from metricldp.metrics import Lp
 from metricldp.survey import Survey
 from metricldp.tables import table
 from metricldp.weights import Weight
 
-OWN, SAME, LOOSE = "the survey itself", "keeps the survey's metric", "one epsilon for all pairs"
+OWN, SAME = "the survey itself", "keeps the survey's metric"
+LOOSE = "the stated epsilon between any two values of each attribute"
 """What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
 SAMPLE, REPETITIONS = 1000, 60
 _SLOWER = 4
@@ -62,7 +63,9 @@ class Row:
     questions: str
     group: str
     mechanism: str
+    """As a survey file has it; of several attributes, those that differ. "hio" is in `peers`."""
     title: str
+    """The name that people know it by."""
     step: float
     """Epsilon between two people one step apart in one attribute."""
     width: float
@@ -87,12 +90,20 @@ class Comparison:
     notes: tuple[str, ...]
 
     def blocks(self, most: int | None = None) -> dict[str, list[Row]]:
-        """The rows of each set of questions, the survey's own first; at most so many of a group."""
+        """The rows of each set of questions, the survey's own first; at most so many of a group.
+
+        HIO at the stated epsilon is never left out, because it stands there at two of them.
+        """
         found: dict[str, list[Row]] = {}
         for about in dict.fromkeys(row.about for row in self.rows):
             here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.exact)
             groups = ([row for row in here if row.group == group] for group in _GROUPS)
-            found[about] = [row for group in groups for row in group[:most]]
+            found[about] = [
+                row
+                for group in groups
+                for place, row in enumerate(group)
+                if most is None or place < most or (row.group, row.mechanism) == (LOOSE, "hio")
+            ]
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,13 +121,13 @@ class Comparison:
             else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
         )
         parts = [
-            f"{self.people:,} people, survey {self.survey[:16]}. Errors are in people: the root of "
-            f"the mean squared error.\nSimulated: {self.repetitions} times (HIO: "
-            f"{max(2, self.repetitions // _SLOWER)}) on {who}"
+            f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are in "
+            f"people: the root of the mean squared error.\nSimulated: {self.repetitions} times "
+            f"(HIO: {max(2, self.repetitions // _SLOWER)}) on {who}"
         ]
         for about, rows in self.blocks(most).items():
             left = sum(row.about == about for row in self.rows) - len(rows)
-            more = f"\nand {left} with larger errors; --output writes them all" if left else ""
+            more = f"\nand {left} more; --output writes them all" if left else ""
             parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}{more}")
         return "\n\n".join([*parts, _LEGEND, *self.notes])
 
@@ -129,7 +140,8 @@ An error means nothing without both: where the width is large, far values are ha
 
 
 def _table(rows: Sequence[Row]) -> str:
-    lines = [["mechanism", "promise", "step", "width", "exact", "simulated", "± s.e."]]
+    """All rows in one table, with a line above those of each promise."""
+    lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "± s.e."]]
     for row in rows:
         drawn = (
             ("-", "-")
@@ -137,8 +149,13 @@ def _table(rows: Sequence[Row]) -> str:
             else (f"{row.simulated:,.0f}", f"{row.standard_error:,.0f}")
         )
         epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
-        lines.append([row.title, row.group, *epsilons, f"{row.exact:,.0f}", *drawn])
-    return table(lines, left=2)
+        lines.append([row.mechanism, row.title, *epsilons, f"{row.exact:,.0f}", *drawn])
+    head, *body = table(lines, left=2).splitlines()
+    found = [head]
+    for group in _GROUPS:
+        mine = [line for row, line in zip(rows, body, strict=True) if row.group == group]
+        found += [f"- {group}:", *mine] if mine else []
+    return "\n".join(found)
 
 
 def write(found: Comparison, output: Path) -> list[Path]:
@@ -151,7 +168,7 @@ def write(found: Comparison, output: Path) -> list[Path]:
         writer.writerows(asdict(row) for row in found.rows)
     blocks = {
         f"{about} ({rows[0].questions})": [
-            (f"{row.title}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
+            (f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
@@ -159,6 +176,11 @@ def write(found: Comparison, output: Path) -> list[Path]:
     title = f"{found.people:,} people; ε: one step to the whole width"
     plots.ranking(blocks, files[2], title=title, xlabel="exact root mean squared error (people)")
     return files
+
+
+def _label(row: Row) -> str:
+    """The mechanism; HIO stands at several epsilons, and its title says which."""
+    return row.title if row.mechanism == "hio" else row.mechanism
 
 
 # The work
@@ -203,7 +225,13 @@ def compare(
             rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
-        survey.fingerprint, crowd.n, sample.n, repetitions, seed, tuple(rows), tuple(notes)
+        survey.fingerprint,
+        crowd.n,
+        sample.n,
+        repetitions,
+        seed,
+        tuple(rows),
+        (*_meanings(attributes), *notes),
     )
 
 
@@ -243,19 +271,50 @@ def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str
 
 def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
     """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
-    used = list(dict.fromkeys(attribute.mechanism for attribute in attributes.values()))
-    promise = ANY_TWO if all(map(treats_alike, used)) else PER_STEP
-    own = Contender(" + ".join(used), " + ".join(used), promise, "the survey", MOST, 256)
-    yield OWN, Product(own, Survey(attributes))
-    wider = [c for c in CONTENDERS if isinstance(c, JointContender) and c.budget == "all"]
-    others = [c for c in CONTENDERS if [c.mechanism] != used and c not in wider]
-    for entry in entries(attributes, others):
-        yield SAME, entry
+    survey = Survey(attributes)
+    promise = ANY_TWO if all(c.alike for c in survey.channels.values()) else PER_STEP
+    own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
+    yield OWN, own
+    wider = [c for c in COMPARED if isinstance(c, JointContender) and c.budget == "all"]
+    for entry in entries(attributes, [c for c in COMPARED if c not in wider]):
+        if not isinstance(entry, Product) or _mechanisms(entry) != _mechanisms(own):
+            yield SAME, entry
     loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
-    steps = [a.distances.smallest(a.size) for group in (attributes, loose) for a in group.values()]
-    if steps[: len(loose)] != steps[len(loose) :]:
-        for entry in entries(loose, [c for c in CONTENDERS if c.plain]):
-            yield LOOSE, entry
+    apart = any(_stated(a) != a.distances.smallest(a.size) for a in attributes.values())
+    for entry in entries(loose, [c for c in COMPARED if c.plain] if apart else wider):
+        yield LOOSE, entry
+
+
+def _mechanisms(entry: Entry) -> list[str]:
+    return [attribute.mechanism for attribute in entry.survey.attributes.values()]
+
+
+def _known_as(attributes: Mapping[str, Attribute]) -> str:
+    """What people call the mechanism that blurs all attributes; nothing where there are several."""
+    used = {attribute.mechanism for attribute in attributes.values()}
+    return next((c.title for c in COMPARED if {c.mechanism} == used), "")
+
+
+def _stated(attribute: Attribute) -> Fraction:
+    """The epsilon that plain mechanisms have between any two values, where it is spread out."""
+    return spread_out(attribute).distances.smallest(attribute.size)
+
+
+def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
+    """Where the stated epsilon between any two values is nothing new, or promises less."""
+    for name, attribute in attributes.items():
+        metric, epsilon = attribute.distances, f"{attribute.epsilon:g}"
+        if _stated(attribute) == metric.smallest(attribute.size):
+            yield (
+                f"{name}: the stated epsilon {epsilon} is its smallest distance, so plain "
+                "mechanisms that keep its metric have it between any two values."
+            )
+        elif _stated(attribute) >= metric.diameter(attribute.size):
+            yield (
+                f"{name}: the stated epsilon {epsilon} between any two values promises no more "
+                f"than the survey itself, which keeps {float(metric.diameter(attribute.size)):.4g} "
+                "across the whole domain."
+            )
 
 
 def _row(
@@ -280,7 +339,7 @@ def _row(
         " x ".join(crowd.attributes),
         _QUESTIONS[frozenset(kinds)],
         group,
-        entry.contender.mechanism,
+        entry.mechanism,
         entry.contender.title,
         entry.step,
         entry.width,

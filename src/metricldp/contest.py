@@ -24,6 +24,7 @@ from metricldp.attributes import Attribute, Categorical, Discrete, OnLine, Plann
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.errors import SurveyError
+from metricldp.ledger import kept
 from metricldp.quantiles import TIE, monotone, value_of
 from metricldp.survey import Survey
 
@@ -83,6 +84,8 @@ class JointContender(Contender):
     branching: int = 4
     budget: str = "one"
     """The epsilon of a person: that of "one" attribute, or that of "all" together."""
+    consistent: bool = False
+    """Whether counts are read with the weights of least squares, or from the fewest nodes."""
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         """Hio of `peers`, for at least two attributes; of one it would be a hierarchy."""
@@ -93,9 +96,14 @@ class JointContender(Contender):
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
         survey = Survey(usual)
-        return Joint(self, survey, build(survey, epsilon, self.branching), epsilon)
+        built = build(survey, epsilon, self.branching, self.consistent)
+        return Joint(self, survey, built, epsilon)
 
 
+_HIO = (
+    JointContender("hio", "HIO of 4, epsilon in all", ANY_TWO, "Wang et al. 2019"),
+    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
+)
 CONTENDERS: tuple[Contender, ...] = (
     Contender("geometric", "clipped geometric noise", PER_STEP, "this package"),
     Contender("threshold", "threshold bits", PER_STEP, "Xiang et al. 2020, last bit left out"),
@@ -113,16 +121,16 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("hierarchy-16", "hierarchy of 16 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
     Contender("hierarchy-4-plain", "hierarchy of 4, raw", ANY_TWO, "Kulkarni et al. 2019"),
     Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Kulkarni et al. 2019"),
-    JointContender("hio", "HIO of 4", ANY_TWO, "Wang et al. 2019"),
-    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
+    *_HIO,
 )
-"""Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
+"""Those of table 2; whoever is not registered, or does not serve an attribute, is skipped."""
 
-
-def treats_alike(mechanism: str) -> bool:
-    """Whether a mechanism keeps one epsilon between any two values."""
-    alike = {contender.mechanism for contender in CONTENDERS if contender.plain}
-    return mechanism in alike or mechanism.startswith("hierarchy-")
+COMPARED: tuple[Contender, ...] = (
+    *CONTENDERS,
+    Contender("unary", "unary, best for the metric", PER_STEP, "this package", 256, 256),
+    *(replace(hio, title=f"consistent {hio.title}", consistent=True) for hio in _HIO),
+)
+"""Those, and what serves a survey of one's own as well."""
 
 
 def entries(
@@ -295,6 +303,11 @@ class Entry(ABC):
     survey: Survey
 
     @property
+    def mechanism(self) -> str:
+        """As it is written in a survey; of attributes blurred in different ways, all of them."""
+        return self.contender.mechanism
+
+    @property
     @abstractmethod
     def step(self) -> float:
         """Epsilon between two people one step apart in one attribute, at the most."""
@@ -318,23 +331,21 @@ class Product(Entry):
     """A channel for each attribute: the usual survey."""
 
     @property
+    def mechanism(self) -> str:
+        """Those of its attributes, each once."""
+        return " + ".join(dict.fromkeys(a.mechanism for a in self.survey.attributes.values()))
+
+    @property
     def step(self) -> float:
-        """The smallest distance kept, of the attribute where it is largest."""
-        kept = self.survey.kept.items()
-        return float(max(metric.smallest(self._size(name)) for name, metric in kept))
+        """The smallest distance promised, of the attribute where it is largest."""
+        sizes = {name: channel.size for name, channel in self.survey.channels.items()}
+        return float(max(m.smallest(sizes[name]) for name, m in self.survey.kept.items()))
 
     @property
     def width(self) -> float:
-        """Distances of attributes add up; mechanisms that treat pairs alike keep the smallest."""
-        ends = []
-        for name, metric in self.survey.kept.items():
-            alike = treats_alike(self.survey.attributes[name].mechanism)
-            size = self._size(name)
-            ends.append(metric.smallest(size) if alike else metric.diameter(size))
-        return float(sum(ends))
-
-    def _size(self, name: str) -> int:
-        return self.survey.channels[name].size
+        """Distances of attributes add up; a channel may keep more than what it was built for."""
+        channels = self.survey.channels.items()
+        return float(sum(kept(self.survey, name).diameter(c.size) for name, c in channels))
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
         """The sum over people of prod_d S_d - prod_d f_d^2."""

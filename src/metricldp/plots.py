@@ -449,10 +449,11 @@ def ranking(
             axes.plot(value, place, "o", color=colors[group], markersize=6)
         axes.set_yticks(range(len(lines)), [label for label, _, _ in lines], parse_math=False)
         axes.set_ylim(len(lines) - 0.4, -0.6)
-        axes.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5), numticks=8))
-        axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.10g}"))
+        axes.xaxis.set_major_locator(_few_ticks([value for _, _, value in lines]))
+        axes.xaxis.set_major_formatter(mpl.ticker.EngFormatter(sep=""))
         axes.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
-        axes.set_title(name, parse_math=False)
+        # Over the labels of the rows there is room, beyond the right end there is none.
+        axes.set_title(textwrap.fill(name, 64), parse_math=False, loc="right")
         axes.set_xlabel(xlabel)
         axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
         axes.set_axisbelow(True)
@@ -464,6 +465,21 @@ def ranking(
     figure.legend(handles=handles, loc="outside lower center", ncols=len(groups), frameon=False)
     figure.suptitle(title, parse_math=False)
     _save(figure, path)
+
+
+def _few_ticks(values: Sequence[float]) -> mpl.ticker.FixedLocator:
+    """At most seven round numbers on a logarithmic scale, so that their labels do not meet."""
+    some = [value for value in values if value > 0] or [1.0]
+    low, high = min(some) / 1.2, max(some) * 1.2
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
+    ticks: list[float] = []
+    fine = (1, 1.5, 2, 3, 5, 7)
+    for parts, every in ((fine, 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+        powers = (10.0**k for k in range(first, last + 1, every))
+        ticks = [part * power for power in powers for part in parts if low <= part * power <= high]
+        if len(ticks) <= 7:
+            break
+    return mpl.ticker.FixedLocator(ticks)
 
 
 # Panels of curves

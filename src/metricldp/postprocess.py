@@ -6,7 +6,7 @@ wrong in ways that the stated errors no longer tell: see `NOTE`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +57,7 @@ def consistent_tree(
     counts, spreads = _checked_tree(levels, variances, branching)
     for level in range(len(counts) - 2, -1, -1):
         sums, spread = (_of_children(x[level + 1], branching) for x in (counts, spreads))
+        _refuse_clash(level, counts[level], sums, (spreads[level] == 0) & (spread == 0))
         weight = _share(spread, spreads[level])
         own, noise = (np.where(weight > 0, x[level], 0.0) for x in (counts, spreads))
         counts[level] = weight * own + (1 - weight) * sums
@@ -68,6 +69,17 @@ def consistent_tree(
         part = spreads[level] / np.where(spread > 0, spread, 1.0)[parents]
         counts[level] += part * missing[parents]
     return counts
+
+
+def _refuse_clash(level: int, own: Floats, sums: Floats, known: npt.NDArray[np.bool_]) -> None:
+    """A known count must be the sum of its children, where they are known, too."""
+    wrong = np.flatnonzero(known & ~np.isclose(own, sums, rtol=1e-9))
+    if len(wrong):
+        node = int(wrong[0])
+        raise QueryError(
+            f"node {node} of level {level} is known to be {own[node]:g}, but the known counts "
+            f"below it add up to {sums[node]:g}; give one of them a variance"
+        )
 
 
 def _share(children: Floats, own: Floats) -> Floats:
@@ -85,24 +97,56 @@ def _checked_tree(
 ) -> tuple[list[Floats], list[Floats]]:
     if isinstance(branching, bool) or not isinstance(branching, int) or branching < 2:
         raise QueryError(f"a tree has at least 2 branches at a node, not {shown(branching)}")
-    counts = [np.array(level, dtype=np.float64) for level in levels]
-    if not counts or len(counts) != len(variances):
+    counts, given = _arrays(levels, "counts"), _arrays(variances, "variances")
+    if not counts:
+        raise QueryError("a tree has at least one level, and there is none")
+    if len(counts) != len(given):
         raise QueryError(
-            f"{len(variances)} levels of variances do not fit {len(counts)} levels of counts"
+            f"{len(given)} levels of variances do not fit {len(counts)} levels of counts"
         )
+    for place, level in enumerate(counts):
+        if level.ndim != 1 or not len(level):
+            raise QueryError(
+                f"level {place} is a list of counts, one for each node, not {shown(levels[place])}"
+            )
     for above, (upper, lower) in enumerate(pairwise(counts)):
         if len(upper) != -(-len(lower) // branching):
             raise QueryError(
                 f"level {above + 1} has {len(lower)} nodes, so level {above} has "
                 f"{-(-len(lower) // branching)}, not {len(upper)}"
             )
-    spreads = [
-        np.array(np.broadcast_to(np.asarray(v, dtype=np.float64), c.shape))
-        for v, c in zip(variances, counts, strict=True)
-    ]
-    for place, spread in enumerate(spreads):
+    spreads = []
+    for place, (level, spread) in enumerate(zip(counts, given, strict=True)):
+        if spread.shape not in ((), (1,), level.shape):
+            raise QueryError(
+                f"variances of level {place} are one number, or one for each of its {len(level)} "
+                f"nodes, not {shown(variances[place])}"
+            )
         if np.isnan(spread).any() or (spread < 0).any():
             raise QueryError(f"level {place} has a variance below zero; give 0 for a known count")
+        spreads.append(np.array(np.broadcast_to(spread, level.shape)))
+        wrong = np.flatnonzero(~np.isfinite(level) & np.isfinite(spreads[-1]))
+        if len(wrong):
+            raise QueryError(
+                f"node {wrong[0]} of level {place} is {level[wrong[0]]}; give a finite count, or "
+                "an infinite variance if nobody estimated it"
+            )
     if np.isinf(spreads[-1]).any():
         raise QueryError("a leaf has an infinite variance, so nothing tells it; leave it out")
     return counts, spreads
+
+
+def _arrays(parts: Sequence[npt.ArrayLike], what: str) -> list[Floats]:
+    """An array of numbers for each level, or a refusal."""
+    if isinstance(parts, str | bytes) or not isinstance(parts, Iterable):
+        raise QueryError(f"{what} are a list with an entry for each level, not {shown(parts)}")
+    found = []
+    for place, part in enumerate(parts):
+        try:
+            array = np.asarray(part)
+        except ValueError:  # a list of lists of different lengths
+            array = np.asarray("")
+        if array.dtype.kind not in "iuf":
+            raise QueryError(f"{what} of level {place} are numbers, not {shown(part)}")
+        found.append(array.astype(np.float64))
+    return found

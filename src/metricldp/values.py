@@ -72,8 +72,10 @@ def _no_number(values: pa.Array, row: int, name: str) -> ValueRefused:
     return ValueRefused(why, attribute=name, row=row)
 
 
-def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[np.int64]:
-    """The place of each text in a list of names."""
+def places_of(
+    values: pa.Array, names: Sequence[str], name: str, *, clip: bool = False
+) -> npt.NDArray[np.int64]:
+    """The place of each text in a list of names, which cannot be clipped."""
     _refuse_missing(values, name)
     known = pa.array(list(names), pa.string())
     if pa.types.is_dictionary(values.type):
@@ -94,7 +96,8 @@ def places_of(values: pa.Array, names: Sequence[str], name: str) -> npt.NDArray[
         _refuse_blank(texts, name)
         unknown = _as_numpy(places.is_null())
         text = texts[int(np.argmax(unknown))].as_py()
-        refuse(unknown, texts, name, f"is not one of {listed(names)}{guess(text, names)}")
+        rest = "; only numbers can be clipped" if clip else ""
+        refuse(unknown, texts, name, f"is not one of {listed(names)}{rest}{guess(text, names)}")
     return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 

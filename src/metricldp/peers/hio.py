@@ -46,14 +46,15 @@ from metricldp.certify import Certificate, Proof, prove
 from metricldp.channels import LARGEST_EPSILON, Column, Floats, Integers, Response
 from metricldp.coins import Coins, uniform
 from metricldp.error import mean
-from metricldp.errors import SurveyError
+from metricldp.errors import QueryError, SurveyError
 from metricldp.estimate import Bounds
 from metricldp.exact import ONE, as_written
 from metricldp.messages import shown
 from metricldp.metrics import Uniform
 from metricldp.peers.joint import Functions, Joint, Whole, on_grids
-from metricldp.queries import Where, parse
+from metricldp.queries import Where, expected, parse
 from metricldp.survey import Survey
+from metricldp.values import is_number
 
 SIGN = "sign"
 """The column of the blurred sign: 0 for +1, 1 for -1."""
@@ -135,6 +136,7 @@ class Hio(Joint):
     consistent: bool = False
 
     mechanism: ClassVar[str] = "hio"
+    agreed: ClassVar[str] = ", epsilon and branching"
 
     def __post_init__(self) -> None:
         survey = on_grids(self.survey)
@@ -273,6 +275,9 @@ class Hio(Joint):
         three hash values are independent. With N level vectors and C boxes to add up, a person
         outside adds N C 4 e^eps / (e^eps - 1)^2, one inside 2 N - 1 more.
         """
+        n = expected(n, "uniform", None)[0]
+        if not is_number(inside) or not 0 <= inside <= 1:
+            raise QueryError(f"inside is a share of people from 0 to 1, not {shown(inside)}")
         functions = parse(self.survey, where).functions
         fewest = {
             name: tree.canonical(functions.get(name, np.ones(tree.size)))

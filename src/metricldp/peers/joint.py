@@ -29,7 +29,7 @@ from metricldp.certify import Certificate
 from metricldp.channels import Column, Field, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.error import Prior, shares_of
-from metricldp.errors import SurveyError
+from metricldp.errors import ReportRefused, SurveyError
 from metricldp.estimate import RESPONDENTS, Bounds, to_answer
 from metricldp.messages import shown
 from metricldp.queries import Where, expected, parse
@@ -67,6 +67,8 @@ class Joint(ABC):
     mechanism: ClassVar[str]
     survey: Survey
     """Its attributes are the grid; its channels are not used."""
+    agreed: ClassVar[str] = ""
+    """What devices and collector have to say alike beside the survey, as the rest of a sentence."""
 
     # What a mechanism has to say ----------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class Joint(ABC):
         A where-clause is an indicator, so f^2 = f and the variance is sum S - sum f.
         """
         query = parse(self.survey, where)
-        table = reports.check_table(self, collected)
+        table = self._checked(collected)
         n, asked = table.num_rows, (query.words, query.notes)
         if not query.factors:  # everybody is known
             return to_answer((n, n, n), (0.0, 0.0), n, asked, about=about, layout="reports")
@@ -154,6 +156,19 @@ class Joint(ABC):
         value, second = (math.fsum(part) for part in zip(*sums, strict=True)) if sums else (0, 0)
         bounds = self.bounds(query.functions)
         return to_answer((value, second, value), bounds, n, asked, about=about, layout="reports")
+
+    def _checked(self, collected: pa.Table) -> pa.Table:
+        """The reports, if they are this mechanism's own."""
+        try:
+            return reports.check_table(self, collected)
+        except ReportRefused as wrong:
+            if wrong.reason != "survey":
+                raise
+            raise ReportRefused(
+                wrong.reason,
+                f"these reports belong to another mechanism than this {self.mechanism}; build it "
+                f"as the devices did: the same survey{self.agreed}",
+            ) from None
 
     def error(self, where: Where | None = None, n: int = 1, prior: Prior = "worst") -> float:
         """The standard error of a count over n people, exact for the prior, as `Survey.error`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from metricldp.contest import ANY_TWO, CONTENDERS, PER_STEP
 from metricldp.reproduce.pages import block, filled, write_rows
 from metricldp.reproduce.table2_errors import (
     FALSE_ALARM,
+    FEWEST,
     FINE,
     QUICK,
     Checked,
@@ -78,14 +80,14 @@ _QUICK_NOTE = "\nA quick version, for trying things out: smaller domains and few
 def pictures(setting: Setting, found: Sequence[Point]) -> dict[str, tuple[str, plots.Panel]]:
     """Against m, for ranges and for quantiles; against D; and against the meaning of epsilon."""
     per_person = "mean squared error / people (people² per person)"
-    both = "lines: ε per step; dashes: ε between any two values"
+    both = "\nSolid lines: ε per step. Dashes: ε between any two values."
     return {
         "ranges": (
-            f"Ranges of one attribute, ε = {setting.epsilon:g}. {both}",
+            f"Ranges of one attribute, ε = {setting.epsilon:g}.{both}",
             _panel(found, "m", "size", "error", "m, the number of values", per_person, "xy"),
         ),
         "quantiles": (
-            f"Quantiles of one attribute, ε = {setting.epsilon:g}. {both}",
+            f"Quantiles of one attribute, ε = {setting.epsilon:g}.{both}",
             _panel(
                 found,
                 "m",
@@ -98,14 +100,14 @@ def pictures(setting: Setting, found: Sequence[Point]) -> dict[str, tuple[str, p
         ),
         "attributes": (
             f"Ranges over D attributes of {setting.modest} values, ε = {setting.epsilon:g} for "
-            f"each. {both}",
+            f"each.{both}",
             _panel(
                 found, "D", "attributes", "error", "D, the number of attributes", per_person, "y"
             ),
         ),
         "within": (
             f"An equal meaning: values up to w steps apart get ε = {setting.epsilon:g}. "
-            f"{setting.large:,} values",
+            f"{setting.large:,} values.{both}",
             _panel(found, "within", "within", "error", "w, in steps", per_person, "xy"),
         ),
     }
@@ -146,20 +148,27 @@ def describe(
     checked: Sequence[Checked],
 ) -> str:
     """What was done, what came out, and who wins where; a Markdown page."""
-    shown = asdict(setting) | {"asked": ", ".join(f"{p:g}" for p in setting.probabilities)}
+    last = setting.sizes[-1]
+    shown = asdict(setting) | {
+        "asked": ", ".join(f"{p:g}" for p in setting.probabilities),
+        "last": last,
+        "wide": f"{setting.epsilon * (last - 1):,g}",
+    }
     parts = [
         "# Table 2 again\n",
         *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
         "## How errors grow with m\n",
-        filled(_ORDERS.format(fine=FINE)),
+        filled(_ORDERS.format(fine=FINE, fewest=FEWEST)),
         "",
         *(filled(f"- {line}") for line in _growth(setting, found, fitted)),
         "",
         block(_slope_table(setting, found, fitted)),
         "Mean squared error of ranges per person, one attribute, against m:\n",
         block(_grid(found, "m", "size", "error")),
-        "Mean error of quantiles times the root of the number of people, simulated, against m:\n",
+        "Mean error of quantiles times the root of the number of people, simulated (± standard "
+        "error), against\nm:\n",
         block(_grid(found, "m", "size", "quantile")),
+        filled(_DASHES) + "\n",
         "Mean squared error of ranges over two attributes per person, against m:\n",
         block(_grid(found, "m, D = 2", "size", "error")),
         "## Against D\n",
@@ -175,7 +184,7 @@ def describe(
         "",
         *(filled(f"- {line}") for line in _crossings(setting, found)),
         "",
-        block(_grid(found, "within", "within", "error")),
+        block(_meaning_grid(found)),
         _agreement(setting, checked),
     ]
     return "\n".join(parts)
@@ -191,8 +200,9 @@ root of it is the usual error in people.
 **Two promises are compared, and there are always two columns for them.** "step" is the epsilon
 between two people one step apart in one attribute, "width" that between opposite ends of the whole
 domain, all attributes together. Mechanisms with epsilon per step keep little at the width: at m =
-4,096 and epsilon = 1 per step it is 4,095, which is nothing. Mechanisms with one epsilon between
-any two values promise more, and pay for it. An error means nothing without its two columns.
+{last:,} and epsilon = {epsilon:g} per step it is {wide}, which is nothing. Mechanisms with one
+epsilon between any two values promise more, and pay for it. An error means nothing without its two
+columns.
 
 The quantiles are {asked}; their error is the paper's, the distance between the probability asked
 for and the true percentiles of the value given. It has no exact form: it is simulated, {quantiles}
@@ -206,7 +216,11 @@ nothing in m for ranges, sqrt(log log m) for quantiles. Below is the exponent b 
 m)^b, fitted on logarithmic scales. The errors of ranges are exact, so their intervals (95%,
 Student's t) only tell how far they are from such a law; those of quantiles have the noise of the
 simulation as well, and are fitted from m = {fine} on, because a value of a coarser domain holds so
-many percentiles that it is often right."""
+many percentiles that it is often right. With fewer than {fewest} sizes nothing is fitted: "too few
+sizes". An empty cell is a mechanism that is not there."""
+
+_DASHES = """A dash stands where a mechanism is too slow to be simulated at that size, an empty cell
+where it is too slow to be computed, or needs several attributes."""
 
 _DIMENSIONS = """D attributes of {modest} values, epsilon = {epsilon:g} for each. A mechanism with a
 channel for each attribute then keeps D times that between people who differ in all of them: see the
@@ -217,7 +231,7 @@ _MEANING = """One epsilon per step against the same epsilon for everything is no
 step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
 Mechanisms with epsilon per step get {epsilon:g}/w of it, and everything farther apart than w is
 protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One
-attribute of {large:,} values; the step and width columns are those at the largest w."""
+attribute of {large:,} values. Step and width of each w stand above the rows they belong to."""
 
 
 def _shown(number: float | None) -> str:
@@ -238,61 +252,102 @@ def _grid(found: Sequence[Point], panel: str, across: str, what: str) -> str:
         mine = {getattr(p, across): p for p in here if p.title == title}
         if what == "quantile" and not any(p.quantile is not None for p in mine.values()):
             continue
-        steps, widths = ([getattr(p, k) for p in mine.values()] for k in ("step", "width"))
-        cells = (_shown(getattr(mine[x], what)) if x in mine else "" for x in places)
-        shown = (
-            steps[-1] if panel == "within" else steps,
-            widths[-1] if panel == "within" else widths,
-        )
-        rows.append([title, *map(_between, shown), *cells])
+        cells = (_cell(mine[x], what) if x in mine else "" for x in places)
+        rows.append([title, *_privacy(list(mine.values())), *cells])
     return table(rows)
 
 
-def _between(values: float | Sequence[float]) -> str:
+def _cell(point: Point, what: str) -> str:
+    """An exact error, or a simulated one with as many digits as its standard error allows."""
+    if what == "error" or point.quantile is None or not point.quantile_error:
+        return _shown(getattr(point, what))
+    digits = max(0, -math.floor(math.log10(point.quantile_error)))
+    return f"{point.quantile:,.{digits}f} ± {point.quantile_error:.{digits}f}"
+
+
+def _meaning_grid(found: Sequence[Point]) -> str:
+    """Against w: step and width of every w above the rows of each promise."""
+    here = [p for p in found if p.panel == "within"]
+    places = sorted({p.within for p in here})
+    rows = [["mechanism", *(f"w = {place:,}" for place in places)]]
+    for promise in (PER_STEP, ANY_TWO):
+        mine = [p for p in here if p.promise == promise]
+        for what in ("step", "width"):
+            at = {p.within: getattr(p, what) for p in mine}
+            rows.append([f"{promise}: {what}", *(f"{at[place]:.3g}" for place in places)])
+        for title in dict.fromkeys(p.title for p in mine):
+            errors = {p.within: p.error for p in mine if p.title == title}
+            rows.append([title, *(_shown(errors.get(place)) for place in places)])
+    return table(rows)
+
+
+def _privacy(mine: Sequence[Point]) -> list[str]:
+    """Step and width of some points."""
+    return [_between([getattr(p, what) for p in mine]) for what in ("step", "width")]
+
+
+def _between(values: Sequence[float]) -> str:
     """One number, or the first and the last of several."""
-    if not isinstance(values, Sequence):
-        return f"{values:.3g}"
+    if not values:
+        return ""
     ends = [f"{value:g}" for value in (values[0], values[-1])]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> str:
     """Exponents beside the orders of the paper; the last column needs no law."""
-    kinds = [(1, "error"), (2, "error"), (1, "quantile")]
     half = setting.sizes[len(setting.sizes) // 2]
     last = setting.sizes[-1]
     rows = [
-        ["mechanism", "D = 1", "paper", "D = 2", "paper", "quantiles", "paper"],
+        ["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"],
     ]
-    rows[0].append(f"m = {last:,} / {half:,}")
-    for title in dict.fromkeys(s.title for s in fitted):
-        mine = {(s.attributes, s.what): s for s in fitted if s.title == title}
-        row = [title]
-        for kind in kinds:
-            slope = mine.get(kind)
-            row += ["", ""] if slope is None else [_interval(slope), _order(slope)]
-        at = {p.size: p.error for p in found if p.panel == "m" and p.title == title}
-        row.append(f"{at[last] / at[half]:.3g}" if half in at and last in at else "")
-        rows.append(row)
+    rows[0] += [f"m = {last:,} / {half:,}", "step", "width", "D = 2", "paper"]
+    for title in dict.fromkeys(p.title for p in found):
+        alone, two = (
+            [p for p in found if (p.panel, p.title) == (panel, title)]
+            for panel in ("m", "m, D = 2")
+        )
+        at = {p.size: p.error for p in alone}
+        growth = f"{at[last] / at[half]:.3g}" if half in at and last in at else ""
+        rows.append(
+            [
+                title,
+                *_privacy(alone),
+                *_fit(alone, "error", fitted),
+                *_fit(alone, "quantile", fitted),
+                growth,
+                *_privacy(two),
+                *_fit(two, "error", fitted),
+            ]
+        )
     return table(rows)
 
 
-def _interval(slope: Slope) -> str:
-    return f"{slope.exponent:.2f} ({slope.low:.2f} to {slope.high:.2f})"
+def _fit(mine: Sequence[Point], what: str, fitted: Sequence[Slope]) -> list[str]:
+    """The exponent with its interval and what the paper states; nothing where nothing is known."""
+    known = [p for p in mine if getattr(p, what) is not None]
+    if not known:
+        return ["", ""]
+    place = known[0].title, known[0].attributes, what
+    slope = next((s for s in fitted if (s.title, s.attributes, s.what) == place), None)
+    order = _order(known[0], what)
+    if slope is None:
+        return ["too few sizes", order]
+    return [f"{slope.exponent:.2f} ({slope.low:.2f} to {slope.high:.2f})", order]
 
 
 _LOGARITHMIC = ("hierarchy", "haar", "hio")
 """The mechanisms under epsilon-LDP whose order the paper states."""
 
 
-def _order(slope: Slope) -> str:
+def _order(point: Point, what: str) -> str:
     """What the paper states, with powers of log log m left out; nothing where it states nothing."""
-    kind = slope.attributes, slope.what
-    if slope.mechanism == "prefix":
+    kind = point.attributes, what
+    if point.mechanism == "prefix":
         return "0" if kind == (1, "error") else ""
-    if slope.promise == PER_STEP:
+    if point.promise == PER_STEP:
         return "0"
-    if not slope.mechanism.startswith(_LOGARITHMIC):
+    if not point.mechanism.startswith(_LOGARITHMIC):
         return ""
     return {(1, "error"): "1 or 2", (2, "error"): "4", (1, "quantile"): "1"}[kind]
 
@@ -372,12 +427,21 @@ def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:
         variance, added up over the repetitions, are chi-squared; that checks bias and variance at
         once. The last column is the chance of the worst question of each line, times the number of
         questions. The check at one false alarm in {round(1 / FALSE_ALARM):,} runs {verdict}."""
-    rows = [["mechanism", "D", "m", "eps", "exact", "simulated", "± s.e.", "chance"]]
+    rows = [["mechanism", "step", "width", "D", "m", "eps", "exact", "simulated", "± s.e."]]
+    rows[0].append("chance")
     for one in checked:
         numbers = (f"{n:.4g}" for n in (one.exact, one.simulated))
         place = (str(one.attributes), str(one.size), f"{one.epsilon:g}")
         rows.append(
-            [one.title, *place, *numbers, f"{one.standard_error:.1g}", f"{one.surprise:.2g}"]
+            [
+                one.title,
+                f"{one.step:g}",
+                f"{one.width:g}",
+                *place,
+                *numbers,
+                f"{one.standard_error:.1g}",
+                f"{one.surprise:.2g}",
+            ]
         )
     head = "## Do simulation and theory agree\n"
     return "\n".join([head, filled(words), "", block(table(rows))])

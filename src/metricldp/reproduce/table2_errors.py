@@ -35,6 +35,8 @@ the limit is shared out over all comparisons. The seed is fixed, and was before 
 """
 FINE = 64
 """m from which on the growth of quantile errors is fitted."""
+FEWEST = 4
+"""Sizes that a law is fitted to at least; with fewer its interval would say nothing."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class Checked:
     attributes: int
     size: int
     epsilon: float
+    step: float
+    width: float
     exact: float
     simulated: float
     standard_error: float
@@ -262,7 +266,7 @@ def slopes(found: Sequence[Point]) -> list[Slope]:
         for title in dict.fromkeys(p.title for p in here):
             least = FINE if what == "quantile" else 0
             mine = [p for p in here if p.title == title and p.size >= least and getattr(p, what)]
-            if len(mine) > 2:
+            if len(mine) >= FEWEST:
                 sizes, errors = [p.size for p in mine], [getattr(p, what) for p in mine]
                 one = mine[0]
                 fit = exponent(sizes, errors)
@@ -275,7 +279,8 @@ def exponent(sizes: Sequence[int], errors: Sequence[float]) -> tuple[float, floa
     from scipy import stats  # noqa: PLC0415 - it takes a second to import
 
     fit = stats.linregress(np.log(np.log2(sizes)), np.log(errors))
-    reach = float(stats.t.ppf(0.975, len(sizes) - 2)) * float(fit.stderr)
+    spread = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)  # errors that are all the same
+    reach = float(stats.t.ppf(0.975, len(sizes) - 2)) * spread
     slope = float(fit.slope)
     return slope, slope - reach, slope + reach
 
@@ -316,6 +321,8 @@ def checked(
         len(crowd.attributes),
         first.size,
         epsilon,
+        entry.step,
+        entry.width,
         float(variances.mean() / crowd.n),
         float(means.mean()),
         float(means.std(ddof=1) / math.sqrt(repetitions)),
