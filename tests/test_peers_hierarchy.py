@@ -528,6 +528,25 @@ def test_bits_drawn_twice_are_caught():
 # Surveys
 
 
+@pytest.mark.parametrize("mate", ["hierarchy-2-unary", "threshold", "haar"])
+def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
+    attributes = {
+        "v": Integer(0, 8, epsilon=2, mechanism="hierarchy-3-unary"),
+        "w": Integer(0, 4, epsilon=2, mechanism=mate),
+    }
+    survey = Survey(attributes)
+    rng = np.random.default_rng(7)
+    people = {"v": rng.integers(0, 9, 500), "w": rng.integers(0, 5, 500)}
+    reports = survey.encode(people, coins=Coins.seeded(7))
+    tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "cells", "prefix")]
+    tallies.append(survey.tally(reports, keep=[["v", "w"]]))
+    for where in ({"v": (2, 5)}, {"w": (1, 3)}, {"v": (0, 6), "w": 2}, {}):
+        first, *others = (tally.count(where) for tally in tallies)
+        for other in others:
+            assert other.value == pytest.approx(first.value)
+            assert other.stderr == pytest.approx(first.stderr)
+
+
 def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
     """Their decoders do not add up, so nothing is found by adding."""
     survey = Survey({"v": Integer(0, 8, epsilon=1, mechanism="hierarchy-2-plain")})

@@ -4,14 +4,15 @@ Every node has B children, but for the last one of each level, which may have fe
 the leaves has ceil(size / B^k) nodes. The root holds everybody and is known. A function can be
 written as weights of nodes in many ways:
 
-`Hierarchy`       the weights of least squares, which is the consistent tree of Hay, Rastogi, Miklau
+`Tree`            the weights of least squares, which is the consistent tree of Hay, Rastogi, Miklau
                   and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through
                   Consistency" (PVLDB 3(1), 2010), whose estimates minimise the squared changes
 `PlainHierarchy`  the fewest nodes: each function has its value at the largest nodes on which it is
                   constant; a range is its canonical decomposition
 
-Both as in Cormode, Kulkarni and Srivastava (see `levels`), who bound the variance that one person
-adds to a range of r out of m values, L = log_B m and V being the oracle's, by
+`Hierarchy` and `PlainHierarchy` send signs (see `levels`), `UnaryHierarchy` (`hierarchy_unary`)
+sends bits. All as in Cormode, Kulkarni and Srivastava, who bound the variance that one person adds
+to a range of r out of m values, L = log_B m and V being the oracle's, by
 
     plain         2 (B - 1) (ceil(log_B r) + 1) L V
     consistent    (B + 1)/2 log_B r L V.
