@@ -50,6 +50,7 @@ from metricldp.peers.haar import Haar
 from metricldp.peers.hadamard import Hadamard
 from metricldp.peers.hashing import LocalHashing
 from metricldp.peers.hierarchy import Hierarchy
+from metricldp.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.peers.prefix import Prefix
 from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
@@ -101,7 +102,7 @@ def law_on_device(channel, x):
 
 def as_key(channel, drawn):
     assert 0 <= drawn < 1 << channel.bits
-    if isinstance(channel, BitChannel | Matrix):
+    if isinstance(channel, BitChannel | Matrix | UnaryHierarchy):
         return drawn.to_bytes(channel.width, "little")
     return key(channel.dtype.type(drawn))
 
@@ -145,6 +146,7 @@ COARSE = {
     "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
     "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
     "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
+    "hierarchy-2-unary": [UnaryHierarchy(2, 3 << 60, 2), UnaryHierarchy(3, 1 << 62, 2)],
     "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
     "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
@@ -596,7 +598,7 @@ def test_the_bytes_are_those_of_a_table(names):
 
 ALWAYS_DRAWN = {
     *("unary-optimised", "histogram-threshold", "local-hashing", "hadamard"),
-    *("hierarchy-2", "hierarchy-4", "haar"),
+    *("hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar"),
 }
 """Mechanisms whose reports differ from draw to draw, however large epsilon is."""
 

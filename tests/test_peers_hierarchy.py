@@ -12,8 +12,9 @@ from checks import EveryCoin, assert_mean, exact_law, sampled_law
 from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.certify import prove
 from metricldp.coins import Handful
+from metricldp.exact import ONE
 from metricldp.metrics import Uniform
-from metricldp.peers import Haar, Hierarchy, PlainHierarchy, build
+from metricldp.peers import Haar, Hierarchy, PlainHierarchy, UnaryHierarchy, build
 from metricldp.peers.levels import OneLevel
 from metricldp.peers.walsh import odd, transform
 
@@ -354,7 +355,9 @@ def survey_reports(survey, reports):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2])
-@pytest.mark.parametrize("mechanism", ["hierarchy-2", "hierarchy-4-plain", "haar"])
+@pytest.mark.parametrize(
+    "mechanism", ["hierarchy-2", "hierarchy-4-plain", "hierarchy-3-unary", "haar"]
+)
 def test_counts_have_their_error(mechanism, epsilon):
     survey = Survey({"v": Integer(0, 19, epsilon=epsilon, mechanism=mechanism)})
     check_tallies(survey, survey)
@@ -368,7 +371,180 @@ def test_counts_with_too_much_noise_are_caught():
         check_tallies(survey, noisy)
 
 
+# Unary encoding of the nodes
+
+
+def unary(branching, size, epsilon=1):
+    channel = build(f"hierarchy-{branching}-unary", size, Fraction(epsilon))
+    assert isinstance(channel, UnaryHierarchy)
+    return channel
+
+
+@pytest.mark.parametrize("branching", [2, 3, 4])
+@pytest.mark.parametrize("size", [2, 3, 5, 6, 8])
+@pytest.mark.parametrize("epsilon", ["0.3", "2"])
+def test_unary_nodes_are_unbiased_with_their_exact_moments(branching, size, epsilon):
+    channel = unary(branching, size, epsilon)
+    f = np.concatenate([ranges(size), np.random.default_rng(3).normal(size=(4, size))])
+    g = f[::-1].copy()
+    reports = channel.every_report()
+    assert len({bytes(report) for report in reports}) == sum(1 << count for count in channel.counts)
+    features = channel.expand(reports).astype(float)
+    decoded, other = (channel.coefficients(h) @ features.T for h in (f, g))
+    np.testing.assert_allclose(channel.values(reports, channel.coefficients(f)), decoded)
+    moment, decoder = channel.moments(f, g)
+    for x in range(size):
+        law = np.array([float(p) for p in exact_law(channel, x).values()])
+        np.testing.assert_allclose(decoded @ law, f[:, x], atol=1e-10)
+        np.testing.assert_allclose(moment[:, x], (decoded * other) @ law, rtol=1e-10, atol=1e-9)
+        np.testing.assert_allclose(decoder @ features.T @ law, moment[:, x], rtol=1e-10, atol=1e-7)
+
+
+@pytest.mark.parametrize("branching", [2, 3, 4, 7])
+@pytest.mark.parametrize("size", SIZES)
+def test_weights_of_a_level_add_up_to_nothing(branching, size):
+    """So q cancels out; and the squares of each node are those of all ranges."""
+    channel = unary(branching, size)
+    written = channel.write(ranges(size))
+    for weights, squares in zip(written.weights, channel.range_squares(), strict=True):
+        np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-13)
+        np.testing.assert_allclose(squares, (weights**2).sum(axis=0), rtol=1e-10)
+    functions = ranges(size)
+    listed = (channel.second_moment(functions) - functions**2).mean()
+    assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)
+    decoders = channel.coefficients(np.eye(size))
+    np.testing.assert_allclose(channel.cells(np.eye(channel.features)), decoders, atol=1e-9)
+    alone = channel.coefficients(np.full(size, 2.5))
+    np.testing.assert_allclose(alone, np.eye(1, channel.features)[0] * 2.5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "by_bits", "by_signs"), [("1", 44.13, 55.09), ("2", 9.22, 20.18), ("4", 1.57, 12.5)]
+)
+def test_unary_nodes_gain_with_epsilon(epsilon, by_bits, by_signs):
+    assert unary(4, 256, epsilon).mean_range_variance() == pytest.approx(by_bits, rel=3e-3)
+    signs = built("hierarchy-4", 256, epsilon).mean_range_variance()
+    assert signs == pytest.approx(by_signs, rel=3e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "best"), [("0.5", "haar"), ("0.8", "haar"), ("1.1", "unary")])
+@pytest.mark.parametrize("size", [64, 256, 1024, 4096])
+def test_haar_is_best_up_to_an_epsilon_of_about_one(size, epsilon, best):
+    haar = built("haar", size, epsilon).mean_range_variance()
+    assert (haar < unary(4, size, epsilon).mean_range_variance()) == (best == "haar")
+
+
+def test_one_unit_less_of_noise_is_not_certified():
+    channel = unary(3, 9)
+    assert prove(channel, Uniform(Fraction(1)))[0].holds
+    less = UnaryHierarchy(channel.size, channel.other - 1, channel.branching)
+    assert not prove(less, Uniform(Fraction(1)))[0].holds
+
+
+@pytest.mark.parametrize(("branching", "size"), [(2, 2), (2, 9), (4, 16), (3, 257), (8, 8)])
+def test_what_no_device_sends_is_refused(branching, size):
+    """Any other bit of a report set: one behind its level, or behind all."""
+    channel = unary(branching, size)
+    column = channel.encode(np.arange(size).repeat(20), Coins.seeded(3))
+    assert not channel.invalid(column).any()
+    levels = channel._level(column)
+    assert set(levels.tolist()) == set(range(len(channel.counts)))
+    for level, count in enumerate(channel.counts):
+        row = column[levels == level][:1]
+        for bit in range(8 * channel.width):
+            if size <= bit < channel.bits:
+                continue
+            other = row.copy()
+            other[0, bit >> 3] ^= 1 << (bit & 7)
+            assert channel.invalid(other)[0] == (bit >= count)
+    digits = channel.bits - size
+    for level in range(len(channel.counts), 1 << digits):
+        assert channel.invalid(channel._labelled(np.array([level])))[0]
+
+
+def fourth_moments(channel, f):
+    """E[(F - f(x))^4 | x] from the cumulants of the bits, level by level."""
+    written, size = channel.write(f), channel.size
+    q, levels = channel.other / ONE, len(channel.counts)
+    found = np.zeros(size)
+    for width, weights in zip(channel.widths, written.weights, strict=True):
+        a = levels * weights / (0.5 - q)
+        for x in range(size):
+            p = np.full(len(a), q)
+            p[x // width] = 0.5
+            off = written.constant[0] + a @ p - f[x]
+            v = p * (1 - p)
+            two, three, four = a**2 @ v, a**3 @ (v * (1 - 2 * p)), a**4 @ (v * (1 - 6 * v))
+            found[x] += off**4 + 6 * off**2 * two + 4 * off * three + four + 3 * two**2
+    return found / levels
+
+
+def check_bits(channel, drawn_by, *, n=400_000, seed=22):
+    """As `check_people`: mean and variance alarm once in 10^9 times each."""
+    size = channel.size
+    f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
+    positions = np.random.default_rng(seed).integers(0, size, n)
+    column = drawn_by.encode(positions, Coins.seeded(seed))
+    errors = channel.values(column, channel.coefficients(f)[None])[0] - f[positions]
+    variance = channel.second_moment(f) - f**2
+    spread = (fourth_moments(channel, f) - variance**2)[positions].mean()
+    expected = variance[positions]
+    for inside in (f[positions] == 1, f[positions] == 0):
+        assert_mean(errors[inside], 0.0, variance=expected[inside].mean(), false_alarm=1e-9 / 2)
+    assert_mean(errors**2 - expected, 0.0, variance=spread, false_alarm=1e-9)
+
+
+@pytest.mark.parametrize("branching", [2, 4])
+@pytest.mark.parametrize(("size", "epsilon"), [(12, "0.5"), (30, "2")])
+def test_simulated_errors_of_unary_nodes_are_those_of_the_formula(branching, size, epsilon):
+    channel = unary(branching, size, epsilon)
+    check_bits(channel, channel)
+
+
+@dataclass(frozen=True)
+class BitsDrawnTwice(UnaryHierarchy):
+    """Where both draws take the same level, a bit is a one if either of the two is."""
+
+    def encode(self, positions, coins):
+        first, second = (super(BitsDrawnTwice, self).encode(positions, coins) for _ in range(2))
+        same = self._level(first) == self._level(second)
+        return np.where(same[:, None], first | second, first)
+
+
+@pytest.mark.parametrize("by", [-0.1, 0.1])
+def test_broken_bits_are_caught(by):
+    channel = unary(2, 12, "2")
+    other = UnaryHierarchy(channel.size, int(channel.other * (1 + by)), channel.branching)
+    with pytest.raises(AssertionError):
+        check_bits(channel, other)
+
+
+def test_bits_drawn_twice_are_caught():
+    channel = unary(2, 12, "2")
+    with pytest.raises(AssertionError):
+        check_bits(channel, BitsDrawnTwice(channel.size, channel.other, channel.branching))
+
+
 # Surveys
+
+
+@pytest.mark.parametrize("mate", ["hierarchy-2-unary", "threshold", "haar"])
+def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
+    attributes = {
+        "v": Integer(0, 8, epsilon=2, mechanism="hierarchy-3-unary"),
+        "w": Integer(0, 4, epsilon=2, mechanism=mate),
+    }
+    survey = Survey(attributes)
+    rng = np.random.default_rng(7)
+    people = {"v": rng.integers(0, 9, 500), "w": rng.integers(0, 5, 500)}
+    reports = survey.encode(people, coins=Coins.seeded(7))
+    tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "cells", "prefix")]
+    tallies.append(survey.tally(reports, keep=[["v", "w"]]))
+    for where in ({"v": (2, 5)}, {"w": (1, 3)}, {"v": (0, 6), "w": 2}, {}):
+        first, *others = (tally.count(where) for tally in tallies)
+        for other in others:
+            assert other.value == pytest.approx(first.value)
+            assert other.stderr == pytest.approx(first.stderr)
 
 
 def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
@@ -396,12 +572,13 @@ def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
 
 def test_any_branching_can_be_named(tmp_path):
     for branching, levels in ((2, 10), (16, 3), (1000, 1), (999_999_999, 1)):
-        for end in ("", "-plain"):
+        for end in ("", "-plain", "-unary"):
             attribute = Integer(0, 999, epsilon=1, mechanism=f"hierarchy-{branching}{end}")
             survey = Survey({"v": attribute})
             channel = survey.channels["v"]
             assert len(channel.counts) == levels
-            assert isinstance(channel, PlainHierarchy) == bool(end)
+            assert isinstance(channel, PlainHierarchy) == (end == "-plain")
+            assert isinstance(channel, UnaryHierarchy) == (end == "-unary")
             assert survey.certify().holds
     survey.save(tmp_path / "survey.toml")
     assert Survey.load(tmp_path / "survey.toml") == survey
@@ -415,6 +592,8 @@ def test_any_branching_can_be_named(tmp_path):
         "-0",
         "-1",
         "-1-plain",
+        "-1-unary",
+        "-2-plain-unary",
         "-02",
         "--2",
         "-2.5",

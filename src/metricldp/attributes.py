@@ -66,9 +66,15 @@ ORACLES: tuple[str, ...] = (
     "hadamard",
 )
 """Peers that tell the frequency of each value."""
-RANGE_PEERS: tuple[str, ...] = ("hierarchy-2", "hierarchy-4", "haar", "prefix")
+RANGE_PEERS: tuple[str, ...] = (
+    "hierarchy-2",
+    "hierarchy-4",
+    "hierarchy-2-unary",
+    "haar",
+    "prefix",
+)
 """Peers that need an order of values; hierarchies have any other branching as well."""
-_HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(-plain)?", re.ASCII)
+_HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(?:-(plain|unary))?", re.ASCII)
 _JOINT = {"hio": "Hio", "planar-laplace": "PlanarLaplace"}
 """Peers that are no mechanism of one attribute."""
 LARGEST_SIZE = 1 << 20
@@ -655,22 +661,26 @@ def positive(what: str, value: object) -> float:
     return float(value)
 
 
-def branching_of(mechanism: str) -> tuple[int, bool]:
-    """The branching that the name of a hierarchy states, and whether it says plain."""
+def branching_of(mechanism: str) -> tuple[int, str]:
+    """The branching that the name of a hierarchy states, and "plain", "unary" or nothing."""
     found = _HIERARCHY.fullmatch(mechanism)
     if not found or int(found[1]) < 2:
         raise SurveyError(
-            f"mechanism {shown(mechanism)} names no tree; write hierarchy-B or hierarchy-B-plain "
-            "with a whole number B of at least 2, such as hierarchy-4"
+            f"mechanism {shown(mechanism)} names no tree; write hierarchy-B, hierarchy-B-plain or "
+            "hierarchy-B-unary with a whole number B of at least 2, such as hierarchy-4"
         )
-    return int(found[1]), bool(found[2])
+    return int(found[1]), found[2] or ""
 
 
 def _choices(mechanisms: Sequence[str]) -> list[str]:
     """The names to choose from, with one for hierarchies of any branching."""
     trees = [name for name in mechanisms if _HIERARCHY.fullmatch(name)]
     named = [name for name in mechanisms if name not in trees]
-    return [*named, "hierarchy-B or hierarchy-B-plain (B = 2, 3, ...)"] if trees else named
+    return (
+        [*named, "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"]
+        if trees
+        else named
+    )
 
 
 def _meant(mechanism: object, mechanisms: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from metricldp.peers.haar import Haar
 from metricldp.peers.hadamard import Hadamard
 from metricldp.peers.hashing import LocalHashing
 from metricldp.peers.hierarchy import Hierarchy, PlainHierarchy
+from metricldp.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.peers.prefix import Prefix
 from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
@@ -39,6 +40,7 @@ __all__ = [
     "PlainHierarchy",
     "PlanarLaplace",
     "Prefix",
+    "UnaryHierarchy",
     "UnaryOptimised",
     "UnarySymmetric",
     "build",
@@ -55,9 +57,16 @@ PEERS: dict[str, Builder] = {
     "hadamard": Hadamard.for_epsilon,
     "hierarchy-2": partial(Hierarchy.branched, 2),
     "hierarchy-4": partial(Hierarchy.branched, 4),
+    "hierarchy-2-unary": partial(UnaryHierarchy.branched, 2),
     "haar": Haar.for_epsilon,
 }
 """By the name of the mechanism; hierarchies of any other branching have names as well."""
+HIERARCHIES: dict[str, Callable[[int, int, Fraction], Channel]] = {
+    "": Hierarchy.branched,
+    "plain": PlainHierarchy.branched,
+    "unary": UnaryHierarchy.branched,
+}
+"""By what their names end in."""
 ON_A_LINE: dict[str, Builder] = {Prefix.mechanism: Prefix.for_epsilon}
 """Those that keep the metric of a line."""
 
@@ -66,8 +75,8 @@ def build(mechanism: str, size: int, epsilon: Fraction) -> Channel:
     """The channel of that name for `size` positions, with one epsilon between any two."""
     if mechanism in PEERS:
         return PEERS[mechanism](size, epsilon)
-    branching, plain = branching_of(mechanism)
-    return (PlainHierarchy if plain else Hierarchy).branched(branching, size, epsilon)
+    branching, kind = branching_of(mechanism)
+    return HIERARCHIES[kind](branching, size, epsilon)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a door

@@ -4,14 +4,15 @@ Every node has B children, but for the last one of each level, which may have fe
 the leaves has ceil(size / B^k) nodes. The root holds everybody and is known. A function can be
 written as weights of nodes in many ways:
 
-`Hierarchy`       the weights of least squares, which is the consistent tree of Hay, Rastogi, Miklau
+`Tree`            the weights of least squares, which is the consistent tree of Hay, Rastogi, Miklau
                   and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through
                   Consistency" (PVLDB 3(1), 2010), whose estimates minimise the squared changes
 `PlainHierarchy`  the fewest nodes: each function has its value at the largest nodes on which it is
                   constant; a range is its canonical decomposition
 
-Both as in Cormode, Kulkarni and Srivastava (see `levels`), who bound the variance that one person
-adds to a range of r out of m values, L = log_B m and V being the oracle's, by
+`Hierarchy` and `PlainHierarchy` send signs (see `levels`), `UnaryHierarchy` (`hierarchy_unary`)
+sends bits. All as in Cormode, Kulkarni and Srivastava, who bound the variance that one person adds
+to a range of r out of m values, L = log_B m and V being the oracle's, by
 
     plain         2 (B - 1) (ceil(log_B r) + 1) L V
     consistent    (B + 1)/2 log_B r L V.
@@ -28,25 +29,17 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats
+from metricldp.channels import Floats, Integers
 from metricldp.peers.levels import OneLevel, Written, keep_for, spread_of_ranges
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
 
-@dataclass(frozen=True)
-class Hierarchy(OneLevel):
-    """A node of a tree with `branching` children per node, decoded by least squares."""
+class Tree:
+    """A tree with `branching` children per node, and functions as weights of least squares."""
 
+    size: int
     branching: int
-
-    mechanism: ClassVar[str] = "hierarchy"
-    signed: ClassVar[bool] = False
-
-    @classmethod
-    def branched(cls, branching: int, size: int, epsilon: Fraction) -> Hierarchy:
-        """With more children than values there is one level, as with just as many."""
-        return cls(size, keep_for(epsilon), min(branching, size))
 
     # The tree ------------------------------------------------------------------------------------
 
@@ -136,30 +129,56 @@ class Hierarchy(OneLevel):
             found.insert(0, np.cumsum(part) - leaves // above)
         return found
 
-    def range_weights(self) -> float:
-        """Of each node v sum_c k_c (m_c - M)^2 over its children: what least squares leave there.
+    def range_squares(self) -> list[Floats]:
+        """The squared weight of each node, summed over all ranges.
 
-        m_c and M are the means of a function at a child and at v. They are linear in the function,
-        and for a prefix equal unless it ends inside v, so each level takes one pass.
+        With A for what all nodes above have taken, a node v below u has the weight k_v d_v, where
+        d_v = m_v - A_u, and leaves (1 - k_v) d_v. For a prefix that ends outside of u that is what
+        u left; inside it is (what u left) - m_u, plus 1 before the end and 0 behind it.
         """
-        size, leaves, total = self.size, np.arange(self.size), 0.0
+        size, leaves, found = self.size, np.arange(self.size), []
+        left, lefts = np.zeros(size), [np.zeros(1), np.zeros(1)]
         parents = [(size, 1), *zip(self.widths, self.counts, strict=True)]
         for level, ((above, _), (width, count)) in enumerate(pairwise(parents)):
-            takes, (outer, inner) = self._takes[level], self._prefix_means[level : level + 2]
-            node, parent = leaves // width, np.arange(count) * width // above
-            before = np.cumsum(takes) - takes
-            before -= before[np.searchsorted(parent, parent)]
-            whole = self._joined(takes)
-            squares = before[node] + takes[node] * inner**2 - whole[leaves // above] * outer**2
-            ends = np.minimum(np.arange(1, count + 1) * width, size)
-            after = np.minimum((parent + 1) * above, size) - ends
-            sums = np.bincount(node, inner) + after - np.bincount(leaves // above, outer)[parent]
-            total += float((size + 1) * squares.sum() - takes @ sums**2)
-        return total
+            outer, inner = self._prefix_means[level : level + 2]
+            starts = np.arange(count) * width
+            first = starts // above * above
+            ends, last = np.minimum(starts + width, size), np.minimum(first + above, size)
+            behind = left - outer
+            own, sums = behind + inner, []
+            for power, all_left in zip((1, 2), lefts, strict=True):
+                inside = _between(own**power, starts, ends) + _between(behind**power, first, starts)
+                inside += _between((1 + behind) ** power, ends, last)
+                outside = all_left[starts // above] - _between(left**power, first, last)
+                sums.append(inside + outside)
+            takes = self._takes[level]
+            found.append(takes**2 * ((size + 1) * sums[1] - sums[0] ** 2))
+            left = (1 - takes)[leaves // width] * own
+            lefts = [(1 - takes) * sums[0], (1 - takes) ** 2 * sums[1]]
+        return found
+
+    def range_weights(self) -> float:
+        """The sum of all squared weights of all ranges."""
+        return float(sum(squares.sum() for squares in self.range_squares()))
 
     def range_spread(self) -> float:
         """The constant of a prefix is its mean at the root."""
         return spread_of_ranges(np.concatenate([[0.0], self._prefix_means[0]]))
+
+
+@dataclass(frozen=True)
+class Hierarchy(Tree, OneLevel):
+    """A node of a tree by Hadamard randomized response, decoded by least squares."""
+
+    branching: int
+
+    mechanism: ClassVar[str] = "hierarchy"
+    signed: ClassVar[bool] = False
+
+    @classmethod
+    def branched(cls, branching: int, size: int, epsilon: Fraction) -> Hierarchy:
+        """With more children than values there is one level, as with just as many."""
+        return cls(size, keep_for(epsilon), min(branching, size))
 
 
 @dataclass(frozen=True)
@@ -215,3 +234,9 @@ class PlainHierarchy(Hierarchy):
     def range_spread(self) -> float:
         """The share of people in each range, but for the whole, which is a constant."""
         return (self.size + 1) * (self.size + 2) / 6 - 1
+
+
+def _between(values: Floats, starts: Integers, ends: Integers) -> Floats:
+    """Sums over intervals of positions."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray(sums[ends] - sums[starts])
