@@ -234,7 +234,7 @@ def test_unknown_mechanisms(mechanism):
         ("Threshold", "'threshold' differs only in its case"),
         ("hio", "it blurs several attributes together: build metricldp.peers.Hio from the survey"),
         ("planar-laplace", "build metricldp.peers.PlanarLaplace from the survey"),
-        ("telepathy", "hierarchy-B or hierarchy-B-plain (B = 2, 3, ...)"),
+        ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
     ],
 )
 def test_a_mechanism_that_was_meant(mechanism, needle):
