@@ -317,6 +317,7 @@ def test_names_can_be_typed(found):
                 assert mechanism in SURVEY.attributes["age"].mechanisms or mechanism in (
                     "hierarchy-16",
                     "hierarchy-4-plain",
+                    "hierarchy-4-unary",
                 )
     joint = [row.mechanism for row in found.rows if row.about == "age x region"]
     assert not joint or "haar + response" in joint
