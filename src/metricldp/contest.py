@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from metricldp.attributes import Attribute, Categorical, Discrete, OnLine, Plann
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.errors import SurveyError
+from metricldp.ledger import kept
 from metricldp.quantiles import TIE, monotone, value_of
 from metricldp.survey import Survey
 
@@ -319,22 +321,21 @@ class Product(Entry):
 
     @property
     def step(self) -> float:
-        """The smallest distance kept, of the attribute where it is largest."""
-        kept = self.survey.kept.items()
-        return float(max(metric.smallest(self._size(name)) for name, metric in kept))
+        """The largest distance kept between neighbours, of the attribute where it is largest."""
+        return float(max(self._step(name) for name in self.survey.channels))
+
+    def _step(self, name: str) -> Fraction:
+        """Of neighbouring positions; categories have no order, so any two are neighbours."""
+        metric, size = kept(self.survey, name), self.survey.channels[name].size
+        if isinstance(self.survey.attributes[name], Categorical):
+            return metric.diameter(size)
+        return max(metric.distance(x, x + 1) for x in range(size - 1))
 
     @property
     def width(self) -> float:
-        """Distances of attributes add up; mechanisms that treat pairs alike keep the smallest."""
-        ends = []
-        for name, metric in self.survey.kept.items():
-            alike = treats_alike(self.survey.attributes[name].mechanism)
-            size = self._size(name)
-            ends.append(metric.smallest(size) if alike else metric.diameter(size))
-        return float(sum(ends))
-
-    def _size(self, name: str) -> int:
-        return self.survey.channels[name].size
+        """The diameters of what the channels keep; distances of attributes add up."""
+        channels = self.survey.channels.items()
+        return float(sum(kept(self.survey, name).diameter(c.size) for name, c in channels))
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
         """The sum over people of prod_d S_d - prod_d f_d^2."""
