@@ -26,6 +26,7 @@ from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.errors import SurveyError
 from metricldp.ledger import kept
+from metricldp.peers.hio import Boxes
 from metricldp.quantiles import TIE, monotone, value_of
 from metricldp.survey import Survey
 
@@ -87,10 +88,10 @@ class JointContender(Contender):
     """The epsilon of a person: that of "one" attribute, or that of "all" together."""
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
-        """Hio of `peers`, for at least two attributes; of one it would be a hierarchy."""
-        build = getattr(peers, "Hio", None)
-        if build is None or len(attributes) < 2:
+        """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
+        if len(attributes) < 2:
             raise SurveyError("HIO blurs several attributes together")
+        build = peers.HashedHio if self.mechanism == "hio-hashing" else peers.Hio
         usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
@@ -110,13 +111,27 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("histogram-threshold", "cut histogram (THE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
     Contender("local-hashing", "local hashing (OLH)", ANY_TWO, "Wang et al. 2017", MOST, 256),
     Contender("hadamard", "Hadamard response", ANY_TWO, "Acharya et al. 2019"),
-    Contender("hierarchy-2", "hierarchy of 2 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-4", "hierarchy of 4 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-16", "hierarchy of 16 (HH)", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("hierarchy-4-plain", "hierarchy of 4, raw", ANY_TWO, "Kulkarni et al. 2019"),
-    Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Kulkarni et al. 2019"),
-    JointContender("hio", "HIO of 4", ANY_TWO, "Wang et al. 2019"),
-    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
+    Contender("hierarchy-2", "hierarchy of 2 (HH)", ANY_TWO, "Cormode et al. 2019"),
+    Contender("hierarchy-4", "hierarchy of 4 (HH)", ANY_TWO, "Cormode et al. 2019"),
+    Contender("hierarchy-16", "hierarchy of 16 (HH)", ANY_TWO, "Cormode et al. 2019"),
+    Contender("hierarchy-4-plain", "hierarchy of 4, raw", ANY_TWO, "Cormode et al. 2019"),
+    Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Cormode et al. 2019"),
+    JointContender("hio-hashing", "HIO, published (OLH)", ANY_TWO, "Wang et al. 2019"),
+    JointContender(
+        "hio-hashing",
+        "HIO, published (OLH), D times epsilon",
+        ANY_TWO,
+        "Wang et al. 2019",
+        budget="all",
+    ),
+    JointContender("hio", "HIO with Hadamard response", ANY_TWO, "Wang et al. 2019, other oracle"),
+    JointContender(
+        "hio",
+        "HIO with Hadamard response, D times epsilon",
+        ANY_TWO,
+        "Wang et al. 2019, other oracle",
+        budget="all",
+    ),
 )
 """Everybody there is; whoever is not registered, or does not serve an attribute, is skipped."""
 
@@ -429,7 +444,7 @@ def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[fl
 class Joint(Entry):
     """A mechanism of `peers` for all attributes together; `survey` only says what they are."""
 
-    built: Any
+    built: Boxes
     epsilon: float
 
     @property
@@ -443,10 +458,20 @@ class Joint(Entry):
         return self.epsilon
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        """Its second moment is the same for everybody, so the true count is all that matters."""
-        shares = np.prod([f.mean(axis=1) for f in asked.functions.values()], axis=0)
-        errors = np.array([self.built.error(where, 1, "uniform") for where in asked.wheres()])
-        return np.asarray(crowd.n * (errors**2 + shares) - crowd.truth(asked))
+        """Of the people outside, those inside, and those in each box (see `peers.hio.Spread`)."""
+        every = asked.functions
+        rows = range(len(next(iter(every.values()))))
+        spreads = [self.built.variances_of({n: f[k] for n, f in every.items()}) for k in rows]
+        outside, inside, box = (
+            np.array([getattr(spread, part) for spread in spreads])
+            for part in ("outside", "inside", "box")
+        )
+        found = crowd.n * outside + inside * crowd.truth(asked)
+        if box.any():
+            boxes = {name: np.array([spread.boxes[name] for spread in spreads]) for name in every}
+            found = found + box * asked.over(crowd, boxes)
+        cut = np.any([~f.astype(bool).all(axis=1) for f in every.values()], axis=0)
+        return np.where(cut, found, 0.0)
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """Every repetition is a file of reports of its own."""

@@ -131,7 +131,7 @@ _PALETTE = (
     *("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff"),
     *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
     *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#222222"),
-    *("#8c6bb1", "#c994c7"),
+    *("#8c6bb1", "#c994c7", "#54278f", "#9e9ac8"),
 )
 _COLORS = {c.title: color for c, color in zip(CONTENDERS, _PALETTE, strict=True)}
 
