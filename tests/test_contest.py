@@ -205,6 +205,17 @@ def test_answers_are_those_of_the_tally():
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
+def test_answers_of_joint_mechanisms_are_those_of_their_reports():
+    attributes = {"a": AGE, "b": Integer(0, 4, epsilon=0.5)}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 5, np.random.default_rng(2))
+    for entry in entries(attributes):
+        if not isinstance(entry, Product):
+            reports = entry.built.encode(crowd.positions, coins=Coins.seeded(7))
+            theirs = [entry.built.count(reports, where).value for where in asked.wheres()]
+            (mine,) = entry.answers(crowd, asked, 1, Coins.seeded(7))
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+
+
 def test_repetitions_come_in_parts(monkeypatch):
     """Blurred in parts or at once, there are as many answers, about the same people."""
     crowd, asked = crowd_of({"a": AGE, "b": AGE}), None

@@ -459,31 +459,35 @@ class Joint(Entry):
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
         """Of the people outside, those inside, and those in each box (see `peers.hio.Spread`)."""
-        every = asked.functions
-        rows = range(len(next(iter(every.values()))))
-        spreads = [self.built.variances_of({n: f[k] for n, f in every.items()}) for k in rows]
+        spreads = [self.built.variances_of(functions) for functions in _by_question(asked)]
         outside, inside, box = (
             np.array([getattr(spread, part) for spread in spreads])
             for part in ("outside", "inside", "box")
         )
         found = crowd.n * outside + inside * crowd.truth(asked)
         if box.any():
-            boxes = {name: np.array([spread.boxes[name] for spread in spreads]) for name in every}
+            boxes = {n: np.array([spread.boxes[n] for spread in spreads]) for n in asked.functions}
             found = found + box * asked.over(crowd, boxes)
-        cut = np.any([~f.astype(bool).all(axis=1) for f in every.values()], axis=0)
-        return np.where(cut, found, 0.0)
+        return np.where(_everybody(asked), 0.0, found)
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
-        """Every repetition is a file of reports of its own."""
-        people = {
-            name: [value_of(a, int(x))[0] for x in crowd.positions[name]]
-            for name, a in self.survey.attributes.items()
-        }
-        wheres, found = asked.wheres(), []
-        for _ in range(repetitions):
-            reports = self.built.encode(people, coins=coins)
-            found.append([self.built.count(reports, where).value for where in wheres])
-        return np.array(found)
+        """Reports of its own for each repetition; how many people there are is known."""
+        questions, found = _by_question(asked), np.empty((repetitions, len(_everybody(asked))))
+        for row in found:
+            columns = self.built.blur(crowd.positions, coins)
+            row[:] = [self.built.value(functions, columns) for functions in questions]
+        return np.where(_everybody(asked), crowd.n, found)
+
+
+def _by_question(asked: Questions) -> list[dict[str, Floats]]:
+    """The functions of each question."""
+    count = len(_everybody(asked))
+    return [{name: f[k] for name, f in asked.functions.items()} for k in range(count)]
+
+
+def _everybody(asked: Questions) -> npt.NDArray[np.bool_]:
+    """Which questions cut nothing off."""
+    return np.all([f.all(axis=1) for f in asked.functions.values()], axis=0)
 
 
 # Whether simulation and theory agree

@@ -24,8 +24,9 @@ The second moment. sign^2 = 1, and the mean of W_d^2 over j_d is |w_{d,l_d}|^2, 
 
 The published oracle, optimised local hashing, has 4 e^eps / (e^eps - 1)^2 in the place of kappa^2,
 which is kappa^2 - 1: Hadamard response is 1.27 times that at eps = 1, 5.5 times at eps = 3, and
-equal for small eps; see `published_variance`, and `hio_hashing` for the oracle itself. Where the published system groups people by level vector at random, here too a
-person draws hers, so the size of a group is part of the variance.
+equal for small eps; see `published_variance`, and `hio_hashing` for the oracle itself. Where the
+published system groups people by level vector at random, here too a person draws hers, so the size
+of a group is part of the variance.
 """
 
 from __future__ import annotations
@@ -167,6 +168,10 @@ class Boxes(Joint):
         }
 
     @abstractmethod
+    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
+        """The sum over reports of F."""
+
+    @abstractmethod
     def variances_of(self, functions: Functions) -> Spread:
         """What a person adds to the variance of a count, by where she is."""
 
@@ -296,15 +301,19 @@ class Hio(Boxes):
         """E[F^2 | x], for any x."""
         return self.kappa**2 * _squares(self.weights(functions))
 
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
         """Look up W_d for every code; of the fewest nodes these are whole numbers, and exact."""
         weights = self.weights(functions)
         found = 1.0 - 2.0 * columns[SIGN]
         for name, levels in weights.items():
             found = found * np.concatenate([_hadamard(w) for w in levels])[columns[name]]
         scale = self.kappa * math.prod(len(levels) for levels in weights.values())
-        second = self.kappa**2 * _squares(weights)
-        return scale * float(found.sum()), second * len(found)
+        return scale * float(found.sum())
+
+    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+        """The value, and the second moment of everybody."""
+        second = self.second_moment(functions) * len(columns[SIGN])
+        return self.value(functions, columns), second
 
     def variances_of(self, functions: Functions) -> Spread:
         """The second moment of everybody, less 1 inside."""

@@ -134,19 +134,27 @@ class HashedHio(Boxes):
         each = [np.repeat(w * w.sum(), width)[: tree.size] for w, width in spread]
         return np.asarray(np.sum(each, axis=0))
 
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
         """Supports of the boxes of every report's own level vector, counted in whole numbers."""
-        spread = self.variances_of(functions)
-        value = crowded = 0.0
-        p, d, _, _ = self.oracle.moments_of_supports
-        vectors = math.prod(len(tree.widths) for tree in self.trees.values())
-        scale, missed = vectors / float(p - d), float(d)
-        for people, boxes in self._read(self.fewest(functions), columns):
-            found = scale * (self._supported(people, boxes) - missed * len(people) * len(boxes))
-            value += found
-            crowded += len(boxes) * found
-        n = len(columns[BOX])
-        return value, spread.outside * n + (spread.inside + 1) * value + spread.box * crowded
+        return math.fsum(found for found, _ in self._found(functions, columns))
+
+    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+        """The value, and the second moment decoded: of C_L too, which is known by level vector."""
+        spread, found = self.variances_of(functions), list(self._found(functions, columns))
+        value, crowded = (math.fsum(part) for part in zip(*found, strict=True))
+        everybody = spread.outside * len(columns[BOX])
+        return value, everybody + (spread.inside + 1) * value + spread.box * crowded
+
+    def _found(
+        self, functions: Functions, columns: Mapping[str, Column]
+    ) -> Iterator[tuple[float, float]]:
+        """For each level vector the estimate of the people in its boxes, and C_L times that."""
+        p, d, _, _ = map(float, self.oracle.moments_of_supports)
+        scale = math.prod(len(tree.widths) for tree in self.trees.values()) / (p - d)
+        for reports, boxes in self._read(self.fewest(functions), columns):
+            pairs = len(reports) * len(boxes)
+            found = scale * (self._supported(reports, boxes) - d * pairs) if pairs else 0.0
+            yield found, len(boxes) * found
 
     def _read(
         self, fewest: Mapping[str, list[Floats]], columns: Mapping[str, Column]
