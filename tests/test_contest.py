@@ -334,6 +334,18 @@ def test_the_check_rejects_what_is_wrong(mechanism):
     assert checked(mechanism, count=2) > 1e-9
 
 
+def test_answers_that_are_known_have_to_be_right():
+    errors = np.random.default_rng(1).normal(size=(200, 3))
+    errors[:, 2] = 1e-9
+    assert surprise(errors, np.array([1.0, 1.0, 0.0])) > 1e-9
+    errors[7, 2] = 0.1
+    assert surprise(errors, np.array([1.0, 1.0, 0.0])) == 0
+    assert surprise(np.zeros((5, 2)), np.zeros(2)) == 1
+    assert surprise(np.full((5, 2), 1e-12), np.zeros(2)) == 1
+    assert surprise(np.full((5, 2), 1e-3), np.zeros(2)) == 0
+    assert surprise(np.zeros((5, 0)), np.zeros(0)) == 1
+
+
 # One's own survey
 
 

@@ -41,6 +41,8 @@ _SMALL = 1 << 16
 """A table with so many cells is never too large."""
 _ROWS = 256
 """Prefixes decoded at a time."""
+_NOTHING = 1e-9
+"""A variance that is this share of the largest is rounding: ten standard errors of it pass."""
 
 
 # Who takes part
@@ -499,11 +501,17 @@ def surprise(errors: Floats, variances: Floats) -> float:
     Answers are sums over many people, as good as normal. So their squared errors over the exact
     variance, added up over independent repetitions, are chi-squared: bias and variance are checked
     at once. The chance is for the worst of all questions, two-sided, times their number: however
-    they depend on each other, less than p comes up with probability p at most.
+    they depend on each other, less than p comes up with probability p at most. An answer without
+    variance has to be right but for rounding, or the chance is 0.
     """
     from scipy import stats  # noqa: PLC0415 - it takes a second to import
 
-    some = variances > 1e-9 * variances.max(initial=1e-300)
-    scaled = (errors[:, some] ** 2).sum(axis=0) / variances[some]
+    most = variances.max(initial=0.0)
+    known = variances <= _NOTHING * most
+    if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING**2).any():
+        return 0.0
+    if known.all():
+        return 1.0
+    scaled = (errors[:, ~known] ** 2).sum(axis=0) / variances[~known]
     worst = np.minimum(stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors)))
     return float(min(1.0, 2 * len(worst) * worst.min()))
