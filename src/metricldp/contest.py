@@ -324,8 +324,12 @@ class Entry(ABC):
         """Epsilon between two people at opposite ends of every attribute."""
 
     @abstractmethod
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
+        """The exact expected squared error of every answer, (crowds, questions)."""
+
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        """The exact expected squared error of every answer about these people."""
+        """The same about one crowd."""
+        return np.asarray(self.variances_of([crowd], asked)[0])
 
     @abstractmethod
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
@@ -354,12 +358,12 @@ class Product(Entry):
         channels = self.survey.channels.items()
         return float(sum(kept(self.survey, name).diameter(c.size) for name, c in channels))
 
-    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
         """The sum over people of prod_d S_d - prod_d f_d^2."""
         seconds = {
             name: self.survey.channels[name].second_moment(f) for name, f in asked.functions.items()
         }
-        return asked.over(crowd, seconds) - asked.over(crowd)
+        return np.array([asked.over(crowd, seconds) - asked.over(crowd) for crowd in crowds])
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """From sums of features for one attribute, from products of decoders for several."""
@@ -459,17 +463,17 @@ class Joint(Entry):
         """The same."""
         return self.epsilon
 
-    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
         """Of the people outside, those inside, and those in each box (see `peers.hio.Spread`)."""
         spreads = [self.built.variances_of(functions) for functions in _by_question(asked)]
         outside, inside, box = (
             np.array([getattr(spread, part) for spread in spreads])
             for part in ("outside", "inside", "box")
         )
-        found = crowd.n * outside + inside * crowd.truth(asked)
+        found = np.array([crowd.n * outside + inside * crowd.truth(asked) for crowd in crowds])
         if box.any():
             boxes = {n: np.array([spread.boxes[n] for spread in spreads]) for n in asked.functions}
-            found = found + box * asked.over(crowd, boxes)
+            found += [box * asked.over(crowd, boxes) for crowd in crowds]
         return np.where(_everybody(asked), 0.0, found)
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
@@ -489,7 +493,8 @@ def _by_question(asked: Questions) -> list[dict[str, Floats]]:
 
 def _everybody(asked: Questions) -> npt.NDArray[np.bool_]:
     """Which questions cut nothing off."""
-    return np.all([f.all(axis=1) for f in asked.functions.values()], axis=0)
+    found: npt.NDArray[np.bool_] = np.all([f.all(axis=1) for f in asked.functions.values()], axis=0)
+    return found
 
 
 # Whether simulation and theory agree
@@ -508,7 +513,7 @@ def surprise(errors: Floats, variances: Floats) -> float:
 
     most = variances.max(initial=0.0)
     known = variances <= _NOTHING * most
-    if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING**2).any():
+    if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING).any():
         return 0.0
     if known.all():
         return 1.0
