@@ -8,7 +8,7 @@ import pytest
 
 from metricldp.contest import ANY_TWO, CONTENDERS, PER_STEP, Contender, JointContender
 from metricldp.errors import SurveyError
-from metricldp.reproduce import RUNS, table2
+from metricldp.reproduce import RUNS, table2, table2_errors
 from metricldp.reproduce.table2_errors import attributes_of, crowd_of
 
 SMALL = replace(
@@ -23,6 +23,7 @@ SMALL = replace(
     questions=20,
     questions_of_many=8,
     quantiles=3,
+    resamples=20,
     checks=((1, 8, 1.0),),
     repetitions=60,
 )
@@ -52,11 +53,67 @@ def there(mechanism):
 def test_a_power_of_the_logarithm_is_found():
     sizes = [16, 64, 256, 1024]
     exact = [3 * np.log2(m) ** 2 for m in sizes]
-    assert table2.exponent(sizes, exact) == pytest.approx((2, 2, 2))
-    rough = [e * (1 + 0.1 * (-1) ** k) for k, e in enumerate(exact)]
-    slope, low, high = table2.exponent(sizes, rough)
-    assert low < 2 < high
-    assert low < slope < high
+    assert table2.exponent(sizes, exact) == pytest.approx(2)
+    assert table2.exponent(sizes, [1.7] * 4) == 0
+
+
+def growing(errors, resamples=(), what="error"):
+    """Points of one contender with these errors at m = 16, 32, ..., and their slope."""
+    start = 4 if what == "error" else 6
+    found = [
+        table2.Point(
+            *("m", "x", "x", PER_STEP, 1, 2 ** (start + k), 1, 1.0, 1.0, 1.0, error),
+            quantile=error,
+            errors=tuple(row[k] for row in resamples),
+            quantiles=tuple(row[k] for row in resamples),
+        )
+        for k, error in enumerate(errors)
+    ]
+    return next(s for s in table2.slopes(found) if s.what == what)
+
+
+@pytest.mark.parametrize("what", ["error", "quantile"])
+def test_exponents_and_their_intervals(what):
+    """Resamples of all sizes together: a common factor is no doubt about the exponent."""
+    logs = np.arange(4, 9) if what == "error" else np.arange(6, 11)
+    truth = 2.0 * logs**1.5
+    scaled = [factor * truth for factor in (0.5, 1.0, 2.0)]
+    slope = growing(truth, scaled, what)
+    assert (slope.exponent, slope.low, slope.high) == pytest.approx((1.5, 1.5, 1.5))
+    assert slope.local == pytest.approx(1.5)
+    spread = [2.0 * logs**power for power in np.linspace(1, 2, 41)]
+    slope = growing(truth, spread, what)
+    assert (slope.low, slope.high) == pytest.approx((1.025, 1.975))
+
+
+def test_a_curve_that_levels_off_has_a_small_local_exponent():
+    slope = growing([1.0, 1.5, 1.75, 1.83, 1.84], [[1.0, 1.5, 1.75, 1.83, 1.84]])
+    assert slope.exponent > 0.5
+    assert slope.local < 0.05
+
+
+def test_too_few_sizes_and_constant_errors():
+    short = growing([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]] * 5)
+    assert (short.low, short.high) == (None, None)
+    flat = growing([1.3] * 5, [[1.3] * 5] * 5)
+    assert (flat.exponent, flat.low, flat.high, flat.local) == (0, 0, 0, 0)
+
+
+def test_resamples_are_the_same_people_and_questions_at_every_size():
+    drawn = [
+        table2_errors.resampled(SMALL, crowd_of(attributes_of(1, m, 1.0), 200, 5), 20)
+        for m in (16, 64)
+    ]
+    for small, large in zip(drawn[0][0], drawn[1][0], strict=True):
+        np.testing.assert_array_equal(small.positions["v1"], large.positions["v1"] // 4)
+    np.testing.assert_array_equal(drawn[0][1], drawn[1][1])
+
+
+def test_resamples_scatter_around_the_error(points):
+    mine = [p for p in points if p.panel == "m" and p.mechanism == "geometric"]
+    for p in mine:
+        assert len(p.errors) == SMALL.resamples
+        assert min(p.errors) < p.error < max(p.errors)
 
 
 def test_epsilon_per_step_does_not_grow_with_m(points):
@@ -91,7 +148,7 @@ def test_every_point_has_two_epsilons(points):
         if p.promise == PER_STEP:
             assert p.step == pytest.approx(p.epsilon / p.within)
             assert p.width == pytest.approx(p.attributes * (p.size - 1) * p.epsilon / p.within)
-        elif p.mechanism != "hio":
+        elif not p.mechanism.startswith("hio"):
             assert (p.step, p.width) == (p.epsilon, p.attributes * p.epsilon)
     last = [p for p in points if p.panel == "within" and p.within == 63]
     assert all(p.width == pytest.approx(1) for p in last), "an equal promise at the width"
@@ -148,6 +205,9 @@ def test_the_page_says_who_wins_where(points, checked):
     words = " ".join(text.split())
     assert "there are always two columns for them" in words
     assert "threshold bits: stays" in words
+    assert "1.84 at epsilon = 1, is the most there can be" in words
+    assert "Between the last two sizes its exponent is " in words
+    assert "(too few sizes)" in words
     assert "clipped geometric noise: falls" in words
     assert "one epsilon for all pairs is better from w = " in words
     assert "The check at one false alarm in 1,000,000 runs holds." in words

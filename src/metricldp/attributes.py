@@ -75,7 +75,7 @@ RANGE_PEERS: tuple[str, ...] = (
 )
 """Peers that need an order of values; hierarchies have any other branching as well."""
 _HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(?:-(plain|unary))?", re.ASCII)
-_JOINT = {"hio": "Hio", "planar-laplace": "PlanarLaplace"}
+_JOINT = {"hio": "Hio", "hio-hashing": "HashedHio", "planar-laplace": "PlanarLaplace"}
 """Peers that are no mechanism of one attribute."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""

@@ -63,7 +63,8 @@ class Row:
     questions: str
     group: str
     mechanism: str
-    """As a survey file has it; of several attributes, those that differ. "hio" is in `peers`."""
+    """As a survey file has it; of several attributes, those that differ. "hio" and
+    "hio-hashing" are in `peers`."""
     title: str
     """The name that people know it by."""
     step: float
@@ -75,6 +76,11 @@ class Row:
     simulated: float | None
     """The same measured on a sample, scaled to everybody; None where that would take too long."""
     standard_error: float | None
+
+    @property
+    def joint(self) -> bool:
+        """Whether it blurs all attributes together."""
+        return self.mechanism.startswith("hio")
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ class Comparison:
                 row
                 for group in groups
                 for place, row in enumerate(group)
-                if most is None or place < most or (row.group, row.mechanism) == (LOOSE, "hio")
+                if most is None or place < most or (row.group == LOOSE and row.joint)
             ]
         return found
 
@@ -180,7 +186,7 @@ def write(found: Comparison, output: Path) -> list[Path]:
 
 def _label(row: Row) -> str:
     """The mechanism; HIO stands at several epsilons, and its title says which."""
-    return row.title if row.mechanism == "hio" else row.mechanism
+    return row.title if row.joint else row.mechanism
 
 
 # The work

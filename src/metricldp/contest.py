@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +26,7 @@ from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins import Coins
 from metricldp.errors import SurveyError
 from metricldp.ledger import kept
+from metricldp.peers.hio import Boxes
 from metricldp.quantiles import TIE, monotone, value_of
 from metricldp.survey import Survey
 
@@ -39,6 +41,8 @@ _SMALL = 1 << 16
 """A table with so many cells is never too large."""
 _ROWS = 256
 """Prefixes decoded at a time."""
+_NOTHING = 1e-9
+"""A variance that is this share of the largest is rounding: ten standard errors of it pass."""
 
 
 # Who takes part
@@ -88,21 +92,27 @@ class JointContender(Contender):
     """Whether counts are read with the weights of least squares, or from the fewest nodes."""
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
-        """Hio of `peers`, for at least two attributes; of one it would be a hierarchy."""
-        build = getattr(peers, "Hio", None)
-        if build is None or len(attributes) < 2:
+        """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
+        if len(attributes) < 2:
             raise SurveyError("HIO blurs several attributes together")
         usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
         survey = Survey(usual)
-        built = build(survey, epsilon, self.branching, self.consistent)
+        if self.mechanism == "hio":
+            built: Boxes = peers.Hio(survey, epsilon, self.branching, self.consistent)
+        else:
+            built = peers.HashedHio(survey, epsilon, self.branching)
         return Joint(self, survey, built, epsilon)
 
 
-_HIO = (
-    JointContender("hio", "HIO of 4, epsilon in all", ANY_TWO, "Wang et al. 2019"),
-    JointContender("hio", "HIO of 4, D times epsilon", ANY_TWO, "Wang et al. 2019", budget="all"),
+_HIO = tuple(
+    JointContender(mechanism, f"{title}, {told}", ANY_TWO, source, budget=budget)
+    for mechanism, title, source in (
+        ("hio-hashing", "HIO, published (OLH)", "Wang et al. 2019"),
+        ("hio", "HIO with Hadamard response", "Wang et al. 2019, other oracle"),
+    )
+    for budget, told in (("one", "epsilon in all"), ("all", "D times epsilon"))
 )
 CONTENDERS: tuple[Contender, ...] = (
     Contender("geometric", "clipped geometric noise", PER_STEP, "this package"),
@@ -136,7 +146,11 @@ CONTENDERS: tuple[Contender, ...] = (
 COMPARED: tuple[Contender, ...] = (
     *CONTENDERS,
     Contender("unary", "unary, best for the metric", PER_STEP, "this package", 256, 256),
-    *(replace(hio, title=f"consistent {hio.title}", consistent=True) for hio in _HIO),
+    *(
+        replace(contender, title=f"consistent {contender.title}", consistent=True)
+        for contender in _HIO
+        if contender.mechanism == "hio"
+    ),
 )
 """Those, and what serves a survey of one's own as well."""
 
@@ -326,8 +340,12 @@ class Entry(ABC):
         """Epsilon between two people at opposite ends of every attribute."""
 
     @abstractmethod
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
+        """The exact expected squared error of every answer, (crowds, questions)."""
+
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        """The exact expected squared error of every answer about these people."""
+        """The same about one crowd."""
+        return np.asarray(self.variances_of([crowd], asked)[0])
 
     @abstractmethod
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
@@ -345,22 +363,28 @@ class Product(Entry):
 
     @property
     def step(self) -> float:
-        """The smallest distance promised, of the attribute where it is largest."""
-        sizes = {name: channel.size for name, channel in self.survey.channels.items()}
-        return float(max(m.smallest(sizes[name]) for name, m in self.survey.kept.items()))
+        """The largest distance kept between neighbours, of the attribute where it is largest."""
+        return float(max(self._step(name) for name in self.survey.channels))
+
+    def _step(self, name: str) -> Fraction:
+        """Of neighbouring positions; categories have no order, so any two are neighbours."""
+        metric, size = kept(self.survey, name), self.survey.channels[name].size
+        if isinstance(self.survey.attributes[name], Categorical):
+            return metric.diameter(size)
+        return max(metric.distance(x, x + 1) for x in range(size - 1))
 
     @property
     def width(self) -> float:
-        """Distances of attributes add up; a channel may keep more than what it was built for."""
+        """The diameters of what the channels keep; distances of attributes add up."""
         channels = self.survey.channels.items()
         return float(sum(kept(self.survey, name).diameter(c.size) for name, c in channels))
 
-    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
         """The sum over people of prod_d S_d - prod_d f_d^2."""
         seconds = {
             name: self.survey.channels[name].second_moment(f) for name, f in asked.functions.items()
         }
-        return asked.over(crowd, seconds) - asked.over(crowd)
+        return np.array([asked.over(crowd, seconds) - asked.over(crowd) for crowd in crowds])
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """From sums of features for one attribute, from products of decoders for several."""
@@ -447,7 +471,7 @@ def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[fl
 class Joint(Entry):
     """A mechanism of `peers` for all attributes together; `survey` only says what they are."""
 
-    built: Any
+    built: Boxes
     epsilon: float
 
     @property
@@ -460,23 +484,38 @@ class Joint(Entry):
         """The same."""
         return self.epsilon
 
-    def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        """Its second moment is the same for everybody, so the true count is all that matters."""
-        shares = np.prod([f.mean(axis=1) for f in asked.functions.values()], axis=0)
-        errors = np.array([self.built.error(where, 1, "uniform") for where in asked.wheres()])
-        return np.asarray(crowd.n * (errors**2 + shares) - crowd.truth(asked))
+    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
+        """Of the people outside, those inside, and those in each box (see `peers.hio.Spread`)."""
+        spreads = [self.built.variances_of(functions) for functions in _by_question(asked)]
+        outside, inside, box = (
+            np.array([getattr(spread, part) for spread in spreads])
+            for part in ("outside", "inside", "box")
+        )
+        found = np.array([crowd.n * outside + inside * crowd.truth(asked) for crowd in crowds])
+        if box.any():
+            boxes = {n: np.array([spread.boxes[n] for spread in spreads]) for n in asked.functions}
+            found += [box * asked.over(crowd, boxes) for crowd in crowds]
+        return np.where(_everybody(asked), 0.0, found)
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
-        """Every repetition is a file of reports of its own."""
-        people = {
-            name: [value_of(a, int(x))[0] for x in crowd.positions[name]]
-            for name, a in self.survey.attributes.items()
-        }
-        wheres, found = asked.wheres(), []
-        for _ in range(repetitions):
-            reports = self.built.encode(people, coins=coins)
-            found.append([self.built.count(reports, where).value for where in wheres])
-        return np.array(found)
+        """Reports of its own for each repetition; how many people there are is known."""
+        questions, found = _by_question(asked), np.empty((repetitions, len(_everybody(asked))))
+        for row in found:
+            columns = self.built.blur(crowd.positions, coins)
+            row[:] = [self.built.value(functions, columns) for functions in questions]
+        return np.where(_everybody(asked), crowd.n, found)
+
+
+def _by_question(asked: Questions) -> list[dict[str, Floats]]:
+    """The functions of each question."""
+    count = len(_everybody(asked))
+    return [{name: f[k] for name, f in asked.functions.items()} for k in range(count)]
+
+
+def _everybody(asked: Questions) -> npt.NDArray[np.bool_]:
+    """Which questions cut nothing off."""
+    found: npt.NDArray[np.bool_] = np.all([f.all(axis=1) for f in asked.functions.values()], axis=0)
+    return found
 
 
 # Whether simulation and theory agree
@@ -488,11 +527,17 @@ def surprise(errors: Floats, variances: Floats) -> float:
     Answers are sums over many people, as good as normal. So their squared errors over the exact
     variance, added up over independent repetitions, are chi-squared: bias and variance are checked
     at once. The chance is for the worst of all questions, two-sided, times their number: however
-    they depend on each other, less than p comes up with probability p at most.
+    they depend on each other, less than p comes up with probability p at most. An answer without
+    variance has to be right but for rounding, or the chance is 0.
     """
     from scipy import stats  # noqa: PLC0415 - it takes a second to import
 
-    some = variances > 1e-9 * variances.max(initial=1e-300)
-    scaled = (errors[:, some] ** 2).sum(axis=0) / variances[some]
+    most = variances.max(initial=0.0)
+    known = variances <= _NOTHING * most
+    if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING).any():
+        return 0.0
+    if known.all():
+        return 1.0
+    scaled = (errors[:, ~known] ** 2).sum(axis=0) / variances[~known]
     worst = np.minimum(stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors)))
     return float(min(1.0, 2 * len(worst) * worst.min()))

@@ -25,6 +25,7 @@ from metricldp.peers.unary import UnaryOptimised, UnarySymmetric
 
 if TYPE_CHECKING:
     from metricldp.peers.hio import Hio
+    from metricldp.peers.hio_hashing import HashedHio
     from metricldp.peers.planar import PlanarLaplace
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PEERS",
     "Haar",
     "Hadamard",
+    "HashedHio",
     "Hierarchy",
     "Hio",
     "HistogramSum",
@@ -84,6 +86,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a door
         from metricldp.peers.hio import Hio  # noqa: PLC0415 - a door
 
         return Hio
+    if name == "HashedHio":
+        from metricldp.peers.hio_hashing import HashedHio  # noqa: PLC0415 - a door
+
+        return HashedHio
     if name == "PlanarLaplace":
         from metricldp.peers.planar import PlanarLaplace  # noqa: PLC0415 - a door
 

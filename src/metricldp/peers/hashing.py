@@ -125,7 +125,7 @@ class LocalHashing(NumberChannel):
         """The constant and the values."""
         return 1 + self.size
 
-    def _supports(self, column: Column, values: Integers) -> npt.NDArray[np.bool_]:
+    def supports(self, column: Column, values: Integers) -> npt.NDArray[np.bool_]:
         """Whether each of some values is supported by each report, (values, n)."""
         polynomials, buckets = np.divmod(column.astype(np.uint64), np.uint64(self.buckets))
         found: npt.NDArray[np.bool_] = self._hashed(polynomials, values[:, None]) == buckets
@@ -143,14 +143,14 @@ class LocalHashing(NumberChannel):
         """A one, then ones where a value is supported."""
         found = np.ones((len(column), self.features), dtype=np.int8)
         for part in self._parts(column):
-            found[part, 1:] = self._supports(column[part], self._every_value).T
+            found[part, 1:] = self.supports(column[part], self._every_value).T
         return found
 
     def values(self, column: Column, coefficients: Floats) -> Floats:
         """A weighted sum of supports, a chunk of reports at a time."""
         result = np.empty((len(coefficients), len(column)))
         for part in self._parts(column):
-            supports = self._supports(column[part], self._every_value)
+            supports = self.supports(column[part], self._every_value)
             result[:, part] = coefficients[:, 1:] @ supports + coefficients[:, :1]
         return result
 
@@ -160,7 +160,7 @@ class LocalHashing(NumberChannel):
         for part in self._parts(column):
             at = codes[part].astype(np.intp)
             result[0] += np.bincount(at, minlength=count)
-            values, people = np.nonzero(self._supports(column[part], self._every_value))
+            values, people = np.nonzero(self.supports(column[part], self._every_value))
             joint = np.bincount(values * count + at[people], minlength=self.size * count)
             result[1:] += joint.reshape(self.size, count)
         return result
@@ -173,12 +173,12 @@ class LocalHashing(NumberChannel):
         ones = np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1
         table = coefficients[:, :1] + coefficients[:, 1 + used] @ ones.T
         weights = 1 << np.arange(len(used))
-        return Levels(table, lambda column: weights @ self._supports(column, used.astype("u8")))
+        return Levels(table, lambda column: weights @ self.supports(column, used.astype("u8")))
 
     # Decoding ------------------------------------------------------------------------------------
 
     @cached_property
-    def _moments(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """p, d, p C and (p - q) T + q C."""
         p, q = Fraction(self.keep, ONE), Fraction(ONE - self.keep, ONE * (self.buckets - 1))
         fewer, more = divmod(self.prime, self.buckets)
@@ -194,13 +194,13 @@ class LocalHashing(NumberChannel):
     @cached_property
     def _gap(self) -> float:
         """p - d."""
-        p, d, _, _ = self._moments
+        p, d, _, _ = self.moments_of_supports
         return float(p - d)
 
     @cached_property
     def noise(self) -> tuple[float, float]:
         """The variance of the unbiased indicator (S_k - d)/(p - d): at other values, at its own."""
-        p, d, _, _ = self._moments
+        p, d, _, _ = self.moments_of_supports
         return float(d * (1 - d) / (p - d) ** 2), float(p * (1 - p) / (p - d) ** 2)
 
     @cached_property
@@ -211,7 +211,7 @@ class LocalHashing(NumberChannel):
         (A - B) sum_k w_k^2 + (A_x - A + 2 B - 2 B_x) w_x^2, for the variances A, A_x and the
         covariances B, B_x without and with x.
         """
-        p, d, with_own, others = self._moments
+        p, d, with_own, others = self.moments_of_supports
         a, own = d * (1 - d), p * (1 - p)
         b, b_own = others - d * d, with_own - p * d
         scale = (p - d) ** 2

@@ -23,16 +23,18 @@ The second moment. sign^2 = 1, and the mean of W_d^2 over j_d is |w_{d,l_d}|^2, 
     E[F^2 | x] = kappa^2 prod_d (h_d + 1) sum_l |w_{d,l}|^2,   the same for all x.
 
 The published oracle, optimised local hashing, has 4 e^eps / (e^eps - 1)^2 in the place of kappa^2,
-which is kappa^2 - 1: Hadamard response is 1.27 times that at eps = 1, and equal for small eps; see
-`published_variance`. Where the published system groups people by level vector at random, here too a
-person draws hers, so the size of a group is part of the variance.
+which is kappa^2 - 1: Hadamard response is 1.27 times that at eps = 1, 5.5 times at eps = 3, and
+equal for small eps; see `published_variance`, and `hio_hashing` for the oracle itself. Where the
+published system groups people by level vector at random, here too a person draws hers, so the size
+of a group is part of the variance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -43,7 +45,7 @@ import numpy.typing as npt
 
 from metricldp.attributes import Attribute, Categorical, is_whole, positive
 from metricldp.certify import Certificate, Proof, prove
-from metricldp.channels import LARGEST_EPSILON, Column, Floats, Integers, Response
+from metricldp.channels import LARGEST_EPSILON, Channel, Column, Floats, Integers, Response
 from metricldp.coins import Coins, uniform
 from metricldp.error import mean
 from metricldp.errors import QueryError, SurveyError
@@ -56,8 +58,8 @@ from metricldp.queries import Where, expected, parse
 from metricldp.survey import Survey
 from metricldp.values import is_number
 
-SIGN = "sign"
-"""The column of the blurred sign: 0 for +1, 1 for -1."""
+SIGN = "=sign"
+"""The column of the blurred sign: 0 for +1, 1 for -1. No attribute has "=" in its name."""
 
 
 @dataclass(frozen=True)
@@ -123,31 +125,33 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Hio(Joint):
-    """One epsilon between any two people, whatever all their attributes are.
+class Spread:
+    """Person x adds outside + inside f(x) + box prod_d boxes_d(x_d) to the variance of a count."""
 
-    The survey's own epsilons and mechanisms are not used. With `consistent`, counts are read from
-    the same reports with the best weights of all levels instead of the fewest nodes.
-    """
+    outside: float
+    inside: float
+    box: float = 0.0
+    boxes: Functions = field(default_factory=dict)
+    """Of each attribute: at a level's nodes in use, how many of them that level has; else 0."""
+
+
+@dataclass(frozen=True)
+class Boxes(Joint):
+    """What HIO is whatever the oracle: trees, and boxes of nodes that add up to a range."""
 
     survey: Survey
     epsilon: float
     branching: int = 5
-    consistent: bool = False
 
-    mechanism: ClassVar[str] = "hio"
     agreed: ClassVar[str] = ", epsilon and branching"
 
     def __post_init__(self) -> None:
-        survey = on_grids(self.survey)
+        on_grids(self.survey)
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
         if not is_whole(self.branching) or self.branching < 2:
             raise SurveyError(
                 f"branching is a whole number of at least 2, not {shown(self.branching)}"
             )
-        if SIGN in survey.attributes:
-            raise SurveyError(f"{SIGN!r} is a column of HIO's own; give the attribute another name")
-        self.sign  # noqa: B018 - an epsilon too small for coins is refused here
 
     @cached_property
     def trees(self) -> dict[str, Nodes]:
@@ -156,7 +160,80 @@ class Hio(Joint):
 
     def _tree(self, attribute: Attribute) -> Nodes:
         flat = isinstance(attribute, Categorical)
-        return Nodes.of(attribute.size, attribute.size if flat else int(self.branching))
+        most = attribute.size if flat else int(self.branching)
+        return Nodes.of(attribute.size, min(most, attribute.size))
+
+    def fewest(self, functions: Functions) -> dict[str, list[Floats]]:
+        """The fewest nodes of every attribute; one that is not named has the function 1."""
+        return {
+            name: tree.canonical(functions.get(name, np.ones(tree.size)))
+            for name, tree in self.trees.items()
+        }
+
+    @abstractmethod
+    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
+        """The sum over reports of F."""
+
+    @abstractmethod
+    def variances_of(self, functions: Functions) -> Spread:
+        """What a person adds to the variance of a count, by where she is."""
+
+    def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
+        """The mean over people, from the shares inside the range and its boxes."""
+        involved = self.involved(functions)
+        spread = self.variances_of(functions)
+        found = spread.outside + spread.inside * mean(shares, [functions[n] for n in involved])
+        if spread.box:
+            found += spread.box * mean(shares, [spread.boxes[name] for name in involved])
+        return found
+
+    def proved_by(self, channel: Channel) -> Certificate:
+        """The proof for every two people from that of the one channel, alike for all pairs."""
+        pairs = prove(channel, Uniform(as_written(self.epsilon)))
+        attributes = self.survey.attributes
+        people = math.prod(attribute.size for attribute in attributes.values())
+        here = [attribute.label(0) for attribute in attributes.values()]
+        there = [next(iter(attributes.values())).label(1), *here[1:]]
+        labels = ", ".join(here), ", ".join(there)
+        count = people * (people - 1) // 2
+        proof = Proof(", ".join(attributes), self.mechanism, pairs, count, labels, promised=True)
+        return Certificate(self.fingerprint, (proof,))
+
+    def published_variance(
+        self, where: Where | None = None, n: int = 1, inside: float = 0.0
+    ) -> float:
+        """The variance with the published oracle, optimised local hashing, for a share inside.
+
+        A box that a person is not in has 4 e^eps / (e^eps - 1)^2 (Wang, Blocki, Li and Jha, USENIX
+        Security 2017, with e^eps + 1 hash values and not that rounded); the one that she is in has
+        2 more as its second moment, because p = 1/2. Different boxes are uncorrelated as long as
+        three hash values are independent. With N level vectors and C boxes to add up, a person
+        outside adds N C 4 e^eps / (e^eps - 1)^2, one inside 2 N - 1 more.
+        """
+        n = expected(n, "uniform", None)[0]
+        if not is_number(inside) or not 0 <= inside <= 1:
+            raise QueryError(f"inside is a share of people from 0 to 1, not {shown(inside)}")
+        fewest = self.fewest(parse(self.survey, where).functions)
+        vectors = math.prod(len(levels) for levels in fewest.values())
+        outside = _squares(fewest) / math.sinh(self.epsilon / 2) ** 2
+        return n * (outside + inside * (2 * vectors - 1))
+
+
+@dataclass(frozen=True)
+class Hio(Boxes):
+    """One epsilon between any two people, whatever all their attributes are.
+
+    The survey's own epsilons and mechanisms are not used. With `consistent`, counts are read from
+    the same reports with the best weights of all levels instead of the fewest nodes.
+    """
+
+    consistent: bool = False
+
+    mechanism: ClassVar[str] = "hio"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sign  # noqa: B018 - an epsilon too small for coins is refused here
 
     @cached_property
     def sign(self) -> Response:
@@ -212,80 +289,53 @@ class Hio(Joint):
         Levels and indices have the same law for everybody. People who differ in an attribute have
         different nodes at its last level, and two columns of a Hadamard matrix differ somewhere.
         """
-        pairs = prove(self.sign, Uniform(as_written(self.epsilon)))
-        attributes = self.survey.attributes
-        people = math.prod(attribute.size for attribute in attributes.values())
-        here = [attribute.label(0) for attribute in attributes.values()]
-        there = [next(iter(attributes.values())).label(1), *here[1:]]
-        labels = ", ".join(here), ", ".join(there)
-        count = people * (people - 1) // 2
-        proof = Proof(", ".join(attributes), self.mechanism, pairs, count, labels, promised=True)
-        return Certificate(self.fingerprint, (proof,))
+        return self.proved_by(self.sign)
 
     # Decoding ------------------------------------------------------------------------------------
 
     def weights(self, functions: Functions) -> dict[str, list[Floats]]:
         """w_{d,l} of every attribute; one that is not named has the function 1."""
-        read: Callable[[Nodes, Floats], list[Floats]]
-        read = Nodes.least_squares if self.consistent else Nodes.canonical
+        if not self.consistent:
+            return self.fewest(functions)
         return {
-            name: read(tree, functions.get(name, np.ones(tree.size)))
+            name: tree.least_squares(functions.get(name, np.ones(tree.size)))
             for name, tree in self.trees.items()
         }
 
     def second_moment(self, functions: Functions) -> float:
         """E[F^2 | x], for any x."""
-        return self.kappa**2 * self._squares(self.weights(functions))
+        return self.kappa**2 * _squares(self.weights(functions))
 
-    def _squares(self, weights: Mapping[str, list[Floats]]) -> float:
-        """The product over attributes of the levels times all squared weights."""
-        found = 1.0
-        for levels in weights.values():
-            found *= len(levels) * math.fsum(float(w @ w) for w in levels)
-        return found
-
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
         """Look up W_d for every code; of the fewest nodes these are whole numbers, and exact."""
         weights = self.weights(functions)
         found = 1.0 - 2.0 * columns[SIGN]
         for name, levels in weights.items():
             found = found * np.concatenate([_hadamard(w) for w in levels])[columns[name]]
         scale = self.kappa * math.prod(len(levels) for levels in weights.values())
-        second = self.kappa**2 * self._squares(weights)
-        return scale * float(found.sum()), second * len(found)
+        return scale * float(found.sum())
 
-    def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
-        """The second moment less the share of people inside."""
-        inside = [functions[name] for name in self.involved(functions)]
-        return self.second_moment(functions) - mean(shares, inside)
+    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
+        """The value, and the second moment of everybody."""
+        second = self.second_moment(functions) * len(columns[SIGN])
+        return self.value(functions, columns), second
+
+    def variances_of(self, functions: Functions) -> Spread:
+        """The second moment of everybody, less 1 inside."""
+        return Spread(self.second_moment(functions), -1.0)
 
     def bounds(self, functions: Functions) -> Bounds:
         """Somebody inside, and somebody outside."""
         second = self.second_moment(functions)
         return second - 1, second
 
-    def published_variance(
-        self, where: Where | None = None, n: int = 1, inside: float = 0.0
-    ) -> float:
-        """The variance with the published oracle, optimised local hashing, for a share inside.
 
-        A box that a person is not in has 4 e^eps / (e^eps - 1)^2 (Wang, Blocki, Li and Jha, USENIX
-        Security 2017, with e^eps + 1 hash values and not that rounded); the one that she is in has
-        2 more as its second moment, because p = 1/2. Different boxes are uncorrelated as long as
-        three hash values are independent. With N level vectors and C boxes to add up, a person
-        outside adds N C 4 e^eps / (e^eps - 1)^2, one inside 2 N - 1 more.
-        """
-        n = expected(n, "uniform", None)[0]
-        if not is_number(inside) or not 0 <= inside <= 1:
-            raise QueryError(f"inside is a share of people from 0 to 1, not {shown(inside)}")
-        functions = parse(self.survey, where).functions
-        fewest = {
-            name: tree.canonical(functions.get(name, np.ones(tree.size)))
-            for name, tree in self.trees.items()
-        }
-        vectors = math.prod(len(levels) for levels in fewest.values())
-        outside = self._squares(fewest) / math.sinh(self.epsilon / 2) ** 2
-        return n * (outside + inside * (2 * vectors - 1))
+def _squares(weights: Mapping[str, list[Floats]]) -> float:
+    """The product over attributes of the levels times all squared weights."""
+    found = 1.0
+    for levels in weights.values():
+        found *= len(levels) * math.fsum(float(w @ w) for w in levels)
+    return found
 
 
 def _parity(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -65,12 +65,14 @@ def run(
         files += drawn
     for name, rows in (("table2", found), ("table2-slopes", fitted), ("table2-checked", checked)):
         files.append(output / f"{name}.csv")
-        write_rows(files[-1], [asdict(row) for row in rows])
+        flat = ({k: v for k, v in asdict(row).items() if k not in _RESAMPLED} for row in rows)
+        write_rows(files[-1], list(flat))
     files.append(output / "table2.md")
     files[-1].write_text(text, "utf-8")
     return text, files
 
 
+_RESAMPLED = ("errors", "quantiles")
 _QUICK_NOTE = "\nA quick version, for trying things out: smaller domains and fewer people.\n"
 
 
@@ -133,7 +135,7 @@ _PALETTE = (
     *("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff"),
     *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
     *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),
-    *("#8c6bb1", "#c994c7"),
+    *("#8c6bb1", "#c994c7", "#54278f", "#9e9ac8"),
 )
 _COLORS = {c.title: color for c, color in zip(CONTENDERS, _PALETTE, strict=True)}
 
@@ -158,7 +160,7 @@ def describe(
         "# Table 2 again\n",
         *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
         "## How errors grow with m\n",
-        filled(_ORDERS.format(fine=FINE, fewest=FEWEST)),
+        filled(_ORDERS.format(fine=FINE, fewest=FEWEST, resamples=setting.resamples)),
         "",
         *(filled(f"- {line}") for line in _growth(setting, found, fitted)),
         "",
@@ -213,11 +215,14 @@ _ORDERS = """Table 2 of the paper states orders in log m. Epsilon-LDP: n log m /
 attribute (its sections 1 and 4 say log^2 m, which is also what its own formula for D attributes,
 (log m)^(D + D_R), gives at D = 1), and log m sqrt(log log m) for quantiles. Epsilon per step:
 nothing in m for ranges, sqrt(log log m) for quantiles. Below is the exponent b of error ~ (log2
-m)^b, fitted on logarithmic scales. The errors of ranges are exact, so their intervals (95%,
-Student's t) only tell how far they are from such a law; those of quantiles have the noise of the
-simulation as well, and are fitted from m = {fine} on, because a value of a coarser domain holds so
-many percentiles that it is often right. With fewer than {fewest} sizes nothing is fitted: "too few
-sizes". An empty cell is a mechanism that is not there."""
+m)^b, fitted on logarithmic scales, and behind the comma the exponent between the last two sizes
+alone. The interval holds 95% of the fits to {resamples} bootstrap samples: of people and questions
+together, the same ones at every m, for ranges; of the simulated repetitions for quantiles. It tells
+how much the exponent depends on who was asked what. Whether there is such a law at all it does not
+tell: a curve that levels off has an exponent above 0, but a local one that goes to 0. Quantiles are
+fitted from m = {fine} on, because a value of a coarser domain holds so many percentiles that it is
+often right. Fewer than {fewest} sizes are too few for an interval. An empty cell is a mechanism
+that is not there."""
 
 _DASHES = """A dash stands where a mechanism is too slow to be simulated at that size, an empty cell
 where it is too slow to be computed, or needs several attributes."""
@@ -333,7 +338,14 @@ def _fit(mine: Sequence[Point], what: str, fitted: Sequence[Slope]) -> list[str]
     order = _order(known[0], what)
     if slope is None:
         return ["too few sizes", order]
-    return [f"{slope.exponent:.2f} ({slope.low:.2f} to {slope.high:.2f})", order]
+    return [_interval(slope), order]
+
+
+def _interval(slope: Slope) -> str:
+    sure = "too few sizes"
+    if slope.low is not None and slope.high is not None:
+        sure = f"{slope.low:.2f} to {slope.high:.2f}"
+    return f"{slope.exponent:.2f} ({sure}), {slope.local:.2f}"
 
 
 _LOGARITHMIC = ("hierarchy", "haar", "hio")
@@ -367,6 +379,11 @@ def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -
                 f"{_shown(last)} at m = {max(mine):,}, at most {_shown(mine[most])} in between. "
                 + _WHY[mechanism]
             )
+            lines[-1] += "".join(
+                f" Between the last two sizes its exponent is {s.local:.2f}."
+                for s in fitted
+                if (s.mechanism, s.attributes, s.what) == (mechanism, 1, "error")
+            )
     logs = [s for s in fitted if s.mechanism.startswith(_LOGARITHMIC) and s.what == "error"]
     alone = [s for s in logs if s.attributes == 1]
     if alone:
@@ -382,8 +399,9 @@ _WHY = {
     "geometric": "Only people near the ends of a range can be taken for others, and of so many "
     "people fewer are near, the more values there are.",
     "threshold": "Each end of a range costs the same noise from everybody, whatever m: "
-    "(coth^2(epsilon/2) - 1)/2 for both is the most there can be. Ends of the domain are free, and "
-    "met more rarely the larger it is.",
+    "(coth^2(epsilon/2) - 1)/2 for both, 1.84 at epsilon = 1, is the most there can be. Ends of "
+    "the domain are free, and met more rarely the larger it is: so the error comes up to that "
+    "bound, and an exponent above 0 on small m is no growth.",
 }
 
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from metricldp.attributes import Attribute, Integer
+from metricldp.channels import Floats
 from metricldp.coins import Coins
 from metricldp.contest import (
     CONTENDERS,
@@ -36,7 +38,7 @@ the limit is shared out over all comparisons. The seed is fixed, and was before 
 FINE = 64
 """m from which on the growth of quantile errors is fitted."""
 FEWEST = 4
-"""Sizes that a law is fitted to at least; with fewer its interval would say nothing."""
+"""Sizes from which on an exponent has an interval."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Setting:
     probabilities: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9)
     quantiles: int = 24
     """Repetitions for the quantile errors, which have no exact form."""
+    resamples: int = 200
+    """Resamples of people and questions, or of repetitions, for intervals of exponents."""
     checks: tuple[tuple[int, int, float], ...] = (
         (1, 16, 1.0),
         (1, 16, 0.5),
@@ -87,6 +91,7 @@ QUICK = Setting(
     questions=60,
     questions_of_many=20,
     quantiles=10,
+    resamples=100,
     checks=((1, 16, 1.0), (2, 8, 1.0)),
     repetitions=200,
 )
@@ -115,6 +120,10 @@ class Point:
     """Simulated mean quantile error times the root of the number of people."""
     quantile_error: float | None = None
     """Its standard error."""
+    errors: tuple[float, ...] = ()
+    """The error of each resample of people and questions, the same ones at every size."""
+    quantiles: tuple[float, ...] = ()
+    """The quantile error of each resample of repetitions."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Slope:
-    """error ~ (log2 m)^exponent: the least squares fit on logarithmic scales, with 95% interval."""
+    """error ~ (log2 m)^exponent: the least squares fit on logarithmic scales.
+
+    The interval holds 95% of the fits to resamples; it tells how far these people and questions, or
+    these repetitions, decide the exponent, and not whether there is such a law: see `local`.
+    """
 
     mechanism: str
     title: str
@@ -145,8 +158,11 @@ class Slope:
     attributes: int
     what: str
     exponent: float
-    low: float
-    high: float
+    low: float | None
+    """None where there are too few sizes for an interval."""
+    high: float | None
+    local: float
+    """The exponent between the last two sizes: what a curve that levels off comes to."""
 
 
 # People, attributes, questions
@@ -182,6 +198,9 @@ def seeded(seed: int) -> Coins:
 
 
 # Points
+
+GROWTH = ("m", "m, D = 2")
+"""The panels whose exponents are fitted."""
 
 
 def places(setting: Setting) -> Iterator[tuple[str, int, int, int, float]]:
@@ -229,15 +248,20 @@ def _points(
     # Epsilon up to `within` steps apart is epsilon / within per step; or for all pairs at once.
     near = [c for c in contenders if not c.plain], attributes_of(count, size, epsilon, within)
     plain = [c for c in contenders if c.plain], usual
+    crowds, chosen = resampled(setting, crowd, number) if panel in GROWTH else ([], [])
     for entry in (e for group, attributes in (near, plain) for e in entries(attributes, group)):
         contender = entry.contender
         quantile = quantile_error = None
+        quantiles: tuple[float, ...] = ()
         drawn = panel in ("m", "epsilon") and size <= contender.drawn
         if drawn and isinstance(entry, Product):
             errors = entry.quantiles(crowd, setting.probabilities, setting.quantiles, coins)
             means = errors.mean(axis=1) * math.sqrt(crowd.n)
             quantile = float(means.mean())
             quantile_error = float(means.std(ddof=1) / math.sqrt(len(means)))
+            quantiles = _of_repetitions(setting, means, size)
+        variances = entry.variances_of([crowd, *crowds], asked) / crowd.n
+        again = zip(variances[1:], chosen, strict=True)
         yield Point(
             panel=panel,
             mechanism=contender.mechanism,
@@ -249,10 +273,30 @@ def _points(
             epsilon=epsilon,
             step=entry.step,
             width=entry.width,
-            error=float(entry.variances(crowd, asked).mean() / crowd.n),
+            error=float(variances[0].mean()),
             quantile=quantile,
             quantile_error=quantile_error,
+            errors=tuple(float(one[rows].mean()) for one, rows in again),
+            quantiles=quantiles,
         )
+
+
+def resampled(
+    setting: Setting, crowd: Crowd, questions: int
+) -> tuple[list[Crowd], list[npt.NDArray[np.int64]]]:
+    """People and questions drawn again with replacement; the same ones whatever the size."""
+    rng = np.random.default_rng([setting.seed, 3])
+    people = rng.integers(0, crowd.n, (setting.resamples, crowd.n))
+    rng = np.random.default_rng([setting.seed, 4])
+    chosen = rng.integers(0, questions, (setting.resamples, questions))
+    return [crowd.some(rows) for rows in people], list(chosen)
+
+
+def _of_repetitions(setting: Setting, means: Floats, size: int) -> tuple[float, ...]:
+    """Mean errors of repetitions drawn again; those of different sizes are independent."""
+    rng = np.random.default_rng([setting.seed, 5, size])
+    rows = rng.integers(0, len(means), (setting.resamples, len(means)))
+    return tuple(means[rows].mean(axis=1).tolist())
 
 
 # Slopes
@@ -266,23 +310,37 @@ def slopes(found: Sequence[Point]) -> list[Slope]:
         for title in dict.fromkeys(p.title for p in here):
             least = FINE if what == "quantile" else 0
             mine = [p for p in here if p.title == title and p.size >= least and getattr(p, what)]
-            if len(mine) >= FEWEST:
-                sizes, errors = [p.size for p in mine], [getattr(p, what) for p in mine]
-                one = mine[0]
-                fit = exponent(sizes, errors)
-                fitted.append(Slope(one.mechanism, title, one.promise, one.attributes, what, *fit))
+            if len(mine) > 2:
+                fitted.append(_slope(mine, what))
     return fitted
 
 
-def exponent(sizes: Sequence[int], errors: Sequence[float]) -> tuple[float, float, float]:
-    """b of error = a (log2 m)^b, and its interval by Student's t: how far from such a law it is."""
-    from scipy import stats  # noqa: PLC0415 - it takes a second to import
+def _slope(mine: Sequence[Point], what: str) -> Slope:
+    """The fit to the points of one contender, and to each of their resamples."""
+    one, sizes, errors = mine[0], [p.size for p in mine], [getattr(p, what) for p in mine]
+    again = np.array([p.quantiles if what == "quantile" else p.errors for p in mine]).T
+    low = high = None
+    if len(mine) >= FEWEST and again.size:
+        fits = [exponent(sizes, row) for row in again]
+        low, high = (float(end) for end in np.quantile(fits, [0.025, 0.975]))
+    return Slope(
+        one.mechanism,
+        one.title,
+        one.promise,
+        one.attributes,
+        what,
+        exponent(sizes, errors),
+        low,
+        high,
+        exponent(sizes[-2:], errors[-2:]),
+    )
 
-    fit = stats.linregress(np.log(np.log2(sizes)), np.log(errors))
-    spread = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)  # errors that are all the same
-    reach = float(stats.t.ppf(0.975, len(sizes) - 2)) * spread
-    slope = float(fit.slope)
-    return slope, slope - reach, slope + reach
+
+def exponent(sizes: Sequence[int], errors: Sequence[float]) -> float:
+    """b of error = a (log2 m)^b, by least squares on logarithmic scales."""
+    x, y = np.log(np.log2(sizes)), np.log(errors)
+    x, y = x - x.mean(), y - y[0]
+    return float(x @ y / (x @ x))
 
 
 # The check
