@@ -131,11 +131,7 @@ An error means nothing without both: where the width is large, far values are ha
 def _table(rows: Sequence[Row]) -> str:
     lines = [["mechanism", "promise", "step", "width", "exact", "simulated", "± s.e."]]
     for row in rows:
-        drawn = (
-            ("-", "-")
-            if row.simulated is None
-            else (f"{row.simulated:,.0f}", f"{row.standard_error:,.0f}")
-        )
+        drawn = ["-" if x is None else f"{x:,.0f}" for x in (row.simulated, row.standard_error)]
         epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
         lines.append([row.title, row.group, *epsilons, f"{row.exact:,.0f}", *drawn])
     return table(lines, left=2)
@@ -297,13 +293,18 @@ _QUESTIONS = {
 }
 
 
-def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float]:
-    """The measured error of the sample and its standard error, as they would be for everybody."""
+def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float | None]:
+    """The measured error of the sample and its standard error, as they would be for everybody.
+
+    A single repetition has no standard error.
+    """
     means = (errors**2).mean(axis=1)
     if not expected:
         return 0.0, 0.0
     scale = math.sqrt(exact / expected)
     root = math.sqrt(float(means.mean()))
+    if len(means) < 2:
+        return scale * root, None
     spread = float(means.std(ddof=1)) / math.sqrt(len(means))
     return scale * root, scale * spread / (2 * root) if root else 0.0
 
