@@ -122,6 +122,61 @@ def test_two_columns_of_privacy(attributes):
             assert far == pytest.approx(entry.width, abs=1e-7)
 
 
+def joint_entries(attributes):
+    """By title, with the group that each stands in."""
+    found = [(g, e) for g, e in taking_part(attributes) if not isinstance(e, Product)]
+    return {(group, entry.contender.title): entry for group, entry in found}
+
+
+UNEQUAL = {"v": Integer(0, 5, epsilon=0.5, per=2), "w": Integer(0, 4, epsilon=1.25)}
+
+
+@pytest.mark.parametrize("oracle", ["HIO, published (OLH)", "HIO with Hadamard response"])
+def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
+    """Every two people of a joint mechanism, by its own integers, against the survey's distance."""
+    found = joint_entries(UNEQUAL)
+    assert [t for g, t in found if g == SAME and t.startswith(oracle)] == [oracle]
+    smallest = min(a.distances.smallest(a.size) for a in UNEQUAL.values())
+    entry = found[SAME, oracle]
+    (proof,) = entry.built.certify().proofs
+    assert max(pair.allowed for pair in proof.pairs) <= smallest
+    assert all(pair.holds for pair in proof.pairs)
+    assert entry.step == entry.width == pytest.approx(0.25)
+    loose = {title: e.step for (group, title), e in found.items() if group == LOOSE}
+    assert loose[oracle] == pytest.approx(0.5)
+    assert loose[f"{oracle}, D times epsilon"] == pytest.approx(1.75)
+
+
+def test_every_product_that_is_said_to_keep_the_metric_keeps_it():
+    for attributes in ({"v": PROMISES["graph"]["v"]}, UNEQUAL, PROMISES["mixed"]):
+        for group, entry in taking_part(attributes):
+            if group != LOOSE and isinstance(entry, Product):
+                for name, channel in entry.survey.channels.items():
+                    promised = attributes[name].distances
+                    for x, other in permutations(range(channel.size), 2):
+                        loss = math.log(channel.worst_ratio(x, other))
+                        assert loss <= promised.distance(x, other) + 1e-12
+
+
+def test_spread_out_leaves_no_stated_metric():
+    for attribute in (PROMISES["graph"]["v"], PROMISES["steep categories"]["v"]):
+        plain = spread_out(attribute)
+        assert plain.metric is None
+        assert plain.distances.smallest(5) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["hio", "hio-hashing"])
+def test_simulated_joint_mechanisms_agree_with_the_formula(mechanism):
+    """False-alarm rate 1e-9; a variance 1.5 times too large or too small is caught."""
+    attributes = {"v": Integer(0, 5, epsilon=0.75), "w": Integer(0, 3, epsilon=0.75)}
+    crowd, entry = crowd_of(attributes, n=400), entry_of(mechanism, attributes)
+    asked = Questions.draw(attributes, 3, np.random.default_rng(6))
+    errors = entry.answers(crowd, asked, 800, Coins.seeded(12)) - crowd.truth(asked)
+    for factor in (1.0, 1.5, 1 / 1.5):
+        chance = surprise(errors, factor * entry.variances(crowd, asked))
+        assert (chance > 1e-9) == (factor == 1)
+
+
 def test_a_steep_metric_has_different_columns():
     """Unary tells c and d apart by 5, threshold bits no neighbours by more than 0.1."""
     unary, threshold = (
@@ -454,6 +509,13 @@ def test_a_long_file_is_sampled(tmp_path, monkeypatch):
     assert (found.people, found.sample) == (400, 50)
     assert "a random sample of 50, scaled to all by the exact errors" in str(found)
     assert_near(found)
+
+
+def test_a_single_repetition_has_no_standard_error(tmp_path):
+    alone = Survey({"age": Integer(0, 29, epsilon=1, per=3)})
+    found = compare(alone, people_file(tmp_path / "people.csv"), queries=3, repetitions=1)
+    assert all(row.simulated is not None and row.standard_error is None for row in found.rows)
+    assert "nan" not in found.text()
 
 
 def test_the_same_seed_gives_the_same_table(tmp_path, found):

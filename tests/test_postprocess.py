@@ -46,6 +46,13 @@ def test_norm_sub_leaves_counts_that_are_right():
     np.testing.assert_allclose(norm_sub([-4.0, 2.0, 10.0], 6), [0, 0, 6])
 
 
+def test_norm_sub_of_huge_counts():
+    """Beside them the total is less than rounding."""
+    np.testing.assert_allclose(norm_sub([1e20], 1), [1])
+    np.testing.assert_allclose(norm_sub([1e20, 1e20, -1e20], 3), [1.5, 1.5, 0])
+    np.testing.assert_allclose(norm_sub([1e308, -1e308, -1e308], 2), [2, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("counts", "total", "words"),
     [

@@ -149,11 +149,7 @@ def _table(rows: Sequence[Row]) -> str:
     """All rows in one table, with a line above those of each promise."""
     lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "± s.e."]]
     for row in rows:
-        drawn = (
-            ("-", "-")
-            if row.simulated is None
-            else (f"{row.simulated:,.0f}", f"{row.standard_error:,.0f}")
-        )
+        drawn = ["-" if x is None else f"{x:,.0f}" for x in (row.simulated, row.standard_error)]
         epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
         lines.append([row.mechanism, row.title, *epsilons, f"{row.exact:,.0f}", *drawn])
     head, *body = table(lines, left=2).splitlines()
@@ -362,13 +358,18 @@ _QUESTIONS = {
 }
 
 
-def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float]:
-    """The measured error of the sample and its standard error, as they would be for everybody."""
+def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float | None]:
+    """The measured error of the sample and its standard error, as they would be for everybody.
+
+    A single repetition has no standard error.
+    """
     means = (errors**2).mean(axis=1)
     if not expected:
         return 0.0, 0.0
     scale = math.sqrt(exact / expected)
     root = math.sqrt(float(means.mean()))
+    if len(means) < 2:
+        return scale * root, None
     spread = float(means.std(ddof=1)) / math.sqrt(len(means))
     return scale * root, scale * spread / (2 * root) if root else 0.0
 

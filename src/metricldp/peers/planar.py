@@ -18,7 +18,9 @@ Floats propose, integers decide. The sums over everything outside are floats, bu
 that is smaller by a share of 2^-20; each law is mixed with a share of 2^-20 of uniform reports, so
 that no integer is too small to be rounded; and at last it is 1,024 rows, or less, of integers over
 2^64. That no ratio of two rows is above e^E is then proved for all pairs of cells with exact
-integers, or the mechanism is refused. The fingerprint covers the integers.
+integers, or the mechanism is refused. Every device and the collector make the table for themselves,
+and the fingerprint covers its integers: two machines whose math libraries round differently may
+refuse each other's reports, which is safe, and read none of them wrongly.
 
 The decoder is the inverse of that matrix, the only one there is, and S(x) = sum_z P(z | x) F(z)^2.
 """
