@@ -229,8 +229,8 @@ where it is too slow to be computed, or needs several attributes."""
 
 _DIMENSIONS = """D attributes of {modest} values, epsilon = {epsilon:g} for each. A mechanism with a
 channel for each attribute then keeps D times that between people who differ in all of them: see the
-width. HIO blurs the whole person at once: its epsilon is that of one attribute, or, in the second
-line, that of all together."""
+width. HIO blurs the whole person at once: its epsilon is that of one attribute, or, in the lines
+that say so, that of all together."""
 
 _MEANING = """One epsilon per step against the same epsilon for everything is no fair contest: a
 step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
