@@ -433,10 +433,11 @@ def ranking(
     columns = 2 if len(blocks) > 1 else 1
     lengths = [len(lines) for lines in blocks.values()]
     heights = [1.2 + 0.23 * max(lengths[k : k + columns]) for k in range(0, len(blocks), columns)]
+    longest = max(len(label) for lines in blocks.values() for label, _, _ in lines)
     figure, grid = plt.subplots(
         len(heights),
         columns,
-        figsize=(7.2 * columns, sum(heights) + 0.8),
+        figsize=((4.2 + 0.075 * longest) * columns, sum(heights) + 0.8),
         height_ratios=heights,
         layout="constrained",
         squeeze=False,
@@ -454,7 +455,7 @@ def ranking(
         axes.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         # Over the labels of the rows there is room, beyond the right end there is none.
         axes.set_title(textwrap.fill(name, 64), parse_math=False, loc="right")
-        axes.set_xlabel(xlabel)
+        axes.set_xlabel(xlabel, loc="right")
         axes.grid(visible=True, color="#e6e6e6", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
