@@ -135,15 +135,16 @@ UNEQUAL = {"v": Integer(0, 5, epsilon=0.5, per=2), "w": Integer(0, 4, epsilon=1.
 def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
     """Every two people of a joint mechanism, by its own integers, against the survey's distance."""
     found = joint_entries(UNEQUAL)
-    assert [t for g, t in found if g == SAME and t.startswith(oracle)] == [oracle]
+    one = f"{oracle}, epsilon in all"
+    assert [t for g, t in found if g == SAME and t.startswith(oracle)] == [one]
     smallest = min(a.distances.smallest(a.size) for a in UNEQUAL.values())
-    entry = found[SAME, oracle]
+    entry = found[SAME, one]
     (proof,) = entry.built.certify().proofs
     assert max(pair.allowed for pair in proof.pairs) <= smallest
     assert all(pair.holds for pair in proof.pairs)
     assert entry.step == entry.width == pytest.approx(0.25)
     loose = {title: e.step for (group, title), e in found.items() if group == LOOSE}
-    assert loose[oracle] == pytest.approx(0.5)
+    assert loose[one] == pytest.approx(0.5)
     assert loose[f"{oracle}, D times epsilon"] == pytest.approx(1.75)
 
 

@@ -223,7 +223,7 @@ def test_no_number_of_the_page_is_without_its_promise(points, checked):
         assert ("step" in head and "width" in head) or "w = 1" in head
     assert "m = 256 and epsilon = 1 per step it is 255" in " ".join(text.split())
     assert "nan" not in text
-    assert re.search(r"^HIO with Hadamard response, epsilon in all .* too few sizes", text, re.M)
+    assert re.search(r"^HIO with Hadamard response, epsilon in all .*too few sizes", text, re.M)
     grid = table2._meaning_grid(points).splitlines()
     assert grid[1].split() == ["epsilon", "per", "step:", "step", "1", "0.125", "0.0159"]
     assert grid[2].split()[-3:] == ["63", "7.88", "1"]
