@@ -1,6 +1,8 @@
 """The frequency oracles of plain LDP: published formulas, exact laws, simulated errors."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
@@ -11,11 +13,11 @@ from scipy import optimize, stats
 
 from checks import EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Coins, Integer, Survey
-from metricldp.attributes import ORACLES
+from metricldp.attributes import ORACLES, RANGE_PEERS
 from metricldp.channels import Response
 from metricldp.errors import CertificateError, SurveyError
 from metricldp.exact import ONE
-from metricldp.peers import PEERS, build
+from metricldp.peers import ON_A_LINE, PEERS, build
 from metricldp.peers.hadamard import Hadamard
 from metricldp.peers.hashing import LocalHashing, prime_from
 from metricldp.peers.histogram import HistogramSum, HistogramThreshold, _variance, best_threshold
@@ -384,3 +386,12 @@ def test_what_does_not_fit_is_refused():
         LocalHashing.for_epsilon(1_000_000, Fraction(3))
     with pytest.raises(SurveyError, match=r"5,000 positions are too many .* at most 4,096"):
         Survey({"v": Integer(1, 5000, epsilon=1, mechanism="histogram-sum")})
+
+
+def test_attributes_name_every_peer_and_importing_the_package_loads_none():
+    assert (*ORACLES, *RANGE_PEERS) == (*PEERS, *ON_A_LINE)
+    code = (
+        "import sys, metricldp; print([m for m in sys.modules if m.startswith('metricldp.peers')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -20,7 +20,6 @@ from metricldp.errors import QueryError, SurveyError, ValueRefused
 from metricldp.messages import counted, guess, listed, shown
 from metricldp.metrics import Line, Metric, Uniform, added
 from metricldp.metrics.closed import MOST_POSITIONS
-from metricldp.peers.prefix import Prefix
 from metricldp.survey import Survey
 from metricldp.tables import table
 
@@ -78,8 +77,9 @@ def kept(survey: Survey, name: str) -> Metric:
         return kept_by(attribute.bits) if few else metric
     if channel.alike:
         return Uniform(metric.smallest(channel.size))
-    on_line = isinstance(channel, Geometric | Threshold | Prefix) and not isinstance(metric, Line)
-    return Line(metric.per_step(channel.size)) if on_line else metric
+    on_line = isinstance(channel, Geometric | Threshold) or channel.mechanism == "prefix"
+    steep = on_line and not isinstance(metric, Line)
+    return Line(metric.per_step(channel.size)) if steep else metric
 
 
 @dataclass(frozen=True)

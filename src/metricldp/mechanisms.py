@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from metricldp import peers
+from metricldp.attributes import ORACLES, RANGE_PEERS
 from metricldp.channels import (
     LARGEST_EPSILON,
     Channel,
@@ -37,8 +37,8 @@ MECHANISMS: tuple[str, ...] = (
     "response",
     "unary",
     "matrix",
-    *peers.PEERS,
-    *peers.ON_A_LINE,
+    *ORACLES,
+    *RANGE_PEERS,
 )
 
 
@@ -59,13 +59,13 @@ def build(
     if mechanism in _ON_A_LINE:
         epsilon = min(metric.per_step(size), LARGEST_EPSILON)
         return _ON_A_LINE[mechanism].for_epsilon(size, epsilon)
-    if mechanism in peers.ON_A_LINE:
-        epsilon = min(metric.per_step(size), LARGEST_EPSILON)
-        return peers.ON_A_LINE[mechanism](size, epsilon)
-    epsilon = min(metric.smallest(size), LARGEST_EPSILON)
     if mechanism == "response":
-        return Response.for_epsilon(size, epsilon)
-    return peers.build(mechanism, size, epsilon)
+        return Response.for_epsilon(size, min(metric.smallest(size), LARGEST_EPSILON))
+    from metricldp import peers  # noqa: PLC0415 - few surveys have them, and all would wait for them
+
+    on_line = mechanism in peers.ON_A_LINE
+    kept = metric.per_step(size) if on_line else metric.smallest(size)
+    return peers.build(mechanism, size, min(kept, LARGEST_EPSILON))
 
 
 def choose(size: int, metric: Metric, *, ordered: bool = False) -> str:

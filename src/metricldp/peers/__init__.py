@@ -74,9 +74,10 @@ ON_A_LINE: dict[str, Builder] = {Prefix.mechanism: Prefix.for_epsilon}
 
 
 def build(mechanism: str, size: int, epsilon: Fraction) -> Channel:
-    """The channel of that name for `size` positions, with one epsilon between any two."""
-    if mechanism in PEERS:
-        return PEERS[mechanism](size, epsilon)
+    """The channel of that name for `size` positions: one epsilon between any two, or per step."""
+    known = {**PEERS, **ON_A_LINE}
+    if mechanism in known:
+        return known[mechanism](size, epsilon)
     branching, kind = branching_of(mechanism)
     return HIERARCHIES[kind](branching, size, epsilon)
 
