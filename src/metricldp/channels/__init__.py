@@ -17,7 +17,7 @@ from metricldp.channels.base import (
 )
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
-from metricldp.channels.response import Response
+from metricldp.channels.response import Response, keep_for
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
@@ -45,6 +45,7 @@ __all__ = [
     "ThresholdPaper",
     "Unary",
     "best_losses",
+    "keep_for",
     "kept_by",
     "too_near",
 ]

@@ -111,8 +111,13 @@ class Channel(Field):
         """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
 
     @abstractmethod
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """E[F G | x] at every x, for the decoders F and G of two functions."""
+
     def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """E[F G | x] for the decoders F and G of two functions, and an unbiased decoder of it."""
+        """The moment, and an unbiased decoder of it: as a function of the position it is smooth."""
+        moment = self.moment(functions, others)
+        return moment, self.coefficients(moment)
 
     @abstractmethod
     def cells(self, totals: Floats) -> Floats:
@@ -123,7 +128,7 @@ class Channel(Field):
 
     def second_moment(self, functions: Floats) -> Floats:
         """S(x) = E[F^2 | x] for the decoder F of each function: (..., size) -> (..., size)."""
-        return self.moments(functions, functions)[0]
+        return self.moment(functions, functions)
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
@@ -230,11 +235,20 @@ class IntegerChannel(NumberChannel):
     def mean(self, values: Floats) -> Floats:
         """E[v(report) | x] at every x, for functions v of the report."""
 
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """The mean of F G, which is a function of the report."""
+        return self.mean(self._product(functions, others))
+
     def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """F G is a function of the report, and so its own decoder, the only one there is."""
-        first = self.coefficients(functions)
-        product = first * (first if others is functions else self.coefficients(others))
+        """F G is its own decoder, and with as many reports as positions the only one there is."""
+        if self.outputs > self.size:
+            return super().moments(functions, others)
+        product = self._product(functions, others)
         return self.mean(product), product
+
+    def _product(self, functions: Floats, others: Floats) -> Floats:
+        first = self.coefficients(functions)
+        return first * (first if others is functions else self.coefficients(others))
 
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
@@ -305,15 +319,6 @@ class BitChannel(Channel):
         if self.constant:
             signs = np.concatenate([np.ones((len(column), 1), dtype=np.int8), signs], axis=1)
         return signs
-
-    @abstractmethod
-    def moment(self, functions: Floats, others: Floats) -> Floats:
-        """E[F G | x] at every x."""
-
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """The moment is a function of the position; decoded, it is as smooth as can be."""
-        moment = self.moment(functions, others)
-        return moment, self.coefficients(moment)
 
     def influence(self, function: Floats) -> float:
         """The largest of a constant plus signed coefficients."""

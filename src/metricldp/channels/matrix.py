@@ -263,13 +263,12 @@ class Matrix(Channel):
         constant = functions[..., -1] - b @ self._last
         return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
 
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """f g, and the variance of every row that both read; decoded as a function of position."""
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """f g, and the variance of every row that both read."""
         rows = slice(1, 1 + len(self.noises))
         first = self.coefficients(functions)[..., rows]
         second = first if others is functions else self.coefficients(others)[..., rows]
-        moment = np.asarray(functions * others + (first * second) @ self.variances)
-        return moment, self.coefficients(moment)
+        return np.asarray(functions * others + (first * second) @ self.variances)
 
     def cells(self, totals: Floats) -> Floats:
         """The decoder seen from the positions; the last takes what is left."""

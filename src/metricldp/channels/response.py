@@ -29,14 +29,8 @@ class Response(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
-        """The largest keep, rounded down, that is at most e^epsilon times any other's share."""
-        most = exp_bounds(epsilon)[0]
-        keep = floor_of(most / (most + size - 1) * ONE)
-        if keep * size <= ONE:
-            raise CertificateError(
-                f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
-            )
-        return cls(size, min(keep, ONE - 1))
+        """Keep as large as epsilon allows."""
+        return cls(size, keep_for(size, epsilon))
 
     @cached_property
     def _true(self) -> Fraction:
@@ -107,3 +101,14 @@ class Response(IntegerChannel):
     def probability(self, x: int, report: Column) -> Fraction:
         """Two cases."""
         return self._true if int(report) == x else self._other
+
+
+def keep_for(outcomes: int, epsilon: Fraction) -> int:
+    """The largest share, over 2^64 and rounded down, of at most e^epsilon times any other's."""
+    most = exp_bounds(epsilon)[0]
+    keep = floor_of(most / (most + outcomes - 1) * ONE)
+    if keep * outcomes <= ONE:
+        raise CertificateError(
+            f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+        )
+    return min(keep, ONE - 1)

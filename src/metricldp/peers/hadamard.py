@@ -22,10 +22,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels import Column, Floats, IntegerChannel, Integers
+from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
 from metricldp.coins import Coins, Handful, bernoulli, lanes, uniform, words_for
-from metricldp.errors import CertificateError
-from metricldp.exact import ONE, exp_bounds, floor_of
+from metricldp.exact import ONE
 from metricldp.peers.walsh import odd, transform
 
 
@@ -40,14 +39,8 @@ class Hadamard(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Hadamard:
-        """Keep rounded down: the worst ratio is that of the two halves."""
-        most = exp_bounds(epsilon)[0]
-        keep = floor_of(most / (most + 1) * ONE)
-        if 2 * keep <= ONE:
-            raise CertificateError(
-                f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
-            )
-        return cls(size, keep)
+        """The worst ratio is that of the two halves."""
+        return cls(size, keep_for(2, epsilon))
 
     @property
     def outputs(self) -> int:
@@ -92,12 +85,6 @@ class Hadamard(IntegerChannel):
         """P(y | x) = (1 + t H[x + 1, y]) / K."""
         rows = transform(values, self.outputs) / self.outputs
         return np.asarray(rows[..., :1] + self.gap * rows[..., 1 : 1 + self.size])
-
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """F G is a function of the report; its mean, decoded, is smoother than F G itself."""
-        first = self.coefficients(functions)
-        moment = self.mean(first * (first if others is functions else self.coefficients(others)))
-        return moment, self.coefficients(moment)
 
     def cells(self, totals: Floats) -> Floats:
         """Sums of the signs of each row, and an equal share of the people that they miss."""

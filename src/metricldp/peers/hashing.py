@@ -225,14 +225,13 @@ class LocalHashing(NumberChannel):
         level = functions.mean(axis=-1, keepdims=True)
         return np.concatenate([level, (functions - level) / self._gap], axis=-1)
 
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """f g and the noise, a function of the position; decoded, it is as smooth as can be."""
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """f g and the noise."""
         above = functions - functions.mean(axis=-1, keepdims=True)
         products = above * (others - others.mean(axis=-1, keepdims=True))
         everybody, more = self._excess
         paid = everybody * products.sum(axis=-1, keepdims=True) + more * products
-        moment = np.asarray(functions * others + paid)
-        return moment, self.coefficients(moment)
+        return np.asarray(functions * others + paid)
 
     def cells(self, totals: Floats) -> Floats:
         """Supports above their mean, and an equal share of all people."""

@@ -29,8 +29,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats, Integers
-from metricldp.peers.levels import OneLevel, Written, keep_for, spread_of_ranges
+from metricldp.channels import Floats, Integers, keep_for
+from metricldp.peers.levels import OneLevel, Written, spread_of_ranges
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -178,7 +178,7 @@ class Hierarchy(Tree, OneLevel):
     @classmethod
     def branched(cls, branching: int, size: int, epsilon: Fraction) -> Hierarchy:
         """With more children than values there is one level, as with just as many."""
-        return cls(size, keep_for(epsilon), min(branching, size))
+        return cls(size, keep_for(2, epsilon), min(branching, size))
 
 
 @dataclass(frozen=True)

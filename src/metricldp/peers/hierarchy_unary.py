@@ -234,16 +234,7 @@ class UnaryHierarchy(Tree, Channel):
             [written.constant, *(self._scale * weights for weights in written.weights)], axis=-1
         )
 
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """The moment is a function of the position; decoded, it adds little noise."""
-        moment = self._moment(functions, others)
-        return moment, self.coefficients(moment)
-
-    def second_moment(self, functions: Floats) -> Floats:
-        """The same without its decoder."""
-        return self._moment(functions, functions)
-
-    def _moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B | x]."""
         first = self.write(functions)
         second = first if others is functions else self.write(others)

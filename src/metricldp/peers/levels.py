@@ -28,10 +28,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.channels import Column, Floats, IntegerChannel, Integers
+from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
 from metricldp.coins import Coins, Handful, bernoulli, lanes, uniform, words_for
-from metricldp.errors import CertificateError
-from metricldp.exact import ONE, exp_bounds, floor_of
+from metricldp.exact import ONE
 from metricldp.peers.walsh import odd, power_of_two, transform
 
 
@@ -56,7 +55,7 @@ class OneLevel(IntegerChannel):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """Signs that are kept as often as epsilon allows."""
-        return cls(size, keep_for(epsilon))
+        return cls(size, keep_for(2, epsilon))
 
     # The tree ------------------------------------------------------------------------------------
 
@@ -168,16 +167,7 @@ class OneLevel(IntegerChannel):
             result += (common + signed) / (2 * order * len(self.counts))
         return result
 
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """The moment is a function of the position; decoded, it adds little noise."""
-        moment = self._moment(functions, others)
-        return moment, self.coefficients(moment)
-
-    def second_moment(self, functions: Floats) -> Floats:
-        """The same without its decoder."""
-        return self._moment(functions, functions)
-
-    def _moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B], the last alike for all x."""
         first = self.write(functions)
         second = first if others is functions else self.write(others)
@@ -238,17 +228,6 @@ class OneLevel(IntegerChannel):
         kept = said == minus ^ (node & index).bit_count() & 1
         mass = self.keep if kept else ONE - self.keep
         return Fraction(mass, ONE * order * len(self.counts))
-
-
-def keep_for(epsilon: Fraction) -> int:
-    """The largest probability, over 2^64, that is at most e^epsilon times the rest."""
-    most = exp_bounds(epsilon)[0]
-    keep = floor_of(most / (most + 1) * ONE)
-    if 2 * keep <= ONE:
-        raise CertificateError(
-            f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
-        )
-    return min(keep, ONE - 1)
 
 
 def spread_of_ranges(levels: Floats) -> float:
