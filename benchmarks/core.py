@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from metricldp import Integer, Survey, Tally, Weight
-from metricldp.tables import table
+from metricldp.basics.text import table
 
 PEOPLE = 1_000_000
 REPEATS = 5

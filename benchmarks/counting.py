@@ -23,7 +23,7 @@ from measure import (
     survey_of,
     timed,
 )
-from metricldp import layouts
+from metricldp.store import cubes
 
 MILLION = 1_000_000
 
@@ -172,7 +172,7 @@ def full_table(n: int, rounds: int) -> tuple[list[Figure], dict]:
     alone: list[float] = []
 
     def ours() -> np.ndarray:
-        return layouts.build(tally._batches(NAMES), survey.channels).sums
+        return cubes.build(tally._batches(NAMES), survey.channels).sums
 
     def by_product() -> np.ndarray:
         sums, multiplying = product.build()

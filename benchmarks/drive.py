@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from measure import NAMES, people_of, random_ranges, survey_of
-from metricldp import Coins, Survey, Weight, layouts
+from metricldp import Coins, Survey, Weight
+from metricldp.store import cubes
 
 MECHANISMS = ("threshold", "geometric", "response")
 
@@ -49,4 +50,4 @@ def _counts(survey: Survey, reports: dict[str, pa.Table], name: str, wheres: lis
 
 def _table(survey: Survey, reports: dict[str, pa.Table], name: str) -> list:
     tally = survey.tally(reports[name])
-    return layouts.build(tally._batches(NAMES), survey.channels).sums.tolist()
+    return cubes.build(tally._batches(NAMES), survey.channels).sums.tolist()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from measure import NAMES, RESULTS, Figure, compiled_from, people_of, quick, save, show, survey_of
-from metricldp.tables import table
+from metricldp.basics.text import table
 
 BATCH = 100_000
 """People at a time, for every size: so the smallest size is one batch."""
@@ -116,10 +116,10 @@ def straight(what: str, taken: dict) -> Figure:
 
 
 def draw(rows: list[dict], fits: dict, path: Path) -> None:
-    import matplotlib as mpl  # noqa: PLC0415 - not in the processes that are measured
+    import matplotlib as mpl
 
     mpl.use("Agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415
+    import matplotlib.pyplot as plt
 
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(7, 7.5), sharex=True, height_ratios=(3, 2), layout="constrained"

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from metricldp import Integer, Survey
-from metricldp.kernels import counting, encoding
-from metricldp.tables import table
+from metricldp.basics.text import table
+from metricldp.coins import loops as encoding
+from metricldp.store import loops as counting
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("a", "b")

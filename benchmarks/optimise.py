@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csgraph
 
-from metricldp.optimise import optimised
-from metricldp.scales import best_scales, sensitive_scales
-from metricldp.tables import table
-from metricldp.workloads import Workload
+from metricldp.basics.text import table
+from metricldp.design.optimise import optimised
+from metricldp.design.scales import best_scales, sensitive_scales
+from metricldp.design.workloads import Workload
 
 RESULTS = Path(__file__).parent / "results"
 JOBS = [

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import stats
 
 from metricldp.channels import Channel
-from metricldp.coins import Coins, words_for
-from metricldp.kernels import encoding
+from metricldp.coins import loops as encoding
+from metricldp.coins.draws import words_for
+from metricldp.coins.stream import Coins
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:

@@ -32,11 +32,10 @@ from metricldp import (
     Table,
     TightenedMetricWarning,
     ValueRefused,
-    cli,
-    files,
-    reports,
 )
-from metricldp.messages import shown
+from metricldp.app import cli
+from metricldp.basics.text import shown
+from metricldp.reports import arrow, files, pack
 
 NAN, INF = math.nan, math.inf
 HEAD = "age,income,region,often\n"
@@ -81,7 +80,7 @@ def at_work(survey, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey.save("survey.toml")
     (tmp_path / "people.csv").write_text(HEAD + GOOD)
-    reports.write(survey, table, "reports.parquet")
+    arrow.write(survey, table, "reports.parquet")
     return tmp_path
 
 
@@ -232,8 +231,11 @@ def test_unknown_mechanisms(mechanism):
         ("geometrc", "did you mean 'geometric'?"),
         ("hierachy-4", "did you mean 'hierarchy-4'?"),
         ("Threshold", "'threshold' differs only in its case"),
-        ("hio", "it blurs several attributes together: build metricldp.peers.Hio from the survey"),
-        ("planar-laplace", "build metricldp.peers.PlanarLaplace from the survey"),
+        (
+            "hio",
+            "build metricldp.lab.peers.Hio from the survey",
+        ),
+        ("planar-laplace", "build metricldp.lab.peers.PlanarLaplace from the survey"),
         ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
     ],
 )
@@ -627,7 +629,7 @@ def test_rows_are_counted_beyond_the_first_block(bad, needles, survey, at_work, 
 
 
 def test_rows_are_counted_beyond_the_first_batch_of_parquet(survey, at_work):
-    n = 4 * reports.BATCH + 10
+    n = 4 * arrow.BATCH + 10
     table = pa.table(
         {
             "age": [1] * (n - 1) + [100],
@@ -772,9 +774,9 @@ def test_reports_that_are_none(survey, nonsense):
 
 def test_what_is_no_bytes_is_counted(survey, table):
     seen = Counter()
-    good = reports.pack(survey, table)
-    kept = reports.unpack(survey, [good[0], 3, None, "text", b"", good[1]], refused=seen)
-    assert reports.pack(survey, kept) == good[:2]
+    good = pack.pack(survey, table)
+    kept = pack.unpack(survey, [good[0], 3, None, "text", b"", good[1]], refused=seen)
+    assert pack.pack(survey, kept) == good[:2]
     assert seen == {"kind": 3, "length": 1}
 
 
@@ -814,7 +816,7 @@ def test_a_person_without_a_value(survey):
 
 
 def test_one_person_is_clipped_when_asked(survey):
-    assert len(survey.report({**PERSON, "age": 130}, clip=True)) == reports.packed_size(survey)
+    assert len(survey.report({**PERSON, "age": 130}, clip=True)) == pack.packed_size(survey)
 
 
 # Questions ---------------------------------------------------------------------------------------
@@ -1101,7 +1103,7 @@ def test_words_of_the_command_line(words, needle, at_work, refused):
     ids=lambda words: words[0],
 )
 def test_a_real_process(words, at_work):
-    program = "from metricldp.cli import main; main()"
+    program = "from metricldp.app.cli import main; main()"
     run = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
     )

@@ -20,8 +20,9 @@ from unittest import mock
 import pytest
 import typer
 
-from metricldp import Coins, SeededCoinsWarning, cli
-from metricldp.attributes import KINDS
+from metricldp import Coins, SeededCoinsWarning
+from metricldp.app import cli
+from metricldp.attributes.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,9 +63,9 @@ def isolated():
     with (
         tempfile.TemporaryDirectory() as directory,
         contextlib.chdir(directory),
-        mock.patch("metricldp.reports.Coins", coins),
-        mock.patch("metricldp.device.Coins", coins),
-        mock.patch("metricldp.peers.joint.Coins", coins),
+        mock.patch("metricldp.reports.encode.Coins", coins),
+        mock.patch("metricldp.reports.device.Coins", coins),
+        mock.patch("metricldp.lab.peers.joint.Coins", coins),
     ):
         yield
 

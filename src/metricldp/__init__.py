@@ -11,12 +11,18 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 `survey.error` predicts the accuracy and `survey.explain` says both in words.
 """
 
-from metricldp.answers import Answer, Histogram, Ratio
-from metricldp.attributes import Categorical, Integer, Ordinal
-from metricldp.certify import Certificate
-from metricldp.coins import Coins
-from metricldp.continuous import AutoBins, Continuous
-from metricldp.errors import (
+from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers.container import Histogram
+from metricldp.answers.linear import Linear
+from metricldp.answers.quantiles import Cdf, Quantile
+from metricldp.answers.tally import Tally
+from metricldp.api import Survey
+from metricldp.attributes.continuous import AutoBins, Continuous
+from metricldp.attributes.integer import Integer
+from metricldp.attributes.named import Categorical, Ordinal
+from metricldp.attributes.real import Real
+from metricldp.attributes.weight import Weight
+from metricldp.basics.errors import (
     CertificateError,
     MetricLdpError,
     QueryError,
@@ -26,15 +32,11 @@ from metricldp.errors import (
     TightenedMetricWarning,
     ValueRefused,
 )
-from metricldp.ledger import Ledger
-from metricldp.linear import Linear
+from metricldp.coins.stream import Coins
+from metricldp.design.workloads import Workload
 from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
-from metricldp.quantiles import Cdf, Quantile
-from metricldp.real import Real
-from metricldp.survey import Survey
-from metricldp.tally import Tally
-from metricldp.weights import Weight
-from metricldp.workloads import Workload
+from metricldp.survey.certify import Certificate
+from metricldp.survey.ledger import Ledger
 
 __version__ = "0.1.0"
 

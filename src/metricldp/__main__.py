@@ -1,5 +1,5 @@
 """`python -m metricldp` is the command line."""
 
-from metricldp.cli import main
+from metricldp.app.cli import main
 
 main()

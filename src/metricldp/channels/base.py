@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.coins import Coins, Handful
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]

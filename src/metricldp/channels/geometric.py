@@ -15,9 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from metricldp.basics.exact import ONE, shortened
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
-from metricldp.coins import Coins, GeometricNoise, Handful
-from metricldp.exact import ONE, shortened
+from metricldp.coins.noise import GeometricNoise
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
 
 _EXACT = 1 << 8
 """Up to this length of a block the reports of a narrow domain are told apart in a proof."""

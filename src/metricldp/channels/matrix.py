@@ -33,14 +33,15 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.errors import CertificateError, QueryError, SurveyError
+from metricldp.basics.exact import ceil_of, shortened
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
 from metricldp.channels.geometric import Geometric
-from metricldp.coins import Coins, Handful
-from metricldp.errors import CertificateError, QueryError, SurveyError
-from metricldp.exact import ceil_of, shortened
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
+from metricldp.design.plans import LARGEST_ENTRY, LARGEST_REACH
+from metricldp.design.strategies import identity, prefix
 from metricldp.metrics import Line, Metric
-from metricldp.plans import LARGEST_ENTRY, LARGEST_REACH
-from metricldp.strategies import identity, prefix
 
 _BEYOND = Fraction(45)
 """e^-45 is below 2^-64: noise of 45/u or more is a thing that never happens."""

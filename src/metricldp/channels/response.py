@@ -12,10 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
-from metricldp.coins import Coins, Handful, bernoulli, lanes, uniform, words_for
-from metricldp.errors import CertificateError
-from metricldp.exact import ONE, exp_bounds, floor_of
+from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
 
 
 @dataclass(frozen=True)

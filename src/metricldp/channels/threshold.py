@@ -14,12 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.channels.base import BitChannel, Column, Floats, Integers
-from metricldp.coins import BLOCK, Coins, Handful, fill, words_for
-from metricldp.errors import CertificateError
-from metricldp.exact import ONE, ceil_of, exp_bounds
-from metricldp.kernels import encoding
-from metricldp.kernels.encoding_plain import rows
+from metricldp.coins import loops as encoding
+from metricldp.coins.draws import BLOCK, fill, words_for
+from metricldp.coins.loops_plain import rows
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
 
 
 @dataclass(frozen=True)

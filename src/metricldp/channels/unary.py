@@ -28,12 +28,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
 from metricldp.channels.base import BitChannel, Column, Floats, Integers
 from metricldp.channels.unary_losses import Losses, uniform_losses
-from metricldp.coins import Coins, Handful, bernoullis, words_for
-from metricldp.errors import CertificateError
-from metricldp.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
-from metricldp.workloads import Workload
+from metricldp.coins.draws import bernoullis, words_for
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
+from metricldp.design.workloads import Workload
 
 _AT_ONCE = 1 << 22
 """Bits drawn at a time: unpacked, a byte each, they stay in the cache."""

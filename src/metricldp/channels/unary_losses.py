@@ -24,8 +24,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.errors import SurveyError
-from metricldp.exact import as_written
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import as_written
 from metricldp.metrics import Distances, Metric, Sensitive, Uniform
 from metricldp.metrics.closed import common_unit, kind_for
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metricldp.errors import SurveyError
-from metricldp.messages import shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import Change, Distances, tightened
 from metricldp.metrics.graph import Graph

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.errors import SurveyError
-from metricldp.messages import shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 from metricldp.metrics.base import Integers, Metric
 
 MOST_POSITIONS = 1000

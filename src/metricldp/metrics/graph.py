@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from metricldp.errors import SurveyError
-from metricldp.messages import shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 from metricldp.metrics.words import (
     Length,
     Stated,
@@ -67,7 +67,7 @@ class Graph(Stated):
         return type(self)(tuple(edges))
 
 
-def _edge(edge: Any) -> tuple[Value, Value, Length]:  # noqa: ANN401 - whatever the user gave
+def _edge(edge: Any) -> tuple[Value, Value, Length]:
     if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) not in (2, 3):
         raise SurveyError(f"an edge is (value, value) or (value, value, length), not {shown(edge)}")
     x, other = value_of(edge[0]), value_of(edge[1])

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metricldp.errors import SurveyError
-from metricldp.exact import ONE, at_most_exp, exp_bounds, floor_of, log_bounds
-from metricldp.values import is_number
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import ONE, at_most_exp, exp_bounds, floor_of, log_bounds
+from metricldp.basics.numbers import is_number
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.errors import SurveyError
-from metricldp.messages import shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.words import MetricInWords, Value, place_of, places_in, value_of
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metricldp.errors import SurveyError
+from metricldp.basics.errors import SurveyError
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Distances, common_unit, kind_for
 from metricldp.metrics.line import Line, Uniform

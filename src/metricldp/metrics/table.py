@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.errors import SurveyError
-from metricldp.messages import shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 from metricldp.metrics.words import Length, Stated, Value, as_length, between, length_of
 
 
@@ -78,7 +78,7 @@ class Table(Stated):
         return type(self)(tuple(tuple(row) for row in rows))
 
 
-def _entry(said: Any, row: int, column: int) -> Any:  # noqa: ANN401 - whatever the user gave
+def _entry(said: Any, row: int, column: int) -> Any:
     """An entry in the one way that files write it; a wrong number waits for the pair's names."""
     if not isinstance(said, int | float | str | Fraction):
         raise SurveyError(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from metricldp.errors import SurveyError
-from metricldp.messages import guess, listed, shown
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics.words import (
     Length,
     Stated,
@@ -101,7 +101,7 @@ class Tree(Stated):
         return data
 
 
-def _groups(groups: Any) -> tuple[Any, ...]:  # noqa: ANN401 - whatever the user gave
+def _groups(groups: Any) -> tuple[Any, ...]:
     """Groups as (name, children) and values as themselves, all in tuples."""
     if isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
         raise SurveyError(f"a group of a tree holds values or groups, not {shown(groups)}")
@@ -126,7 +126,7 @@ def _name(name: object) -> str:
     return name
 
 
-def _lengths(lengths: Any) -> tuple[tuple[Value, Length], ...]:  # noqa: ANN401
+def _lengths(lengths: Any) -> tuple[tuple[Value, Length], ...]:
     pairs = list(lengths.items()) if isinstance(lengths, Mapping) else lengths
     whole = isinstance(pairs, Sequence) and not isinstance(pairs, str)
     if not whole or any(not isinstance(p, Sequence) or len(p) != 2 for p in pairs):
@@ -148,7 +148,7 @@ def _nodes(children: tuple[Any, ...]) -> Iterator[Value]:
             yield child
 
 
-def _as_mapping(children: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _as_mapping(children: tuple[Any, ...]) -> Any:
     """Groups as a table; a list where values stand among them."""
     if all(isinstance(child, tuple) for child in children):
         return {name: _as_mapping(inside) for name, inside in children}

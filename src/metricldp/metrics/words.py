@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.errors import SurveyError, TightenedMetricWarning
-from metricldp.exact import as_written
-from metricldp.messages import guess, listed, shown
+from metricldp.basics.errors import SurveyError, TightenedMetricWarning
+from metricldp.basics.exact import as_written
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Change, Distances, tightened
-from metricldp.values import is_number, plain
 
 Value = str | int
 """A value of an attribute: a name or a whole number."""
@@ -207,5 +207,5 @@ def length_of(said: object, pair: str) -> Fraction:
     return length
 
 
-def _as_list(value: Any) -> Any:  # noqa: ANN401 - nested plain data
+def _as_list(value: Any) -> Any:
     return [_as_list(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,146 @@
+"""Answers: a value with its own uncertainty, in the units of the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+from typing import Any
+
+from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import shown
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An unbiased value and an unbiased estimate of its variance.
+
+    `about` says what the interval is about: "respondents", the very people who reported (only the
+    blurring is uncertain), or "population", everybody they were drawn from at random.
+    """
+
+    value: float
+    variance: float
+    question: str = ""
+    unit: str = "people"
+    about: str = "respondents"
+    notes: tuple[str, ...] = ()
+    bounds: tuple[float, float] = field(default=(0.0, math.inf), repr=False)
+    """Between these the standard error is kept: at least what three people at the worst place
+    add, as so few can go unseen by chance, and at most what all people there would."""
+    layout: str = field(default="", compare=False, repr=False)
+    """How the sums were found: from "reports", "cells" or "prefix"."""
+
+    @property
+    def stderr(self) -> float:
+        """The standard error: the estimated variance, kept within its bounds, as a root."""
+        return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The two-sided normal interval at that level."""
+        reach = normal_reach(level) * self.stderr
+        return self.value - reach, self.value + reach
+
+    def scaled(self, factor: float, unit: str) -> Answer:
+        """The same answer in another unit."""
+        low, high = self.bounds
+        return replace(
+            self,
+            value=self.value * factor,
+            variance=self.variance * factor**2,
+            unit=unit,
+            bounds=(low * factor**2, high * factor**2),
+        )
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program; None where a number is infinite, which JSON cannot say."""
+        low, high = self.interval(level)
+        return {
+            "question": self.question,
+            "value": _finite(self.value),
+            "stderr": _finite(self.stderr),
+            "level": level,
+            "low": _finite(low),
+            "high": _finite(high),
+            "unit": self.unit,
+            "about": self.about,
+            "layout": self.layout,
+            "notes": list(self.notes),
+        }
+
+    def text(self, level: float = 0.95) -> str:
+        """The answer in one line, with its interval at that level."""
+        low, high = self.interval(level)
+        show = self._shown
+        text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
+        text += f" ({percent(level)}: {show(low)} to {show(high)})"
+        return "; ".join([text, *self.notes])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _shown(self, number: float) -> str:
+        """As many digits as the error leaves meaning to: two of the error, none of a person."""
+        digits = 0
+        if self.unit != "people":
+            error = self.stderr
+            digits = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else 4
+        text = f"{number:,.{min(max(digits, 0), 12)}f}"
+        return text.removeprefix("-") if not text.strip("-0.,") else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    below: float
+    above_variance: float
+    below_variance: float
+    covariance: float
+
+
+@dataclass(frozen=True)
+class Ratio(Answer, _Parts):
+    """An estimated sum over an estimated count: a mean.
+
+    Its standard error is the delta method's; its interval is Fieller's, exact for two jointly
+    normal estimates, and not symmetric. A ratio of unbiased estimates is only nearly unbiased.
+    """
+
+    def with_residual(self, variance: float) -> Ratio:
+        """The same mean, given the variance of the sum of what each value is above it."""
+        if not self.value:
+            return replace(self, variance=variance / self.below**2)
+        shared = self.above_variance + self.value**2 * self.below_variance - variance
+        return replace(
+            self, variance=variance / self.below**2, covariance=shared / (2 * self.value)
+        )
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
+        z = normal_reach(level)
+        above = self.value * self.below
+        leading = self.below**2 - z**2 * self.below_variance
+        if leading <= 0:
+            raise QueryError(
+                f"at level {level} the group is not clearly above zero, so it has no interval"
+            )
+        middle = above * self.below - z**2 * self.covariance
+        last = above**2 - z**2 * self.above_variance
+        root = math.sqrt(max(0.0, middle**2 - leading * last))
+        return (middle - root) / leading, (middle + root) / leading
+
+
+def normal_reach(level: float) -> float:
+    """How many standard errors a two-sided normal interval of that level reaches each way."""
+    if not is_number(level) or not 0 < level < 1:
+        raise QueryError(f"a level lies between 0 and 1, not {shown(level)}")
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def percent(level: float) -> str:
+    """A level as people say it: 95%, 99.9%."""
+    return f"{100 * level:.10g}%"
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,405 @@
+"""Distribution functions and quantiles of a group: section 4.4 of the paper, corrected.
+
+Everything rests on one family of counts, #(x <= k) for every position k of the group, and their
+covariances with the size of the group. All of it is about the respondents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
+from metricldp.answers.queries import Query
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.continuous import Continuous
+from metricldp.attributes.integer import Integer
+from metricldp.attributes.named import Ordinal
+from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import plain
+from metricldp.channels import Floats, Integers
+
+ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
+METHODS = (ISOTONIC, BINARY_SEARCH)
+TIE = 1e-9
+"""Shares that differ by less are equal: rounding, not noise."""
+
+Value = int | float | str
+
+
+# The questions
+
+
+@dataclass(frozen=True)
+class Group:
+    """The people of a where-clause, in the order of one attribute.
+
+    `literal` estimates everybody's prefixes as the paper does. Else the known number of all people
+    replaces its noisy estimate, which some channels, such as threshold-paper, would make of it.
+    """
+
+    name: str
+    attribute: Attribute
+    query: Query
+    n: int
+    literal: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attribute, Integer | Continuous | Ordinal):
+            raise QueryError(
+                f"{self.name} is {self.attribute.kind} and has no quantiles; "
+                "ask for an integer, continuous or ordinal attribute"
+            )
+        if not self.n:
+            raise QueryError("a quantile of no reports at all has no answer")
+
+    @property
+    def everybody(self) -> bool:
+        """Whether the size of the group is known: it is all who reported."""
+        return not self.query.factors
+
+    @cached_property
+    def places(self) -> Integers:
+        """The positions that the group can be at; the last prefix is the whole group."""
+        inside = self.query.functions.get(self.name)
+        return np.arange(self.attribute.size) if inside is None else np.flatnonzero(inside)
+
+    @property
+    def labels(self) -> list[str]:
+        """What each of the functions is, for messages."""
+        count = len(self.places) - 1
+        return [f"{self.name} prefix"] * (count if self.everybody else 2 * count) + [self.name]
+
+    def functions(self) -> Iterator[Floats]:
+        """Prefixes; in a group of unknown size also the rests above them; and the whole.
+
+        Everybody's prefixes are asked as 1[x <= k] - 1/2, whose sum is n/2 less than the count: it
+        treats both ends alike, so that the paper's noisy last bit drops out.
+        """
+        grid = np.arange(self.attribute.size)
+        for place in self.places[:-1]:
+            yield (grid <= place) - self._shift
+        if not self.everybody:
+            for place in self.places[:-1]:
+                yield (grid > place).astype(np.float64)
+        yield np.ones(len(grid))
+
+    @property
+    def _shift(self) -> float:
+        return 0.5 if self.everybody and not self.literal else 0.0
+
+    def to_cdf(self, answers: Sequence[Answer]) -> Cdf:
+        """From the answers to `functions`, in their order."""
+        *parts, whole = answers
+        points = self._of_all(parts) if self.everybody else _of_some(parts, whole, self.query.words)
+        if self.everybody and self.literal:
+            points.append(_share(whole.value, whole.stderr**2, self.n))
+        else:
+            points.append(_share(1.0, 0.0, 1))
+        return Cdf(
+            self.name,
+            self.attribute,
+            tuple(int(place) for place in self.places),
+            tuple(points),
+            f"{self.name} among {self.query.words}",
+            self.query.notes,
+        )
+
+    def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
+        added = self._shift * self.n
+        return [_share(prefix.value + added, prefix.stderr**2, self.n) for prefix in prefixes]
+
+
+def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
+    """Estimated counts over an estimated size; Var(whole - part) gives their covariance."""
+    size, error = whole.value, whole.stderr
+    if size <= 2 * error:
+        raise QueryError(
+            f"quantiles among {words} have no answer: the group is estimated at {size:,.0f} ± "
+            f"{error:,.0f} people, not clearly above zero; ask for a larger one"
+        )
+    half = len(parts) // 2
+    return [
+        _share(
+            below.value,
+            below.stderr**2,
+            size,
+            error**2,
+            (below.stderr**2 + error**2 - above.stderr**2) / 2,
+        )
+        for below, above in zip(parts[:half], parts[half:], strict=True)
+    ]
+
+
+def _share(
+    count: float, variance: float, size: float, size_variance: float = 0.0, covariance: float = 0.0
+) -> Ratio:
+    share = count / size
+    spread = variance - 2 * share * covariance + share**2 * size_variance
+    return Ratio(
+        share,
+        max(0.0, spread) / size**2,
+        unit="of the group",
+        below=size,
+        above_variance=variance,
+        below_variance=size_variance,
+        covariance=covariance,
+    )
+
+
+# The answers
+
+
+@dataclass(frozen=True)
+class Cdf:
+    """The estimated share of a group at or below every position that it can be at.
+
+    `points` are the estimates as they come, unbiased and not monotone, each with its own interval;
+    `values` are the best monotone fit to them. For a continuous attribute `ends` are the upper
+    edges of its bins.
+    """
+
+    attribute: str
+    described: Attribute = field(repr=False)
+    places: tuple[int, ...] = field(repr=False)
+    points: tuple[Ratio, ...] = field(repr=False)
+    question: str = ""
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def values(self) -> Floats:
+        """The points, made monotone by isotonic regression and clipped to [0, 1]; the last is 1."""
+        inner = self.points[:-1]
+        fit = monotone(
+            np.array([point.value for point in inner]), np.array([p.variance for p in inner])
+        )
+        return np.append(np.clip(fit, 0.0, 1.0), 1.0)
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """The value up to which each share counts."""
+        return tuple(value_of(self.described, place)[1] for place in self.places)
+
+    def band(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Lower and upper ends that hold the whole true distribution function at that level.
+
+        Each inner prefix has its Fieller interval at level^(1/prefixes): all shares s_k for which
+        |count_k - s_k size| is at most z of its standard errors. At the true shares these are
+        centred normal variables, and for such the chance that all are small is at least the product
+        of the single chances, whatever their correlations (Sidak 1967). The truth is monotone, so
+        a lower end holds for all places above it and an upper end for all below; that costs no
+        coverage. The ends always hold `values`.
+        """
+        normal_reach(level)
+        each = level ** (1 / max(1, len(self.points) - 1))
+        ends = np.array([point.interval(each) for point in self.points[:-1]]).reshape(-1, 2)
+        ends = np.vstack([ends, [1.0, 1.0]])
+        low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
+        high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
+        return np.minimum(low, self.values), np.maximum(high, self.values)
+
+    def quantile(self, p: float, method: str = ISOTONIC) -> Quantile:
+        """The value x with share(x - 1) < p <= share(x), by one of the two methods."""
+        (p,) = checked_all([p], method)
+        if method == BINARY_SEARCH:
+            at = binary_search(np.array([point.value for point in self.points]), p)
+        else:
+            at = int(np.argmax(self.values >= p - TIE))
+        low, high = value_of(self.described, self.places[at])
+        value, notes = high, self.notes
+        if not isinstance(low, str) and not isinstance(high, str) and low != high:
+            where, how = 0.5, "taken at the middle of"
+            if method == ISOTONIC:
+                before = self.values[at - 1] if at else 0.0
+                where = min(max((p - before) / (self.values[at] - before), 0.0), 1.0)
+                how = "interpolated evenly inside"
+            value = float(low + where * (high - low))
+            notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
+        return Quantile(value, p, self.places[at], self, method, notes)
+
+    def excess(self, p: float) -> tuple[Floats, Floats]:
+        """D(k) = #(x <= k) - p #(all) for every inner prefix of the group, and its standard error.
+
+        It is one sum over people, of (1[x <= k] - p), so it is unbiased and nearly normal.
+        """
+        parts = np.array(
+            [
+                (q.value * q.below, q.below, q.above_variance, q.covariance, q.below_variance)
+                for q in self.points[:-1]
+            ]
+        ).reshape(-1, 5)
+        count, size, variance, covariance, size_variance = parts.T
+        spread = variance - 2 * p * covariance + p**2 * size_variance
+        return count - p * size, np.sqrt(np.maximum(spread, 0.0))
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
+        """A table with a row for each place: its value, the share up to it and the band."""
+        low, high = self.band(level)
+        return pa.table({self.attribute: self.ends, "value": self.values, "low": low, "high": high})
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {
+            "question": self.question,
+            "attribute": self.attribute,
+            "level": level,
+            "shares": [
+                {("upto" if key == self.attribute else key): value for key, value in row.items()}
+                for row in self.to_arrow(level).to_pylist()
+            ],
+            "about": "respondents",
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        names = [plain(end) for end in self.ends]
+        wide = max(len(name) for name in names)
+        rows = zip(names, self.values, *self.band(), strict=True)
+        return "\n".join(
+            f"{name:>{wide}}  {value:.4f} (95% for all: {low:.4f} to {high:.4f})"
+            for name, value, low, high in rows
+        )
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """An estimated quantile in the units of its attribute, about the respondents."""
+
+    value: Value
+    probability: float
+    position: int
+    """The position of the value in the attribute's domain."""
+    cdf: Cdf = field(repr=False)
+    method: str = ISOTONIC
+    notes: tuple[str, ...] = ()
+
+    def interval(self, level: float = 0.95) -> tuple[Value, Value]:
+        """All values that two one-sided tests do not contradict, from the first to the last.
+
+        The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
+        D(x) + z s >= 0 and D(x-1) - z s < 0, with the z of the two-sided level. Coverage needs the
+        two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
+        stays at least as often as the level says, and there is nothing to correct for the many
+        values tried. At the first place the second test is known to hold, at the last the first.
+
+        Of a continuous attribute the ends are the lower edge of the first and the upper edge of
+        the last bin.
+        """
+        reach = normal_reach(level)
+        excess, errors = self.cdf.excess(self.probability)
+        tie = TIE * self.cdf.points[0].below
+        enough = np.append(excess + reach * errors >= -tie, True)
+        not_before = np.append(True, excess - reach * errors < -tie)
+        places, described = self.cdf.places, self.cdf.described
+        first = places[int(np.argmax(enough))]
+        last = places[len(places) - 1 - int(np.argmax(not_before[::-1]))]
+        return value_of(described, first)[0], value_of(described, last)[1]
+
+    @property
+    def attribute(self) -> str:
+        """The attribute's name."""
+        return self.cdf.attribute
+
+    @property
+    def question(self) -> str:
+        """What was asked, in words."""
+        return f"{self.probability:g}-quantile of {self.cdf.question}"
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program."""
+        low, high = self.interval(level)
+        return {
+            "question": self.question,
+            "attribute": self.attribute,
+            "probability": self.probability,
+            "value": self.value,
+            "level": level,
+            "low": low,
+            "high": high,
+            "method": self.method,
+            "about": "respondents",
+            "notes": list(self.notes),
+        }
+
+    def shown(self) -> str:
+        """The value in as many digits as its bin leaves meaning to."""
+        if isinstance(self.cdf.described, Continuous) and isinstance(self.value, float):
+            return plain(round(self.value, 1 - math.floor(math.log10(self.cdf.described.width))))
+        return plain(self.value)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, level: float = 0.95) -> str:
+        """The quantile and its interval at that level, in one line."""
+        low, high = self.interval(level)
+        text = f"{self.attribute} {self.probability:g}-quantile {self.shown()}"
+        return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])
+
+
+# Pure functions
+
+
+def checked(p: object) -> float:
+    """A probability strictly between 0 and 1, or a refusal."""
+    if not is_number(p) or not 0 < p < 1:
+        raise QueryError(f"a quantile is asked for a number between 0 and 1, not {p!r}")
+    return float(p)
+
+
+def checked_all(probabilities: object, method: str) -> list[float]:
+    """A list of probabilities and a method, before any work is done for them."""
+    if method not in METHODS:
+        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {method!r}")
+    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
+        raise QueryError(f"quantiles take a list of probabilities, not {probabilities!r}")
+    return [checked(p) for p in probabilities]
+
+
+def value_of(attribute: Attribute, place: int) -> tuple[Value, Value]:
+    """The lowest and the highest value at a position: edges of a bin, else the same value twice."""
+    if isinstance(attribute, Continuous):
+        low, high = attribute.edges[place : place + 2].tolist()
+        return low, high
+    value = attribute.low + place if isinstance(attribute, Integer) else attribute.name_of(place)
+    return value, value
+
+
+def monotone(shares: Floats, variances: Floats) -> Floats:
+    """The nondecreasing sequence nearest to the shares, each weighted by its inverse variance."""
+    from scipy.optimize import isotonic_regression
+
+    if not len(shares):
+        return shares
+    # A variance estimated at zero must not outweigh everything else.
+    least = 1e-3 * variances.max()
+    weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
+    return np.asarray(isotonic_regression(shares, weights=weights).x)
+
+
+def binary_search(shares: Floats, p: float) -> int:
+    """Section 4.4 to the letter, on estimated shares that need not be monotone; from 0, not 1.
+
+    Where the last scan finds several x with share(x-1) < p <= share(x), it takes the first. It
+    finds none only if the share up to the last position, known to be 1, is estimated below p, as
+    the noisy last bit of threshold-paper may have it; then the answer is the last position.
+    """
+    reached = shares >= p - TIE
+    left, right = 0, len(shares) - 1
+    while right - left > 10:
+        middle = -(-(left + right) // 2)
+        if reached[middle]:
+            right = middle
+        else:
+            left = middle
+    for x in range(left, right + 1):
+        if reached[x] and (x == 0 or not reached[x - 1]):
+            return x
+    return len(shares) - 1

@@ -1,0 +1,126 @@
+"""The survey as users have it: the agreement, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from metricldp.answers import predict, queries
+from metricldp.answers.predict import Prior
+from metricldp.answers.queries import Where
+from metricldp.answers.tally import Tally
+from metricldp.app.explain import Explanation, explain
+from metricldp.basics.errors import SurveyError
+from metricldp.coins.stream import Coins
+from metricldp.design.workloads import Workload
+from metricldp.reports import encode
+from metricldp.reports.device import Device
+from metricldp.store.totals import Totals
+from metricldp.survey.agreement import Agreement
+from metricldp.survey.certify import Certificate, certify
+
+
+class Survey(Agreement):
+    """Several attributes of different kinds, each with its metric and its channel.
+
+    >>> from metricldp import Survey, Integer, Categorical
+    >>> survey = Survey({
+    ...     "age": Integer(0, 99, epsilon=1, per=5),
+    ...     "region": Categorical(["north", "south"], epsilon=2),
+    ... })
+    >>> survey.attributes["age"].mechanism
+    'geometric'
+    """
+
+    # The doors -----------------------------------------------------------------------------------
+
+    def encode(self, people: Any, *, coins: Coins | None = None, clip: bool = False) -> pa.Table:
+        """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
+
+        A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
+        nearest end instead. Coins come from the operating system unless a test passes others.
+        """
+        return encode.encode(self, people, coins=coins, clip=clip)
+
+    def report(
+        self, person: Mapping[str, Any], *, coins: Coins | None = None, clip: bool = False
+    ) -> bytes:
+        """Blur one person's values on her device: the bytes to send."""
+        return self._device.report(person, coins=coins, clip=clip)
+
+    @cached_property
+    def _device(self) -> Device:
+        return Device(self)
+
+    def tally(
+        self,
+        collected: Any,
+        *,
+        refused: Counter[str] | None = None,
+        layout: str = "auto",
+        keep: Iterable[Sequence[str]] | None = None,
+    ) -> Tally:
+        """What the collector keeps: from a table, a Parquet file or the bytes of reports.
+
+        `collected` may also be a list or a stream of tables, files and bytes.
+
+        A report that no device could have sent is refused with an exception. Bytes from many
+        devices may be counted instead: with a Counter as `refused`, bad ones are left out and
+        counted there by reason. `layout` is one of "auto", "cells", "prefix" and "reports", the
+        three of the paper's Table 1.
+
+        With `keep`, a list of sets of attributes, only exact sums over those are kept and the
+        reports are let go: the memory is the same for any number of people.
+        """
+        if keep is not None:
+            if layout != "auto":
+                raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
+            return Totals.stream(self, collected, keep, refused)
+        return Tally.of(self, collected, refused=refused, layout=layout)
+
+    def error(
+        self,
+        where: Where | None = None,
+        n: int = 1,
+        prior: Prior = "worst",
+        *,
+        weights: Mapping[str, ArrayLike] | None = None,
+    ) -> float:
+        """The standard error that the theory predicts for a count over n people, in people.
+
+        `prior` says how people are spread: "worst" (the worst for this question), "uniform", one
+        array of shares for the attribute in question, a dict of arrays for several independent
+        ones, or their joint array. With `weights`, a dict of a weight's name and a sample of its
+        values, the error is that of the weighted count.
+        """
+        query = queries.parse(self, where)
+        n, prior, weights = queries.expected(n, prior, weights)
+        return predict.predicted(self, query, n, prior, weights)
+
+    def total_error(
+        self,
+        attribute: str,
+        workload: Workload | str | ArrayLike,
+        n: int = 1,
+        prior: Prior = "worst",
+    ) -> float:
+        """The total squared error that the theory predicts for `tally.linear` over n people.
+
+        That is the sum over all rows of the workload. `prior` is as for `error`.
+        """
+        asked = queries.workload_for(self, attribute, workload)
+        n, prior, _ = queries.expected(n, prior, None)
+        return predict.predicted_total(self, attribute, asked, n, prior)
+
+    def certify(self) -> Certificate:
+        """The exact privacy loss of the integers that are shipped, pair by pair."""
+        return certify(self)
+
+    def explain(self, n: int = 10_000) -> Explanation:
+        """What is promised, in words, and what accuracy to expect from n people."""
+        return explain(self, n)

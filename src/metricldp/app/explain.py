@@ -1,0 +1,336 @@
+"""What a survey promises, in words and numbers that an owner and an analyst can both check."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_UP, Context
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from metricldp.answers.predict import predicted, predicted_total
+from metricldp.answers.queries import Query
+from metricldp.attributes.base import Attribute, Discrete, OnLine, Planned
+from metricldp.attributes.continuous import Continuous
+from metricldp.attributes.integer import Integer
+from metricldp.attributes.named import Ordinal
+from metricldp.attributes.real import Real
+from metricldp.attributes.weight import Weight
+from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_whole
+from metricldp.basics.text import counted, plain, shown
+from metricldp.channels import Channel
+from metricldp.design.plans import GIVEN, workload_of
+from metricldp.metrics import Line, Metric, Sensitive, Uniform
+from metricldp.reports.pack import packed_size
+from metricldp.survey.agreement import Agreement
+from metricldp.survey.ledger import kept, share
+
+MOST_PEOPLE = 10**15
+"""More than this nobody expects."""
+_MOST_NAMES = 5
+_MOST_PLANNED = 1000
+"""Up to so many positions the total error of a plan is found at once."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The text, and the same numbers as data."""
+
+    text: str
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a program."""
+        return self.data
+
+
+def explain(survey: Agreement, n: int) -> Explanation:
+    """Every attribute's promise and accuracy, then the survey's as a whole."""
+    if not is_whole(n) or not 1 <= n <= MOST_PEOPLE:
+        raise QueryError(
+            f"explain needs a whole number of people from 1 to {MOST_PEOPLE:,}, not n = {shown(n)}"
+        )
+    n = int(n)
+    size = packed_size(survey)
+    width = survey.metric.join([float(_widest(survey, name)) for name in survey.channels])
+    lines = [
+        f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
+        f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",
+        "Each person's device blurs her values before anything leaves it. The promise: whatever",
+        "it sends, it would have sent with nearly the same probability had her value been another,",
+        "everything else about her being the same. 'At most 3 times more likely' says how nearly:",
+        "seeing the report, nobody becomes more than 3 times surer of one value against the other.",
+    ]
+    described = []
+    for name, attribute in survey.attributes.items():
+        if attribute.clear:
+            lines += ["", f"{name}: a public weight, sent in the clear; nothing is promised for it"]
+            continue
+        entry = _entry(survey, name, n)
+        described.append(entry)
+        lines += ["", *_attribute_lines(name, attribute, survey.channels[name], entry)]
+    lines += ["", *_together(survey, width)]
+    data = {
+        "survey": survey.fingerprint,
+        "n": n,
+        "bytes_per_report": size,
+        "metric_p": "inf" if survey.metric.p == math.inf else survey.metric.p,
+        "effective_epsilon": width,
+        "attributes": described,
+    }
+    return Explanation("\n".join(lines), data)
+
+
+def _together(survey: Agreement, width: float) -> list[str]:
+    p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
+    if survey.metric.p == 1:
+        joined = ["Together: distances add up over attributes. Two people who differ as much as"]
+    else:
+        share = float(survey.metric.share(len(survey.channels)))
+        joined = [
+            f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
+            f"works with {share:.3g} of its epsilon. Two people who differ as much as",
+        ]
+    return [
+        *joined,
+        f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
+        "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
+        "income do, a report tells of one through the other: both distances together bound that.",
+        "A second report by the same person spends it all again.",
+    ]
+
+
+def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
+    attribute, channel = survey.attributes[name], survey.channels[name]
+    last = (attribute.size + 1) // 2 - 1 if isinstance(attribute, OnLine) else 0
+    query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
+    return {
+        "attribute": name,
+        "kind": attribute.kind,
+        "mechanism": attribute.mechanism,
+        "positions": attribute.size,
+        "epsilon": attribute.epsilon,
+        "per": getattr(attribute, "per", None),
+        "metric": _kind(attribute),
+        "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
+        "effective_epsilon": float(_widest(survey, name)),
+        "bits": channel.bits,
+        "question": attribute.label(0, last),
+        "error_uniform": predicted(survey, query, n, "uniform"),
+        "error_worst": predicted(survey, query, n, "worst"),
+        "influence": channel.influence(query.functions[name]),
+        "n": n,
+        **_plan_entry(survey, name, n),
+    }
+
+
+def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
+    """What a plan was made for, its total error there, and what "auto" would have instead."""
+    attribute = survey.attributes[name]
+    if not isinstance(attribute, Planned) or not isinstance(attribute.workload, str):
+        return {}
+    found: dict[str, Any] = {"workload": attribute.workload}
+    if attribute.workload == GIVEN or attribute.size > _MOST_PLANNED:
+        return found
+    usual = replace(
+        attribute, mechanism="auto", workload=None, strategy=None, epsilons=None, reach=None
+    )
+    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric)
+    asked = workload_of(attribute.workload, attribute.size)
+    found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
+    found["auto"] = other.attributes[name].mechanism
+    found["auto_total_error"] = predicted_total(other, name, asked, n, "uniform")
+    return found
+
+
+def _attribute_lines(
+    name: str, attribute: Attribute, channel: Channel, entry: dict[str, Any]
+) -> list[str]:
+    blurred = f"blurred by {attribute.mechanism} ({counted(channel.bits, 'bit')})"
+    lines = [f"{name}: {_domain(attribute)}, {blurred}"]
+    metric = attribute.distances
+    if isinstance(metric, Line):
+        lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
+        for apart in _examples(attribute):
+            times = _times(float(metric.step) * apart / _step(attribute))
+            lines.append(f"            {name} {plain(apart)} apart: at most {times} more likely")
+        lines += _width_lines(attribute, entry["effective_epsilon"])
+    elif not isinstance(metric, Uniform):
+        lines += _pair_lines(attribute, metric)
+        lines += _more_lines(attribute, entry["effective_epsilon"])
+    else:
+        lines.append(
+            f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
+            f"(plain {plain(attribute.epsilon)}-LDP)"
+        )
+    if isinstance(attribute, Continuous):
+        lines += _edge_lines(name, attribute)
+    if not isinstance(attribute, Weight):
+        lines += _accuracy_lines(entry)
+    return lines + _plan_lines(entry)
+
+
+def _plan_lines(entry: dict[str, Any]) -> list[str]:
+    if "workload" not in entry:
+        return []
+    if entry["workload"] == GIVEN:
+        return [
+            "  plan      made for rows that were given, which the survey does not hold; where they",
+            "            left a count open, every value counted a hundredth of their largest entry",
+        ]
+    made = f"  plan      made for all {entry['workload']}"
+    if "total_error" not in entry:
+        return [made]
+    total, usual = entry["total_error"], entry["auto_total_error"]
+    lines = [f"{made}, whose squared errors add up to {total:.3g} with values spread evenly"]
+    if usual < total:
+        lines.append(
+            f'            that is {total / usual:.3g} times as much as with mechanism "auto", '
+            f"which is {entry['auto']} here"
+        )
+    return lines
+
+
+def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
+    even, worst = entry["error_uniform"], entry["error_worst"]
+    lines = [
+        f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
+        f"evenly, ± {worst:,.0f} at worst",
+        f"            one report moves that count by at most {entry['influence']:.3g}",
+    ]
+    if even > entry["n"] / 2:
+        lines.append("            as large as the count itself: of no use with so few people")
+    return lines
+
+
+def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
+    """The promise of a metric that was stated in words, by its telling pairs."""
+    size = attribute.size
+
+    def told(what: str, pair: tuple[int, int]) -> str:
+        return f"{what}: at most {_times(float(metric.distance(*pair)))} more likely"
+
+    if isinstance(metric, Sensitive):
+        places = sorted(metric.places)
+        names = ", ".join(attribute.name_of(place) for place in places[:_MOST_NAMES])
+        more = len(places) - _MOST_NAMES
+        names += f" and {more:,} more" if more > 0 else ""
+        near, far = f"a sensitive value ({names}) against any other", "any two others"
+    else:
+        near, far = (
+            f"{what}, {attribute.name_of(x)} against {attribute.name_of(other)}"
+            for what, (x, other) in (
+                ("nearest", metric.nearest(size)),
+                ("farthest", metric.farthest(size)),
+            )
+        )
+    lines = [f"            {told(near, metric.nearest(size))}"]
+    if metric.diameter(size) > metric.smallest(size):
+        lines.append(f"            {told(far, metric.farthest(size))}")
+    kind, count = _kind(attribute).replace("-", " "), metric.generating_count(size)
+    return [f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}", *lines]
+
+
+def _more_lines(attribute: Attribute, epsilon: float) -> list[str]:
+    """What the channel keeps beyond the metric, where it is known to keep more."""
+    if epsilon >= float(attribute.distances.diameter(attribute.size)):
+        return []
+    most = f"{_up(epsilon):.4g}"
+    return [
+        f"            {attribute.mechanism} keeps more: epsilon {most} for any two values, "
+        f"plain {most}-LDP"
+    ]
+
+
+def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
+    more = _more_lines(attribute, epsilon)
+    if more:
+        return more
+    ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
+    if epsilon <= attribute.epsilon:
+        return [f"  at full width ({ends}) epsilon is {epsilon:.4g}: plain {epsilon:.4g}-LDP"]
+    return [
+        f"  at full width ({ends}) epsilon is {epsilon:.4g}:",
+        "            far values can be told apart; this is not plain "
+        f"{plain(attribute.epsilon)}-LDP",
+    ]
+
+
+def _widest(survey: Agreement, name: str) -> Fraction:
+    """The epsilon that plain local differential privacy would state for an attribute."""
+    return kept(survey, name).diameter(survey.attributes[name].size) / share(survey)
+
+
+def _kind(attribute: Attribute) -> str:
+    """The kind of its metric."""
+    if isinstance(attribute, Discrete) and attribute.metric is not None:
+        return attribute.metric.kind
+    return "line" if isinstance(attribute.distances, Line) else "uniform"
+
+
+def _edge_lines(name: str, attribute: Continuous) -> list[str]:
+    step = float(attribute.usual.step)
+    return [
+        f"  bin edges values are kept as bins of {plain(attribute.width)}; two values a hair apart "
+        f"on both sides of",
+        f"            an edge are a whole bin apart: at most {_times(step)} more "
+        f"likely. For any two values",
+        f"            E is at most {step:.4g} x (distance / {plain(attribute.width)} + 1)",
+    ]
+
+
+def _domain(attribute: Attribute) -> str:
+    if isinstance(attribute, Integer):
+        return f"whole numbers from {plain(attribute.low)} to {plain(attribute.high)}"
+    if isinstance(attribute, Continuous):
+        return f"{plain(attribute.low)} to {plain(attribute.high)} in {attribute.size} bins"
+    if isinstance(attribute, Real):
+        steps = f"rounded at random in steps of {plain(float(attribute.step))}"
+        return f"{plain(attribute.low)} to {plain(attribute.high)}, {steps}"
+    if isinstance(attribute, Weight):
+        ends = f"{plain(attribute.low)} to {plain(attribute.high)}"
+        return f"a private weight from {ends}, rounded at random to one of the two"
+    if isinstance(attribute, Ordinal):
+        return f"{attribute.size} levels from {attribute.levels[0]} to {attribute.levels[-1]}"
+    return f"{attribute.size} categories"
+
+
+def _unit(attribute: Attribute) -> str:
+    per = getattr(attribute, "per", 1.0)
+    noun = " level" if isinstance(attribute, Ordinal) else ""
+    return f"{plain(per)}{noun}{'s' if noun and per != 1 else ''}"
+
+
+def _step(attribute: Attribute) -> float:
+    return float(attribute.step) if isinstance(attribute, OnLine) else 1.0
+
+
+def _examples(attribute: Attribute) -> list[float]:
+    """One step, `per` units and twice that, as far as they fit the grid and the domain."""
+    step, per = _step(attribute), float(getattr(attribute, "per", 1.0))
+    widest = step * (attribute.size - 1)
+    apart = {step, *(step * math.floor(k * per / step + 1e-9) for k in (1, 2))}
+    return sorted(a for a in apart if step <= a <= widest)
+
+
+def _up(epsilon: float) -> float:
+    """Four digits, rounded up: a promise says no less than what may be lost."""
+    return float(Context(prec=4, rounding=ROUND_UP).create_decimal(repr(epsilon)))
+
+
+def _times(exponent: float) -> str:
+    """e^exponent in words, rounded up; beyond a million the exponent says more than the digits."""
+    if exponent >= 13:
+        return f"e^{exponent:.4g} times"
+    ratio = math.exp(exponent)
+    digits = (
+        2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
+    )
+    digits = min(max(digits, 0), 12)
+    return f"{math.ceil(ratio * 10**digits) / 10**digits:.{digits}f} times"

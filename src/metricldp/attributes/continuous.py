@@ -1,0 +1,214 @@
+"""Continuous values in bins: the paper's way with real numbers, at the end of its section 4.2."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from metricldp.attributes.base import (
+    LARGEST_SIZE,
+    OnLine,
+    Positions,
+    plain_number,
+    positive,
+    real_ends,
+)
+from metricldp.attributes.kinds import KINDS
+from metricldp.attributes.selection import Chosen, Span, nearest, nonempty, range_ends, range_words
+from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.exact import as_written
+from metricldp.basics.numbers import is_number, is_whole
+from metricldp.basics.text import plain, shown
+
+
+@dataclass(frozen=True)
+class AutoBins:
+    """What the best number of bins depends on: how many people, and how unevenly they lie.
+
+    `smoothness` is how dense people lie where ranges end, as a multiple of an even spread; a
+    `prior`, shares of people in equal parts of the domain, says the same in more detail.
+    """
+
+    n: int = 10_000
+    smoothness: float = 1.0
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not is_whole(self.n) or self.n < 1:
+            raise SurveyError(f"the best bins are for n people, at least 1, not {self.n!r}")
+        positive("smoothness", self.smoothness)
+        if self.prior is not None and self.smoothness != 1:
+            raise SurveyError("a prior says how smooth people lie; give it or smoothness, not both")
+        if self.prior is not None:
+            try:
+                shares = np.asarray(self.prior, dtype=np.float64)
+            except (TypeError, ValueError):
+                shares = np.empty((0, 0))
+            if shares.ndim != 1 or not np.isfinite(shares).all() or shares.min() < 0:
+                raise SurveyError("a prior for bins is a list of shares, none below zero")
+            positive("the sum of the prior", float(shares.sum()))
+            object.__setattr__(self, "prior", tuple(shares.tolist()))
+
+    @property
+    def density(self) -> float:
+        """The root mean square density where ranges end, 1 for an even spread."""
+        if self.prior is None:
+            return self.smoothness
+        shares = np.asarray(self.prior) / math.fsum(self.prior)
+        return math.sqrt(len(shares) * float(shares @ shares))
+
+
+@dataclass(frozen=True)
+class Continuous(OnLine):
+    """A real number between low and high, kept only as one of `bins` equal bins.
+
+    `bins="auto"`, or an AutoBins that says more, is settled when the survey is made.
+    """
+
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
+    bins: int | str | AutoBins
+
+    kind: ClassVar[str] = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = real_ends(self.low, self.high, self.kind)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        if self.bins == "auto":
+            object.__setattr__(self, "bins", AutoBins())
+        if isinstance(self.bins, Mapping):
+            object.__setattr__(self, "bins", _auto_bins(self.bins))
+        if isinstance(self.bins, AutoBins):
+            return
+        if isinstance(self.bins, bool) or not is_whole(self.bins) or int(self.bins) < 2:
+            raise SurveyError(
+                f"a continuous attribute needs at least 2 bins, not {shown(self.bins)}"
+            )
+        object.__setattr__(self, "bins", int(self.bins))
+        if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
+            raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
+        self._check_metric()
+
+    @property
+    def size(self) -> int:
+        """The bins."""
+        if isinstance(self.bins, int):
+            return self.bins
+        raise SurveyError("the number of bins is not chosen yet; put the attribute in a survey")
+
+    @property
+    def step(self) -> Fraction:
+        """The width of a bin."""
+        return (as_written(self.high) - as_written(self.low)) / self.size
+
+    @property
+    def width(self) -> float:
+        """The width of a bin, as a number."""
+        return float(self.step)
+
+    @property
+    def edges(self) -> npt.NDArray[np.float64]:
+        """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end."""
+        return np.linspace(self.low, self.high, self.size + 1)
+
+    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
+        """The bin of each value."""
+        numbers = numbers_of(values, name).astype(np.float64)
+        if clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        refuse_outside(numbers, values, self.low, self.high, name)
+        bins = ((numbers - self.low) / (self.high - self.low) * self.size).astype(np.int64)
+        np.clip(bins, 0, self.size - 1, out=bins)
+        # The product may be a rounding off; the edges decide.
+        edges = self.edges
+        bins -= numbers < edges[bins]
+        bins += (numbers >= edges[bins + 1]) & (bins < self.size - 1)
+        return bins
+
+    def place(self, value: object) -> int | None:
+        """The bin of a number, by the same steps in the same order."""
+        number = plain_number(value, self.low, self.high)
+        if number is None:
+            return None
+        last, edges = self.size - 1, self._edges
+        found = int((number - self.low) / (self.high - self.low) * self.size)
+        found = min(max(found, 0), last)
+        found -= number < edges[found]
+        return found + (found < last and number >= edges[found + 1])
+
+    @cached_property
+    def _edges(self) -> array[float]:
+        return array("d", self.edges.tobytes())
+
+    def choose(self, words: object, name: str) -> Chosen:
+        """A pair of ends, moved to the nearest edges; or one number, meaning its bin."""
+        if isinstance(words, tuple):
+            return self._choose_range(words, name)
+        if not is_number(words):
+            raise QueryError(f"{name} takes a range or a number, not {shown(words)}")
+        nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
+        position = int(self.positions(pa.array([words]), name)[0])
+        note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
+        return Chosen(Span(position, position + 1, self.size), plain(words), note)
+
+    def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
+        low, high = range_ends(words, name)
+        said = range_words(low, high)
+        start = self.low if low is None else max(low, self.low)
+        end = self.high if high is None else min(high, self.high)
+        nonempty(np.array([start <= end]), words, name, self._domain)
+        edges = self.edges
+        first, last = nearest(edges, start), nearest(edges, end)
+        if first == last:
+            middle = pa.array([start + (end - start) / 2])
+            bin_there = self.label(int(self.positions(middle, name)[0]))
+            raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
+        moved = [
+            edge
+            for value, edge in ((start, edges[first]), (end, edges[last]))
+            if not math.isclose(value, edge, abs_tol=1e-9 * self.width)
+        ]
+        note = f"{name} {said} answered between the nearest bin edges, "
+        note += f"{plain(edges[first])} to {plain(edges[last])}"
+        return Chosen(Span(first, last, self.size), said, note if moved else None)
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """The middle of each bin."""
+        edges = self.edges
+        note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each"
+        return (edges[:-1] + edges[1:]) / 2, note
+
+    @property
+    def _domain(self) -> str:
+        return f"from {plain(self.low)} to {plain(self.high)} in bins of {plain(self.width)}"
+
+    def name_of(self, position: int) -> str:
+        """The edges of the bin."""
+        return self.label(position, position)
+
+    def label(self, first: int, last: int | None = None) -> str:
+        """From the lower edge of the first bin to the upper edge of the last."""
+        edges = self.edges
+        return f"{plain(edges[first])} to {plain(edges[(first if last is None else last) + 1])}"
+
+
+def _auto_bins(entries: Mapping[str, Any]) -> AutoBins:
+    try:
+        return AutoBins(**entries)
+    except TypeError:
+        raise SurveyError(f"bins may say n, smoothness and prior, not {list(entries)}") from None
+
+
+KINDS[Continuous.kind] = Continuous

@@ -1,0 +1,134 @@
+"""Attributes: one private value of a person, its grid of positions, and the metric on it.
+
+An attribute is pure data. It turns values into positions 0 .. size - 1 and the words of a question
+("18 to 29", "north") into a function of the position; it never sees a coin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from metricldp.attributes.base import LARGEST_END, Discrete, OnLine, Positions, check_ends
+from metricldp.attributes.selection import (
+    Chosen,
+    Span,
+    members_of,
+    nonempty,
+    range_ends,
+    range_words,
+)
+from metricldp.attributes.values import numbers_of, refuse, refuse_outside
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.numbers import is_number, is_whole
+from metricldp.basics.text import shown
+from metricldp.metrics import Value
+
+
+@dataclass(frozen=True)
+class Integer(Discrete, OnLine):
+    """A whole number from low to high, both included: an age, a rating, a count.
+
+    From 0 to 1, and only then, its values and questions may also say True and False.
+    """
+
+    low: int = field(kw_only=False)
+    high: int = field(kw_only=False)
+
+    kind: ClassVar[str] = "integer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for end in ("low", "high"):
+            value = getattr(self, end)
+            if isinstance(value, bool) or not is_whole(value):
+                raise SurveyError(
+                    f"{end} of an integer attribute must be whole, not {shown(value)}"
+                )
+            if abs(value) > LARGEST_END:
+                raise SurveyError(f"{end} is {value}; use whole numbers up to {LARGEST_END:,}")
+            object.__setattr__(self, end, int(value))
+        check_ends(self.low, self.high)
+        self._check_metric()
+
+    @property
+    def size(self) -> int:
+        """Every whole number once."""
+        return self.high - self.low + 1
+
+    @property
+    def values(self) -> Sequence[Value]:
+        """The numbers."""
+        return range(self.low, self.high + 1)
+
+    @property
+    def step(self) -> Fraction:
+        """One."""
+        return Fraction(1)
+
+    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
+        """Subtract the lowest value; fractions are refused, not rounded."""
+        numbers = numbers_of(values, name, booleans=self._yes_or_no)
+        if numbers.dtype.kind == "f":
+            refuse(
+                numbers != np.rint(numbers), values, name, "is not a whole number; round it first"
+            )
+        if clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        refuse_outside(numbers, values, self.low, self.high, name)
+        return numbers.astype(np.int64) - self.low
+
+    def place(self, value: object) -> int | None:
+        """An int, a float that is whole, or True and False where they may be."""
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        elif type(value) is bool and self._yes_or_no:
+            return int(value)
+        if type(value) is int and self.low <= value <= self.high:
+            return value - self.low
+        return None
+
+    def choose(self, words: object, name: str) -> Chosen:
+        """A number, a pair of ends, or a list of numbers."""
+        if isinstance(words, tuple):
+            low, high = range_ends(words, name)
+            before, size = self.low, self.size
+            first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
+            end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
+            if first >= end:
+                nonempty(np.zeros(1, dtype=bool), words, name, self._domain)
+            return Chosen(Span(first, end, size), range_words(low, high))
+        grid = np.arange(self.low, self.high + 1)
+        wanted = members_of(words, name)
+        if self._yes_or_no:
+            wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
+        for value in wanted:
+            if not is_number(value) or value not in grid:
+                text = ", in numbers and not in text" if isinstance(value, str) else ""
+                raise QueryError(
+                    f"{name} has no value {shown(value)}; it goes {self._domain}{text}"
+                )
+        return Chosen.of(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
+
+    @property
+    def _yes_or_no(self) -> bool:
+        return (self.low, self.high) == (0, 1)
+
+    @property
+    def _domain(self) -> str:
+        return f"from {self.low} to {self.high}"
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """The numbers themselves."""
+        return np.arange(self.low, self.high + 1, dtype=np.float64), None
+
+    def name_of(self, position: int) -> str:
+        """The number itself."""
+        return str(self.low + position)

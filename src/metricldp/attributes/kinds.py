@@ -1,0 +1,50 @@
+"""Attributes: one private value of a person, its grid of positions, and the metric on it.
+
+An attribute is pure data. It turns values into positions 0 .. size - 1 and the words of a question
+("18 to 29", "north") into a function of the position; it never sees a coin.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import MISSING, fields
+from typing import Any
+
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.integer import Integer
+from metricldp.attributes.named import Categorical, Ordinal
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import guess, listed
+
+KINDS: dict[str, type[Attribute]] = {
+    attribute.kind: attribute for attribute in (Integer, Ordinal, Categorical)
+}
+
+
+def from_dict(data: dict[str, Any], name: str) -> Attribute:
+    """An attribute from plain data, as `to_dict` wrote it."""
+    rest = dict(data)
+    kind = rest.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SurveyError(f"attribute {name} has kind {kind!r}; choose {', '.join(KINDS)}")
+    cls = KINDS[kind]
+    known = {f.name for f in fields(cls)}
+    for key in rest:
+        if key not in known:
+            raise SurveyError(
+                f"attribute {name} has an unknown entry {key!r}; known: {listed(sorted(known))}"
+                f"{guess(key, known)}"
+            )
+    required = [f.name for f in fields(cls) if f.default is MISSING]
+    for key in required:
+        if key not in rest:
+            raise SurveyError(f"attribute {name} of kind {kind} needs {key!r}")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            made = cls(**rest)
+        except SurveyError as wrong:
+            raise SurveyError(f"attribute {name}: {wrong}") from None
+    for warning in told:
+        warnings.warn(f"attribute {name}: {warning.message}", warning.category, stacklevel=2)
+    return made

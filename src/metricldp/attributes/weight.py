@@ -1,0 +1,133 @@
+"""Weights: a number that each person's count is multiplied with, public or private.
+
+Section 4.3.2 of the paper. A public weight goes into the report as it is. A private one is rounded
+at random, without bias, to one end of its interval, and that end is blurred by randomized response:
+the collector sees one bit of it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from metricldp.attributes.base import Attribute, Positions, plain_number
+from metricldp.attributes.kinds import KINDS
+from metricldp.attributes.selection import Chosen
+from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import plain
+from metricldp.coins.draws import FRACTION_BITS
+from metricldp.metrics import Metric, Uniform
+
+
+@dataclass(frozen=True)
+class Weight(Attribute):
+    """A real number between low and high; with private=True it needs an epsilon."""
+
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
+    private: bool = field(default=False, kw_only=True)
+    epsilon: float = field(default=math.inf, kw_only=True)
+
+    kind: ClassVar[str] = "weight"
+    mechanisms: ClassVar[tuple[str, ...]] = ("response",)
+
+    def __post_init__(self) -> None:
+        for end in ("low", "high"):
+            value = getattr(self, end)
+            if not is_number(value) or not math.isfinite(value):
+                raise SurveyError(f"{end} of a weight must be finite, not {value!r}")
+            object.__setattr__(self, end, float(value))
+        if not self.low < self.high or not math.isfinite(self.high - self.low):
+            raise SurveyError(
+                f"a weight goes from low to high, not from {plain(self.low)} to {plain(self.high)}"
+            )
+        if not isinstance(self.private, bool):
+            raise SurveyError(f"private is true or false, not {self.private!r}")
+        if self.private and self.epsilon == math.inf:
+            raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
+        if self.private:
+            super().__post_init__()
+            self._check_metric()
+        elif self.epsilon != math.inf or self.mechanism not in ("auto", "clear"):
+            raise SurveyError(
+                "a public weight is sent in the clear and has no epsilon and no mechanism; "
+                "say private=True to blur it"
+            )
+
+    @property
+    def clear(self) -> bool:
+        """Whether the weight is sent as it is."""
+        return not self.private
+
+    @property
+    def rounds(self) -> bool:
+        """A private weight is rounded at random to one of its two ends."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """The two ends."""
+        return 2
+
+    @property
+    def usual(self) -> Metric:
+        """Epsilon between any two weights."""
+        return Uniform(self.unit)
+
+    @property
+    def ends(self) -> npt.NDArray[np.float64]:
+        """What the two positions stand for."""
+        return np.array([self.low, self.high])
+
+    def checked(self, values: pa.Array, name: str, *, clip: bool) -> npt.NDArray[np.float64]:
+        """The weights themselves, every one within the interval."""
+        numbers = numbers_of(values, name).astype(np.float64)
+        if clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        refuse_outside(numbers, values, self.low, self.high, name)
+        return numbers
+
+    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
+        """How far each weight is from low to high, in units of 2^-32, to be rounded by a coin."""
+        numbers = self.checked(values, name, clip=clip)
+        share = (numbers - self.low) / (self.high - self.low)
+        return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
+
+    def place(self, value: object) -> int | None:
+        """The place of a number; of a public weight the 64 bits of the double itself."""
+        number = plain_number(value, self.low, self.high)
+        if number is None:
+            return None
+        if self.clear:
+            return int.from_bytes(struct.pack("<d", number), "little")
+        return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
+
+    def choose(self, words: object, name: str) -> Chosen:
+        """A weight selects nobody."""
+        raise QueryError(f"{name} is a weight, not a condition; ask tally.weighted(where)")
+
+    def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        """Weighted counts have a method of their own."""
+        raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
+
+    def name_of(self, position: int) -> str:
+        """An end of the interval."""
+        return plain(self.ends[position])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a public weight has neither epsilon nor mechanism."""
+        data = super().to_dict()
+        if not self.private:
+            del data["epsilon"], data["mechanism"]
+        return data
+
+
+KINDS[Weight.kind] = Weight

@@ -1,0 +1,162 @@
+"""Coins: cryptographic random words, and exact random bits and integers made from them.
+
+Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
+random bits with the binary digits of that integer, and the certificate of a channel is computed
+from the very same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.compiled import Words
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
+from metricldp.coins import loops as encoding
+from metricldp.coins.draws import bernoullis, words_for
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
+
+_CROWD = 1 << 16
+"""People who get their noise together, with few calls for all of them."""
+_ROUNDS = 8
+"""Rounds of growing that are drawn at once: most words need no more."""
+
+
+@dataclass(frozen=True)
+class GeometricNoise:
+    """The integers that define a two-sided geometric noise, P(k) close to C e^(-epsilon |k|).
+
+    Noise is 0 with probability zero / 2^64, else a fair sign times 1 + G. The binary digits of G
+    are independent: digit j is 1 with probability digits[j] / 2^64; above them G grows by 2^J as
+    long as a coin of probability block / 2^64 says so. No tail is ever tabulated, so no
+    probability is ever rounded to zero.
+    """
+
+    zero: int
+    digits: tuple[int, ...]
+    block: int
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Fraction) -> GeometricNoise:
+        """Integers whose neighbouring probabilities never differ by more than e^epsilon.
+
+        In order: each digit's odds, the block and at last the zero are rounded so that every step
+        k -> k + 1 of the noise shrinks its probability by e^-epsilon at the most, given the
+        integers already chosen. The zero, about epsilon 2^63, is rounded down to a whole number;
+        with an epsilon below 2^-32 or so that may leave it too far below its neighbours.
+        """
+        shrink = exp_bounds(-epsilon)[1]
+        digits: list[int] = []
+        odds_before = Fraction(1)  # product of the odds of the digits so far
+        while epsilon * (1 << len(digits)) < Fraction(7, 10):
+            odds = shrink * odds_before
+            digit = ceil_of(odds / (1 + odds) * ONE)
+            digits.append(digit)
+            odds_before *= Fraction(digit, ONE - digit)
+        block = ceil_of(shrink * odds_before * ONE)
+        first = Fraction(ONE - block, ONE)
+        for digit in digits:
+            first *= Fraction(ONE - digit, ONE)
+        zero = floor_of(first / (first + 2 * shrink) * ONE)
+        too_low = first * (ONE - zero) > 2 * zero / shrink
+        if too_low or block >= ONE or any(2 * digit >= ONE for digit in digits):
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                "use a coarser grid or a larger epsilon"
+            )
+        return cls(zero, tuple(digits), block)
+
+    @property
+    def length(self) -> int:
+        """How many values of G the digits tell apart: 2^J."""
+        return 1 << len(self.digits)
+
+    def blur(
+        self, coins: Coins, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        """Independent noise for each position: clip(x + noise, 0, size - 1) goes to `out`."""
+        wide = np.ascontiguousarray(positions, dtype=np.int64)
+        for start in range(0, len(wide), _CROWD):
+            part = slice(start, start + _CROWD)
+            self._blur(coins, wide[part], size, out[part])
+
+    def _blur(
+        self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
+    ) -> None:
+        words = words_for(len(positions))
+        # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
+        most = size // self.length + 1
+        rounds = min(_ROUNDS, words.bit_length() + 1, most)
+        drawn = bernoullis(coins, (self.zero, *self.digits, *[self.block] * rounds), words)
+        zero, digits, growing = np.split(drawn, [1, 1 + len(self.digits)])
+        planes = np.concatenate([digits, *self._grown(coins, growing, most)])
+        weights = np.full(len(planes), self.length, dtype=np.int64)
+        weights[: len(digits)] = 1 << np.arange(len(digits))
+        negative = coins.words(words)
+        encoding.blur(positions, planes, weights, negative, zero[0], out, size - 1)
+
+    def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
+        """In which of `most` rounds each lane grows, from the coins of the first few on.
+
+        Later coins are drawn only for the words in which a lane has grown in all rounds so far.
+        """
+        rounds, words = growing.shape
+        grown = np.bitwise_and.accumulate(growing, axis=0)
+        yield grown
+        at = np.flatnonzero(grown[-1])
+        alive = grown[-1, at]
+        most -= rounds
+        while len(at) and most:
+            growing = bernoullis(coins, [self.block] * min(rounds, most), len(at))
+            growing[0] &= alive
+            growing = np.bitwise_and.accumulate(growing, axis=0)
+            grown = np.zeros((len(growing), words), dtype=np.uint64)
+            grown[:, at] = growing
+            yield grown
+            alive = growing[-1]
+            at, alive = at[alive != 0], alive[alive != 0]
+            most -= len(growing)
+
+    def draw(self, coins: Handful, limit: int) -> int:
+        """One draw, as `blur` makes many: exact below `limit` in size."""
+        size = 1
+        for j, digit in enumerate(self.digits):
+            size += coins.toss(digit) << j
+        for _ in range(limit // self.length + 1):
+            if not coins.toss(self.block):
+                break
+            size += self.length
+        negative, zero = coins.integer(1), coins.toss(self.zero)
+        if zero:
+            return 0
+        return -size if negative else size
+
+    def probability(self, size: int) -> Fraction:
+        """The exact probability of the noise being `size` (or -size)."""
+        if size == 0:
+            return Fraction(self.zero, ONE)
+        blocks, rest = divmod(abs(size) - 1, self.length)
+        mass = Fraction(ONE - self.zero, 2 * ONE) * Fraction(self.block, ONE) ** blocks
+        mass *= Fraction(ONE - self.block, ONE)
+        for j, digit in enumerate(self.digits):
+            mass *= Fraction(digit if rest >> j & 1 else ONE - digit, ONE)
+        return mass
+
+    def tail(self, size: int) -> Fraction:
+        """The exact probability of the noise being `size` or more, for size >= 1."""
+        blocks, rest = divmod(size - 1, self.length)
+        block = Fraction(self.block, ONE)
+        # Of the digits: the probability that they read `rest` or more, from the lowest digit up.
+        at_least = Fraction(1)
+        for j, digit in enumerate(self.digits):
+            one = Fraction(digit, ONE)
+            at_least = one * at_least if rest >> j & 1 else one + (1 - one) * at_least
+        inside = (1 - block) * at_least + block
+        return Fraction(ONE - self.zero, 2 * ONE) * block**blocks * inside

@@ -1,0 +1,328 @@
+"""Plans of the matrix mechanism: which rows a person reports, and the epsilon of each.
+
+A plan is made once, when a survey is made, and then it is data: the name of a strategy or its
+rows, whole numbers, and an epsilon for each row, a short decimal. Whoever loads it needs no
+optimiser. Whatever made it, that it keeps the metric is decided here, by integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from decimal import ROUND_DOWN, Context
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.exact import as_written, floor_of
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import guess, shown
+from metricldp.design import strategies
+from metricldp.design.workloads import Workload
+from metricldp.metrics import Line, Metric, Sensitive, Uniform
+
+Rows = tuple[tuple[int, ...], ...]
+Entries = npt.NDArray[np.int64]
+
+WORKLOADS: dict[str, Callable[[int], Workload]] = {
+    "ranges": Workload.all_ranges,
+    "prefixes": Workload.prefixes,
+    "values": Workload.identity,
+}
+GIVEN = "given"
+"""What a survey file says of a workload that was stated as rows: the plan is all that is left."""
+MOST_POSITIONS = 4096
+"""Plans and decoders are matrices with a row and a column for each position."""
+LARGEST_ENTRY = 1 << 15
+LITTLE = 1e-2
+"""What a value weighs that a workload leaves open, as a share of the workload's largest entry."""
+LARGEST_REACH = 1 << 30
+"""However small its epsilon, a field has no more than 32 bits."""
+_DIGITS = 7
+"""Significant decimal digits of an epsilon."""
+_GRID = 1 << 8
+"""Entries that are no whole numbers are taken as multiples of 1 / _GRID of the largest."""
+_AT_ONCE = 1 << 22
+
+
+# What a description may say ----------------------------------------------------------------------
+
+
+def workload_of(workload: Any, size: int) -> Workload:
+    """A workload over so many positions: itself, its name or its rows."""
+    if isinstance(workload, str):
+        if workload not in WORKLOADS:
+            raise QueryError(
+                f"no workload is called {workload!r}{guess(workload, WORKLOADS)}; "
+                f"there are {', '.join(WORKLOADS)}, or give its rows"
+            )
+        return WORKLOADS[workload](size)
+    found = workload if isinstance(workload, Workload) else Workload.from_rows(workload)
+    if found.size != size:
+        raise QueryError(
+            f"the workload has rows of {found.size} positions, the attribute has {size}"
+        )
+    return found
+
+
+def checked_workload(workload: Any, size: int) -> str | Workload:
+    """A name, or rows over so many positions as a Workload."""
+    if isinstance(workload, str) and workload == GIVEN:
+        return workload
+    try:
+        found = workload_of(workload, size)
+    except QueryError as wrong:
+        raise SurveyError(str(wrong)) from None
+    return workload if isinstance(workload, str) else found
+
+
+def checked_strategy(strategy: Any, size: int) -> str | Rows:
+    """A name, or rows of whole numbers over so many positions."""
+    if isinstance(strategy, str):
+        known = ("auto", *strategies.NAMES)
+        if strategy in known or strategies.plain(strategy, size) is not None:
+            return strategy
+        raise SurveyError(
+            f"no strategy is called {shown(strategy)}{guess(strategy, known)}; "
+            f"there are {', '.join(known)}, or give its rows"
+        )
+    try:
+        entries = np.array(strategy)
+    except (TypeError, ValueError, OverflowError):
+        entries = np.empty(0)
+    if entries.ndim != 2 or not entries.size or entries.dtype.kind not in "biuf":
+        raise SurveyError(f"a strategy is a name or a list of rows, not {shown(strategy)}")
+    entries = entries.astype(np.float64)
+    if entries.shape[1] != size:
+        raise SurveyError(
+            f"the strategy has rows of {entries.shape[1]} positions, the attribute has {size}"
+        )
+    wrong = ~((np.abs(entries) <= LARGEST_ENTRY) & (entries == np.rint(entries)))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        entry = entries[row, column]
+        entry = int(entry) if entry.is_integer() else entry
+        raise SurveyError(
+            f"row {row} of the strategy holds {entry}; use whole numbers "
+            f"up to {LARGEST_ENTRY:,} either way"
+        )
+    return tuple(tuple(row) for row in entries.astype(np.int64).tolist())
+
+
+def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
+    """One number for all rows, or one for each; 0 where a row is not sent."""
+    listed = isinstance(epsilons, Sequence) and not isinstance(epsilons, str)
+    found = list(epsilons) if listed else [epsilons]
+    for number in found:
+        if not is_number(number) or not math.isfinite(number) or number < 0:
+            raise SurveyError(
+                f"the epsilon of a row is a number of at least 0, not {shown(number)}"
+            )
+    numbers = tuple(float(number) for number in found)
+    if not any(numbers):
+        raise SurveyError(
+            f"epsilons are {shown(epsilons)}: at least one row has to be sent, with an epsilon "
+            "above 0; leave epsilons out to have them chosen"
+        )
+    return numbers if listed else numbers[0]
+
+
+def checked_reach(reach: Any) -> int:
+    """How far a field goes beyond the values of its row."""
+    if not is_number(reach) or not 0 <= reach <= LARGEST_REACH or reach != int(reach):
+        raise SurveyError(
+            f"reach is a whole number from 0 to {LARGEST_REACH:,}, not {shown(reach)}; "
+            "leave it out to have it chosen"
+        )
+    return int(reach)
+
+
+# Rows and epsilons -------------------------------------------------------------------------------
+
+
+def rows_of(strategy: str | Rows, size: int) -> Entries:
+    """The rows of a strategy, without those that are the same for everybody."""
+    if isinstance(strategy, str):
+        entries = strategies.plain(strategy, size)
+        if entries is None:
+            raise SurveyError(
+                f"the strategy {strategy!r} depends on more than its name; "
+                "leave epsilons out to have it chosen, or give its rows"
+            )
+        whole = entries.astype(np.int64)
+    else:
+        whole = np.array(strategy, dtype=np.int64)
+    telling: Entries = whole[whole.min(axis=1) < whole.max(axis=1)]
+    if not len(telling):
+        raise SurveyError("all rows of the strategy are the same for everybody; add one that tells")
+    return telling
+
+
+def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction]:
+    """An exact epsilon for each row."""
+    if isinstance(epsilons, float):
+        return [as_written(epsilons)] * rows
+    if len(epsilons) != rows:
+        raise SurveyError(
+            f"{len(epsilons)} epsilons for {rows} rows that differ between people; give each one, "
+            "0 for a row that is not sent"
+        )
+    return [as_written(epsilon) for epsilon in epsilons]
+
+
+def untold(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:
+    """The first position whose count the rows that are sent leave open; None if there is none."""
+    sent = [k for k, epsilon in enumerate(epsilons) if epsilon]
+    if isinstance(strategy, str) and len(sent) == len(rows):
+        return None  # a strategy with a name tells all
+    return strategies.untold(rows[sent])
+
+
+def broken(
+    rows: Entries, epsilons: Sequence[Fraction], metric: Metric
+) -> tuple[int, int, Fraction] | None:
+    """The first generating pair with sum_k u_k |a_k(x) - a_k(x')| > E(x, x'), and that sum.
+
+    In integers: epsilons over their common denominator, distances rounded down to it.
+    """
+    size = rows.shape[1]
+    unit = Fraction(1, math.lcm(*(epsilon.denominator for epsilon in epsilons)))
+    whole = [int(epsilon / unit) for epsilon in epsilons]
+    largest = sum(w * int(row.max() - row.min()) for w, row in zip(whole, rows, strict=True))
+    weights = np.array(whole, dtype=np.int64 if largest < 1 << 62 else object)
+    numbers, distance = metric.whole(size)
+    columns = rows.T.copy()
+    step = max(1, _AT_ONCE // len(rows))
+    pairs = _pairs(metric, size)
+    for start in range(0, len(pairs), step):
+        x, other = pairs[start : start + step].T
+        spent = np.abs(columns[x] - columns[other]) @ weights
+        lengths, which = np.unique(numbers[x, other], return_inverse=True)
+        limits = [min(floor_of(n * distance / unit), largest) for n in lengths.tolist()]
+        over = np.flatnonzero(spent > np.array(limits, dtype=weights.dtype)[which])
+        if len(over):
+            at = over[0]
+            return int(x[at]), int(other[at]), int(spent[at]) * unit
+    return None
+
+
+def _pairs(metric: Metric, size: int) -> npt.NDArray[np.int64]:
+    return np.array(list(metric.generating_pairs(size)), dtype=np.int64).reshape(-1, 2)
+
+
+# Making a plan -----------------------------------------------------------------------------------
+
+
+def completed(workload: Workload) -> Workload:
+    """The same workload; if it leaves counts open, with every value as a row of little weight.
+
+    A plan has to tell every count, or no other question and no error could be answered later.
+    """
+    gram, size = workload.gram(), workload.size
+    told = np.linalg.eigvalsh(gram + gram.trace() / size)[0]  # everybody is known without asking
+    little = LITTLE * workload.largest()
+    return workload if told > (LITTLE * little) ** 2 else workload.with_values(little)
+
+
+def made(
+    workload: str | Workload, strategy: str | Rows, metric: Metric, size: int
+) -> tuple[str | Rows, float | tuple[float, ...]]:
+    """The best plan for a workload under a metric: a strategy and the epsilons of its rows."""
+    if workload == GIVEN:
+        raise SurveyError("a given workload has a plan already; give its strategy and epsilons")
+    if isinstance(metric, Line) and (
+        strategy == "prefix" or (strategy == "auto" and isinstance(workload, str))
+    ):
+        # Section 3.3: every step of a line changes one prefix, which can have all its epsilon. Of
+        # all the strategies that the optimiser tries for these workloads, it takes this one.
+        steps = [float(metric.step)] * (size - 1)
+        return "prefix", _collapsed(_short(steps, rows_of("prefix", size), metric))
+    if workload == "values" and strategy == "identity" and isinstance(metric, Sensitive | Uniform):
+        found = _frequencies(metric, size)
+        return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
+    asked = workload_of(workload, size)
+    asked = asked if isinstance(workload, str) else completed(asked)
+    rows, u = _optimised(asked, strategy, metric, size)
+    short = _short(u, rows, metric)
+    names = (strategy,) if isinstance(strategy, str) else ()
+    for name in dict.fromkeys((*names, *strategies.NAMES)):
+        if strategies.plain(name, size) is not None:
+            placed = _placed(rows, short, rows_of(name, size))
+            if placed is not None:
+                return name, _collapsed(placed)
+    return tuple(tuple(row) for row in rows.tolist()), _collapsed(short)
+
+
+def _frequencies(metric: Sensitive | Uniform, size: int) -> list[float]:
+    """Section 3.2: the closed form for all values alone, where some are sensitive or all alike."""
+    from metricldp.design.scales import sensitive_scales
+
+    places = metric.places if isinstance(metric, Sensitive) else frozenset(range(size))
+    inside, outside = sensitive_scales(size, len(places), float(metric.step))
+    return [inside if x in places else outside for x in range(size)]
+
+
+def _optimised(
+    workload: Workload, strategy: str | Rows, metric: Metric, size: int
+) -> tuple[Entries, list[float]]:
+    """Rows of whole numbers and an epsilon per unit of each, in floats."""
+    from metricldp.design.optimise import optimised
+
+    pairs = _pairs(metric, size)
+    distances = metric.matrix(size)[pairs[:, 0], pairs[:, 1]]
+    wanted: Any = strategy
+    if not isinstance(strategy, str):  # everybody is known without asking
+        wanted = np.vstack([np.array(strategy, dtype=np.float64), np.ones(size)])
+    try:
+        plan = optimised(workload, pairs, distances, wanted)
+        rows, unit = _on_grid(plan.strategy)
+        if not np.allclose(rows * unit[:, None], plan.strategy, rtol=0, atol=1e-9):
+            plan = optimised(workload, pairs, distances, np.rint(rows))
+            rows, unit = _on_grid(plan.strategy)
+    except QueryError as wrong:
+        raise SurveyError(str(wrong)) from None
+    noisy = np.isfinite(plan.u)
+    return rows[noisy].astype(np.int64), (plan.u * unit)[noisy].tolist()
+
+
+def _on_grid(strategy: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], Any]:
+    """Rows as whole numbers without a common divisor, and the unit of each row."""
+    whole = (strategy == np.rint(strategy)).all(axis=1)
+    grid = np.where(whole, 1.0, np.abs(strategy).max(axis=1) / _GRID)
+    rows = np.rint(strategy / grid[:, None])
+    divisor = np.gcd.reduce(rows.astype(np.int64), axis=1)
+    return rows / divisor[:, None], grid * divisor
+
+
+def _short(u: Sequence[float], rows: Entries, metric: Metric) -> list[float]:
+    """Short decimals that keep the metric: the nearest, or else rounded down and shrunk."""
+    found = [float(f"{number:.{_DIGITS - 1}e}") for number in u]
+    shrink = 1.0
+    while broken(rows, epsilons_of(tuple(found), len(rows)), metric) is not None:
+        found = [_down(number * shrink) for number in u]
+        shrink *= 1 - 10.0 ** (1 - _DIGITS)
+    return found
+
+
+def _down(number: float) -> float:
+    return float(Context(prec=_DIGITS, rounding=ROUND_DOWN).create_decimal_from_float(number))
+
+
+def _collapsed(epsilons: Iterable[float]) -> float | tuple[float, ...]:
+    """One number where all are the same."""
+    found = tuple(epsilons)
+    return found[0] if len(set(found)) == 1 else found
+
+
+def _placed(rows: Entries, epsilons: list[float], named: Entries) -> list[float] | None:
+    """The epsilons in the order of a named strategy, 0 for rows not used; None if any is not it."""
+    place = {tuple(row): k for k, row in enumerate(named.tolist())}
+    found = [0.0] * len(named)
+    for row, epsilon in zip(rows.tolist(), epsilons, strict=True):
+        if tuple(row) not in place:
+            return None
+        found[place[tuple(row)]] = epsilon
+    return found

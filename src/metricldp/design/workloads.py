@@ -1,0 +1,340 @@
+"""Workloads: many linear questions about one attribute at once, as the rows of a matrix W.
+
+A row says how much a person at each position adds to its answer, so that W c are the answers for
+counts c (section 1.2 of the paper). All ranges of 1,000 positions are half a million rows: what a
+row is follows from its number, and sums over rows have closed forms, so W is never written out.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
+
+Floats = npt.NDArray[np.float64]
+_BLOCK = 1024
+_LARGEST = 1e100
+"""Sums of squares of entries up to this are finite; those of entries from its inverse on, not 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload(ABC):
+    """Rows over `size` positions, made by `all_ranges`, `prefixes`, `identity` or `from_rows`."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
+            raise QueryError(f"a workload needs a whole number of positions, not {self.size!r}")
+        if self.size < 1:
+            raise QueryError(f"a workload needs at least one position, not {self.size}")
+        object.__setattr__(self, "size", int(self.size))
+
+    @staticmethod
+    def all_ranges(size: int) -> Workload:
+        """Every range l to r, ordered by l and then by r: size (size + 1) / 2 rows."""
+        return _Ranges(size)
+
+    @staticmethod
+    def prefixes(size: int) -> Workload:
+        """Everybody up to r, for every r."""
+        return _Prefixes(size)
+
+    @staticmethod
+    def identity(size: int) -> Workload:
+        """Every position alone: the frequencies."""
+        return _Identity(size)
+
+    @staticmethod
+    def total(size: int) -> Workload:
+        """One row that counts everybody."""
+        _Identity(size)  # checks the size
+        return _Rows(size, np.ones((1, size)))
+
+    @staticmethod
+    def from_rows(rows: Any) -> Workload:
+        """Any rows: a table of numbers, a numpy array or a scipy sparse matrix."""
+        matrix = _checked_rows(rows)
+        return _Rows(matrix.shape[1], matrix)
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many questions there are."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and positions."""
+        return self.rows, self.size
+
+    @abstractmethod
+    def gram(self) -> Floats:
+        """W^T W, all that a total squared error needs to know of W."""
+
+    @abstractmethod
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        """W c for counts per position, a vector or one column for each of several."""
+
+    @abstractmethod
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        """The diagonal of W C W^T: the variance of each answer if the counts have covariance C."""
+
+    @abstractmethod
+    def rows_block(self, start: int, stop: int) -> Floats:
+        """Rows start to stop (not included) written out, for streaming; ends as in a slice."""
+
+    def largest(self) -> float:
+        """The largest entry of any row, whatever its sign."""
+        starts = range(0, self.rows, _BLOCK)
+        return max(float(np.abs(self.rows_block(s, s + _BLOCK)).max()) for s in starts)
+
+    def with_values(self, weight: float) -> Workload:
+        """The same rows, and then every position alone, with a weight."""
+        return _with_values(self.rows_block(0, self.rows), weight)
+
+    @abstractmethod
+    def _label(self, row: int, names: Sequence[str] | range) -> str: ...
+
+    def row(self, row: int) -> Floats:
+        """One row written out."""
+        row = self._checked(row)
+        block: Floats = self.rows_block(row, row + 1)[0]
+        return block
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __iter__(self) -> Iterator[Floats]:
+        """The rows one after the other, a block in memory at a time."""
+        for start in range(0, self.rows, _BLOCK):
+            yield from self.rows_block(start, start + _BLOCK)
+
+    def label(self, row: int, names: Sequence[str] | None = None) -> str:
+        """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
+        return self._label(self._checked(row), self._checked_names(names))
+
+    def labels(self, names: Sequence[str] | None = None) -> list[str]:
+        """The words of every row."""
+        checked = self._checked_names(names)
+        return [self._label(row, checked) for row in range(self.rows)]
+
+    def _checked(self, row: int) -> int:
+        if not 0 <= row < self.rows:
+            raise QueryError(f"the workload has rows 0 to {self.rows - 1}, not {row}")
+        return int(row)
+
+    def _checked_names(self, names: Sequence[str] | None) -> Sequence[str] | range:
+        if names is not None and len(names) != self.size:
+            raise QueryError(f"{len(names)} names for {self.size} positions; name each one")
+        return range(self.size) if names is None else names
+
+    def _checked_counts(self, counts: npt.ArrayLike) -> Floats:
+        found = np.asarray(counts, dtype=np.float64)
+        if found.ndim not in (1, 2) or found.shape[0] != self.size:
+            raise QueryError(f"counts of shape {found.shape} do not fit {self.size} positions")
+        return found
+
+    def _checked_covariance(self, covariance: npt.ArrayLike) -> Floats:
+        found = np.asarray(covariance, dtype=np.float64)
+        if found.shape != (self.size, self.size):
+            raise QueryError(
+                f"a covariance of shape {found.shape} does not fit {self.size} positions; "
+                "it needs a row and a column for each"
+            )
+        return found
+
+
+class _Ranges(Workload):
+    @property
+    def rows(self) -> int:
+        return self.size * (self.size + 1) // 2
+
+    def _ends(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+        """First and last position of the ranges with these numbers."""
+        position = np.arange(self.size + 1, dtype=np.int64)
+        starts = position * self.size - position * (position - 1) // 2
+        low = np.searchsorted(starts, rows, side="right") - 1
+        return low, low + rows - starts[low]
+
+    def _differences(self, sums: Floats) -> Floats:
+        """sums[r + 1] - sums[l] for all ranges, in their order."""
+        found = np.empty((self.rows, *sums.shape[1:]))
+        start = 0
+        for low in range(self.size):
+            stop = start + self.size - low
+            np.subtract(sums[low + 1 :], sums[low], out=found[start:stop])
+            start = stop
+        return found
+
+    def gram(self) -> Floats:
+        first = np.arange(1.0, self.size + 1)
+        found: Floats = np.minimum.outer(first, first)
+        found *= self.size + 1 - np.maximum.outer(first, first)
+        return found
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        return self._differences(_sums(self._checked_counts(counts)))
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        sums = _square_sums(self._checked_covariance(covariance))
+        corner = np.diagonal(sums)
+        found = np.empty(self.rows)
+        start = 0
+        for low in range(self.size):
+            stop = start + self.size - low
+            crossed = sums[low + 1 :, low] + sums[low, low + 1 :]
+            found[start:stop] = corner[low + 1 :] - crossed + corner[low]
+            start = stop
+        return found
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        low, high = self._ends(np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64))
+        position = np.arange(self.size)
+        inside = (low[:, None] <= position) & (position <= high[:, None])
+        return inside.astype(np.float64)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        behind = self.rows - 1 - row
+        low = self.size - 1 - (math.isqrt(8 * behind + 1) - 1) // 2
+        high = low + row - (low * self.size - low * (low - 1) // 2)
+        return str(names[low]) if low == high else f"{names[low]} to {names[high]}"
+
+
+class _Prefixes(Workload):
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    def gram(self) -> Floats:
+        position = np.arange(float(self.size))
+        found: Floats = self.size - np.maximum.outer(position, position)
+        return found
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        found: Floats = np.cumsum(self._checked_counts(counts), axis=0)
+        return found
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        return np.diagonal(_square_sums(self._checked_covariance(covariance)))[1:].copy()
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        chosen = np.arange(*slice(start, stop).indices(self.rows))
+        return np.greater_equal.outer(chosen, np.arange(self.size)).astype(np.float64)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        return f"up to {names[row]}"
+
+
+class _Identity(Workload):
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    def gram(self) -> Floats:
+        return np.eye(self.size)
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        return self._checked_counts(counts).copy()
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        return np.diagonal(self._checked_covariance(covariance)).copy()
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        chosen = np.arange(*slice(start, stop).indices(self.rows))
+        return np.equal.outer(chosen, np.arange(self.size)).astype(np.float64)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        return str(names[row])
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows(Workload):
+    matrix: Any
+    """A float array, or a scipy sparse matrix by rows."""
+
+    @property
+    def rows(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def gram(self) -> Floats:
+        return _dense(self.matrix.T @ self.matrix)
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        found: Floats = self.matrix @ self._checked_counts(counts)
+        return found
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        checked = self._checked_covariance(covariance)
+        blocks = (self.rows_block(s, s + _BLOCK) for s in range(0, self.rows, _BLOCK))
+        return np.concatenate([np.einsum("ij,ij->i", block @ checked, block) for block in blocks])
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        return _dense(self.matrix[slice(start, stop)])
+
+    def with_values(self, weight: float) -> Workload:
+        return _with_values(self.matrix, weight)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        return f"row {row}"
+
+
+def _sums(counts: Floats) -> Floats:
+    """Sums of the first 0, 1, 2, ... entries."""
+    return np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
+
+
+def _square_sums(covariance: Floats) -> Floats:
+    """Sums over the first i rows and j columns."""
+    return _sums(_sums(covariance).T).T
+
+
+def _with_values(rows: Any, weight: float) -> Workload:
+    values = weight * np.eye(rows.shape[1])
+    if not hasattr(rows, "tocsr"):
+        return Workload.from_rows(np.vstack([rows, values]))
+    from scipy import sparse
+
+    return Workload.from_rows(sparse.vstack([rows, sparse.csr_array(values)]))
+
+
+def _dense(matrix: Any) -> Floats:
+    """A copy as an array, from an array or a sparse matrix."""
+    plain = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+    return np.array(plain, dtype=np.float64)
+
+
+def _checked_rows(rows: Any) -> Any:
+    """Rows as floats in an array or a sparse matrix by rows, or a refusal that says where."""
+    sparse = hasattr(rows, "tocsr")
+    matrix: Any
+    try:
+        matrix = rows.tocsr().astype(np.float64) if sparse else np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise QueryError(
+            f"the rows of a workload are numbers, all rows equally long, not {shown(rows)}"
+        ) from None
+    if matrix.ndim == 1:
+        raise QueryError(
+            f"a workload is a list of rows, not {shown(rows)}; put one row in brackets, [[...]]"
+        )
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise QueryError(f"a workload is a table of rows, not an array of shape {matrix.shape}")
+    sizes = np.abs(matrix.data if sparse else matrix)
+    bad = (sizes != 0) & ~((sizes >= 1 / _LARGEST) & (sizes <= _LARGEST))
+    if bad.any():
+        where = np.argwhere(bad)[0]
+        row = np.searchsorted(matrix.indptr, where[0], side="right") - 1 if sparse else where[0]
+        value = matrix.data[where[0]] if sparse else matrix[tuple(where)]
+        raise QueryError(
+            f"row {row} of the workload holds {value}; use finite numbers, neither larger than "
+            f"{_LARGEST:g} nor, but for 0, smaller than {1 / _LARGEST:g}"
+        )
+    return matrix

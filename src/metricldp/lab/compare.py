@@ -1,0 +1,380 @@
+"""A survey of one's own against everybody else: the same people, the same questions, every promise.
+
+Every attribute is asked about ranges, or values where there is no order, and random sets of two and
+three attributes about joint ranges. Errors are exact for the people in the file; a simulation on a
+sample of them, said to be one, stands beside.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp.app import plots
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.named import Categorical
+from metricldp.attributes.weight import Weight
+from metricldp.basics.errors import QueryError, SeededCoinsWarning
+from metricldp.basics.text import counted, listed, table
+from metricldp.channels import Floats
+from metricldp.coins.stream import Coins
+from metricldp.lab.contest import (
+    ANY_TWO,
+    COMPARED,
+    MOST,
+    PER_STEP,
+    Contender,
+    Entry,
+    JointContender,
+    Product,
+    entries,
+    spread_out,
+)
+from metricldp.lab.crowd import Crowd, Questions
+from metricldp.metrics import Lp
+from metricldp.reports.files import read_positions
+from metricldp.survey.agreement import Agreement
+
+OWN, SAME = "the survey itself", "keeps the survey's metric"
+LOOSE = "the stated epsilon between any two values of each attribute"
+"""What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
+SAMPLE, REPETITIONS = 1000, 60
+_SLOWER = 4
+"""Joint mechanisms answer so many times more slowly, and are simulated more rarely."""
+_PAIRS, _TRIPLES = 2, 1
+_JOINT_QUESTIONS = 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """The error of one mechanism in one set of questions, in people."""
+
+    about: str
+    questions: str
+    group: str
+    mechanism: str
+    """As a survey file has it; of several attributes, those that differ. "hio" and
+    "hio-hashing" are in `peers`."""
+    title: str
+    """The name that people know it by."""
+    step: float
+    """Epsilon between two people one step apart in one attribute."""
+    width: float
+    """Epsilon between two people at opposite ends of all of them."""
+    exact: float
+    """Root of the mean expected squared error, for the people in the file."""
+    simulated: float | None
+    """The same measured on a sample, scaled to everybody; None where that would take too long."""
+    standard_error: float | None
+
+    @property
+    def joint(self) -> bool:
+        """Whether it blurs all attributes together."""
+        return self.mechanism.startswith("hio")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and what they are about."""
+
+    survey: str
+    people: int
+    sample: int
+    repetitions: int
+    seed: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def blocks(self, most: int | None = None) -> dict[str, list[Row]]:
+        """The rows of each set of questions, the survey's own first; at most so many of a group.
+
+        HIO at the stated epsilon is never left out, because it stands there at two of them.
+        """
+        found: dict[str, list[Row]] = {}
+        for about in dict.fromkeys(row.about for row in self.rows):
+            here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.exact)
+            groups = ([row for row in here if row.group == group] for group in _GROUPS)
+            found[about] = [
+                row
+                for group in groups
+                for place, row in enumerate(group)
+                if most is None or place < most or (row.group == LOOSE and row.joint)
+            ]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
+
+    def __str__(self) -> str:
+        return self.text(_BEST)
+
+    def text(self, most: int | None = None) -> str:
+        """The table: of every group at most so many rows, those with the least error."""
+        who = (
+            "all of them."
+            if self.sample == self.people
+            else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
+        )
+        parts = [
+            f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are in "
+            f"people: the root of the mean squared error.\nSimulated: {self.repetitions} times "
+            f"(HIO: {max(2, self.repetitions // _SLOWER)}) on {who}"
+        ]
+        for about, rows in self.blocks(most).items():
+            left = sum(row.about == about for row in self.rows) - len(rows)
+            more = f"\nand {left} more; --output writes them all" if left else ""
+            parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}{more}")
+        return "\n\n".join([*parts, _LEGEND, *self.notes])
+
+
+_BEST = 5
+"""Rows of each group that are printed."""
+_GROUPS = (OWN, SAME, LOOSE)
+_LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
+An error means nothing without both: where the width is large, far values are hardly hidden."""
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """All rows in one table, with a line above those of each promise."""
+    lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "± s.e."]]
+    for row in rows:
+        drawn = ["-" if x is None else f"{x:,.0f}" for x in (row.simulated, row.standard_error)]
+        epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
+        lines.append([row.mechanism, row.title, *epsilons, f"{row.exact:,.0f}", *drawn])
+    head, *body = table(lines, left=2).splitlines()
+    found = [head]
+    for group in _GROUPS:
+        mine = [line for row, line in zip(rows, body, strict=True) if row.group == group]
+        found += [f"- {group}:", *mine] if mine else []
+    return "\n".join(found)
+
+
+def write(found: Comparison, output: Path) -> list[Path]:
+    """The table as text, the rows as CSV, and a picture."""
+    files = [output / name for name in ("compare.txt", "compare.csv", "compare.png")]
+    files[0].write_text(f"{found.text()}\n", "utf-8")
+    with files[1].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(asdict(found.rows[0])))
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in found.rows)
+    blocks = {
+        f"{about} ({rows[0].questions})": [
+            (f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
+            for row in rows
+        ]
+        for about, rows in found.blocks(_BEST).items()
+    }
+    title = f"{found.people:,} people; ε: one step to the whole width"
+    plots.ranking(blocks, files[2], title=title, xlabel="exact root mean squared error (people)")
+    return files
+
+
+def _label(row: Row) -> str:
+    """The mechanism; HIO stands at several epsilons, and its title says which."""
+    return row.title if row.joint else row.mechanism
+
+
+# The work
+
+
+def compare(
+    survey: Agreement,
+    people: str | Path,
+    *,
+    queries: int = 100,
+    seed: int = 1,
+    clip: bool = False,
+    repetitions: int = REPETITIONS,
+    progress: Callable[[float], None] = lambda done: None,
+) -> Comparison:
+    """Everybody on one's own survey and file of people."""
+    if queries < 1:
+        raise QueryError(f"a comparison needs at least one question, not {queries}")
+    if survey.metric != Lp():
+        raise QueryError(
+            f"a survey whose distances are joined with p = {survey.metric.p:g} is not compared; "
+            "take [metric] out, and distances add up"
+        )
+    attributes, notes = compared(survey)
+    positions = read_positions(
+        attributes, people, clip=clip, progress=lambda done: progress(0.1 * done)
+    )
+    crowd = Crowd(attributes, positions)
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
+    sample = crowd.some(np.sort(chosen))
+    sets = [(name,) for name in attributes] + joint_sets(list(attributes), rng)
+    coins = _seeded(seed)
+    rows: list[Row] = []
+    for k, names in enumerate(sets):
+        mine = {name: attributes[name] for name in names}
+        count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
+        asked = Questions.draw(mine, count, rng)
+        contest = list(taking_part(mine))
+        for place, (group, entry) in enumerate(contest):
+            crowds = crowd.only(names), sample.only(names)
+            rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
+            progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
+    return Comparison(
+        survey.fingerprint,
+        crowd.n,
+        sample.n,
+        repetitions,
+        seed,
+        tuple(rows),
+        (*_meanings(attributes), *notes),
+    )
+
+
+def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
+    """The attributes that are compared, and what is said of those left out."""
+    kept, notes = {}, []
+    for name, attribute in survey.attributes.items():
+        if isinstance(attribute, Weight):
+            notes.append(f"{name} is left out: it is a weight.")
+        elif attribute.rounds:
+            notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
+        elif attribute.size > MOST:
+            notes.append(
+                f"{name} is left out: it has {attribute.size:,} positions, and at most {MOST:,} "
+                "are compared; give it bins."
+            )
+        else:
+            kept[name] = attribute
+    if not kept:
+        raise QueryError(
+            f"nothing to compare in a survey of {listed(survey.attributes)}; "
+            f"it needs a category, or a number of at most {MOST:,} positions"
+        )
+    if all(isinstance(attribute, Categorical) for attribute in kept.values()):
+        notes.append("No attribute has an order, so there are no ranges.")
+    return kept, notes
+
+
+def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, ...]]:
+    """Two random pairs of attributes and a random set of three, as far as there are any."""
+    found = []
+    for size, most in ((2, _PAIRS), (3, _TRIPLES)):
+        every = list(combinations(names, size))
+        found += [every[k] for k in sorted(rng.permutation(len(every))[:most])]
+    return found
+
+
+def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
+    """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
+    survey = Agreement(attributes)
+    promise = ANY_TWO if all(c.alike for c in survey.channels.values()) else PER_STEP
+    own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
+    yield OWN, own
+    wider = [c for c in COMPARED if isinstance(c, JointContender) and c.budget == "all"]
+    for entry in entries(attributes, [c for c in COMPARED if c not in wider]):
+        if not isinstance(entry, Product) or _mechanisms(entry) != _mechanisms(own):
+            yield SAME, entry
+    loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
+    apart = any(_stated(a) != a.distances.smallest(a.size) for a in attributes.values())
+    for entry in entries(loose, [c for c in COMPARED if c.plain] if apart else wider):
+        yield LOOSE, entry
+
+
+def _mechanisms(entry: Entry) -> list[str]:
+    return [attribute.mechanism for attribute in entry.survey.attributes.values()]
+
+
+def _known_as(attributes: Mapping[str, Attribute]) -> str:
+    """What people call the mechanism that blurs all attributes; nothing where there are several."""
+    used = {attribute.mechanism for attribute in attributes.values()}
+    return next((c.title for c in COMPARED if {c.mechanism} == used), "")
+
+
+def _stated(attribute: Attribute) -> Fraction:
+    """The epsilon that plain mechanisms have between any two values, where it is spread out."""
+    return spread_out(attribute).distances.smallest(attribute.size)
+
+
+def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
+    """Where the stated epsilon between any two values is nothing new, or promises less."""
+    for name, attribute in attributes.items():
+        metric, epsilon = attribute.distances, f"{attribute.epsilon:g}"
+        if _stated(attribute) == metric.smallest(attribute.size):
+            yield (
+                f"{name}: the stated epsilon {epsilon} is its smallest distance, so plain "
+                "mechanisms that keep its metric have it between any two values."
+            )
+        elif _stated(attribute) >= metric.diameter(attribute.size):
+            yield (
+                f"{name}: the stated epsilon {epsilon} between any two values promises no more "
+                f"than the survey itself, which keeps {float(metric.diameter(attribute.size)):.4g} "
+                "across the whole domain."
+            )
+
+
+def _row(
+    group: str,
+    entry: Entry,
+    crowd: Crowd,
+    sample: Crowd,
+    asked: Questions,
+    repetitions: int,
+    coins: Coins,
+) -> Row:
+    exact = float(entry.variances(crowd, asked).mean())
+    simulated = error = None
+    drawn = min(entry.contender.drawn, MOST)
+    if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
+        expected = float(entry.variances(sample, asked).mean())
+        times = repetitions if isinstance(entry, Product) else max(2, repetitions // _SLOWER)
+        errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
+        simulated, error = _scaled(errors, exact, expected)
+    kinds = {isinstance(attribute, Categorical) for attribute in crowd.attributes.values()}
+    return Row(
+        " x ".join(crowd.attributes),
+        _QUESTIONS[frozenset(kinds)],
+        group,
+        entry.mechanism,
+        entry.contender.title,
+        entry.step,
+        entry.width,
+        math.sqrt(exact),
+        simulated,
+        error,
+    )
+
+
+_QUESTIONS = {
+    frozenset({False}): "random ranges",
+    frozenset({True}): "random values",
+    frozenset({False, True}): "random ranges and values",
+}
+
+
+def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float | None]:
+    """The measured error of the sample and its standard error, as they would be for everybody.
+
+    A single repetition has no standard error.
+    """
+    means = (errors**2).mean(axis=1)
+    if not expected:
+        return 0.0, 0.0
+    scale = math.sqrt(exact / expected)
+    root = math.sqrt(float(means.mean()))
+    if len(means) < 2:
+        return scale * root, None
+    spread = float(means.std(ddof=1)) / math.sqrt(len(means))
+    return scale * root, scale * spread / (2 * root) if root else 0.0
+
+
+def _seeded(seed: int) -> Coins:
+    """For a simulation that stays on this machine, and comes out the same again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededCoinsWarning)
+        return Coins.seeded(seed)

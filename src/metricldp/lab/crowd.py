@@ -1,0 +1,155 @@
+"""The contest: mechanisms side by side on the same people, with the same questions.
+
+A contender is a mechanism under the name that people know it by, and the promise it keeps. Entered
+for some attributes it has two numbers of privacy, never one: epsilon for one step, and epsilon
+across the whole domain. Its error is exact for given people and questions; simulated people on the
+whole way, from their values to answers, check it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.answers.quantiles import value_of
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.named import Categorical
+from metricldp.channels import Floats, Integers
+
+_AT_ONCE = 1 << 22
+"""Products of factors written out at a time."""
+_SMALL = 1 << 16
+"""A table with so many cells is never too large."""
+
+
+# People and questions
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People, as a position for each attribute."""
+
+    attributes: Mapping[str, Attribute]
+    positions: Mapping[str, Integers]
+
+    @property
+    def n(self) -> int:
+        """How many they are."""
+        return len(next(iter(self.positions.values())))
+
+    def only(self, names: Sequence[str]) -> Crowd:
+        """The same people with some of their attributes."""
+        return Crowd(*({name: part[name] for name in names} for part in self._parts))
+
+    def some(self, rows: Integers) -> Crowd:
+        """Some of the people."""
+        return Crowd(self.attributes, {name: x[rows] for name, x in self.positions.items()})
+
+    @property
+    def _parts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return self.attributes, self.positions
+
+    @cached_property
+    def cells(self) -> tuple[list[Integers], Floats]:
+        """The combinations of positions that somebody has, by attribute, and how many have each."""
+        sizes = tuple(a.size for a in self.attributes.values())
+        if math.prod(sizes) >= 1 << 62:
+            people = np.array(list(self.positions.values()))
+            found, counts = np.unique(people, axis=1, return_counts=True)
+            return list(found), counts.astype(np.float64)
+        codes, counts = np.unique(
+            np.ravel_multi_index(tuple(self.positions.values()), sizes), return_counts=True
+        )
+        return list(np.unravel_index(codes, sizes)), counts.astype(np.float64)
+
+    @cached_property
+    def table(self) -> Floats | None:
+        """How many people have each combination, where that is not much larger than the people."""
+        sizes = tuple(a.size for a in self.attributes.values())
+        if math.prod(sizes) > max(_SMALL, 4 * self.n):
+            return None
+        codes = np.ravel_multi_index(tuple(self.positions.values()), sizes)
+        return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
+
+    def truth(self, asked: Questions) -> Floats:
+        """The true answers."""
+        return asked.over(self)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Ranges over some attributes: the first and the last position of each, (questions, 2)."""
+
+    attributes: Mapping[str, Attribute]
+    ends: Mapping[str, npt.NDArray[np.int64]]
+
+    @classmethod
+    def draw(
+        cls, attributes: Mapping[str, Attribute], count: int, rng: np.random.Generator
+    ) -> Questions:
+        """Both ends of a range are uniform; of categories one is drawn.
+
+        The same generator gives the same ranges relative to the domain, whatever its size.
+        """
+        ends = {}
+        for name, attribute in attributes.items():
+            drawn = np.sort((rng.random((count, 2)) * attribute.size).astype(np.int64), axis=1)
+            if isinstance(attribute, Categorical):
+                drawn[:, 1] = drawn[:, 0]
+            ends[name] = drawn
+        return cls(attributes, ends)
+
+    @cached_property
+    def functions(self) -> dict[str, Floats]:
+        """1 inside and 0 outside, (questions, size) for each attribute."""
+        found = {}
+        for name, ends in self.ends.items():
+            grid = np.arange(self.attributes[name].size)
+            found[name] = ((ends[:, :1] <= grid) & (grid <= ends[:, 1:])).astype(np.float64)
+        return found
+
+    def wheres(self) -> list[dict[str, Any]]:
+        """The same in the words of where-clauses."""
+        count = len(next(iter(self.ends.values())))
+        return [
+            {name: self._words(name, *ends[k].tolist()) for name, ends in self.ends.items()}
+            for k in range(count)
+        ]
+
+    def _words(self, name: str, first: int, last: int) -> Any:
+        attribute = self.attributes[name]
+        if isinstance(attribute, Categorical):
+            return attribute.name_of(first)
+        return value_of(attribute, first)[0], value_of(attribute, last)[1]
+
+    def over(self, crowd: Crowd, factors: Mapping[str, Floats] | None = None) -> Floats:
+        """The sum over people of the product of factors, (questions, size) for each attribute."""
+        given = self.functions if factors is None else factors
+        if tuple(given) == tuple(crowd.attributes) and crowd.table is not None:
+            return _contracted(crowd.table, list(given.values()))
+        cells, counts = crowd.cells
+        places = dict(zip(crowd.positions, cells, strict=True))
+        count = len(next(iter(given.values())))
+        step = max(1, _AT_ONCE // count)
+        found = np.zeros(count)
+        for start in range(0, len(counts), step):
+            part = slice(start, start + step)
+            product = counts[part]
+            for name, factor in given.items():
+                product = product * factor[:, places[name][part]]
+            found += product.sum(axis=-1)
+        return found
+
+
+def _contracted(table: Floats, factors: list[Floats]) -> Floats:
+    """One attribute after the other summed out of a table of counts, for every question."""
+    left = factors[0] @ table.reshape(table.shape[0], -1)
+    for factor in factors[1:]:
+        left = np.einsum("qx,qxr->qr", factor, left.reshape(*factor.shape, -1))
+    return np.asarray(left[:, 0])

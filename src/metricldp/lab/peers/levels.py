@@ -1,0 +1,245 @@
+"""One level of a tree per person: what hierarchies and the Haar wavelet have in common.
+
+The values are leaves of a tree. A person draws one of its L levels, all alike, and reports a sign
+of her node there by Hadamard randomized response: an index j below a power of two D, all alike, and
+the sign (-1)^|v & j| of her node v, kept with probability e^epsilon / (e^epsilon + 1), else turned.
+Levels and indices are drawn without looking at the value, so the sign alone pays with epsilon. With
+t = tanh(epsilon/2) the sign, times the Walsh function of a node u and 1/t, has the mean [u = v].
+
+So a function that is written as a constant and weights of nodes, f(x) = c + sum_l w_l(v_l(x)), has
+
+    F(l, j, sign) = c + L/t * sign * sum_v w_l(v) (-1)^|v & j|,
+    E[F | x] = f(x),   E[(F - c)^2 | x] = L/t^2 * sum of all w^2, wherever x is.
+
+How to write f is up to the tree. The oracle and the sampling of levels are those of Cormode,
+Kulkarni and Srivastava, "Answering Range Queries Under Local Differential Privacy" (PVLDB 12(10),
+2019), whose oracle has the variance V = 4 e^epsilon / (e^epsilon - 1)^2 = 1/t^2 - 1 per person.
+That is the part of the turned signs. People at other nodes add 1 each, as their signs are fair:
+the exact factor is 1/t^2, and the published bounds hold with it in the place of V.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+
+from metricldp.basics.exact import ONE
+from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
+from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Handful
+from metricldp.lab.peers.walsh import odd, power_of_two, transform
+
+
+@dataclass(frozen=True)
+class Written:
+    """Functions as a constant each, (..., 1), and weights of the nodes of every level."""
+
+    constant: Floats
+    weights: list[Floats]
+
+
+@dataclass(frozen=True)
+class OneLevel(IntegerChannel):
+    """A level, an index and a sign as one integer; the sign is kept with keep / 2^64.
+
+    The reports of each level follow those of the level above, first the plus signs.
+    """
+
+    size: int
+    keep: int
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
+        """Signs that are kept as often as epsilon allows."""
+        return cls(size, keep_for(2, epsilon))
+
+    # The tree ------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, ...]:
+        """How many nodes each level has, from the top down; the root is no level."""
+
+    @property
+    @abstractmethod
+    def widths(self) -> tuple[int, ...]:
+        """How many positions in a row look alike on each level."""
+
+    signed: ClassVar[bool]
+    """Whether a node has two halves: plus signs in the left one, minus signs in the right one."""
+
+    def _seen(self, positions: Integers, widths: Integers) -> tuple[Integers, Integers]:
+        """The node of each position, and 1 where it has a minus sign there, else 0."""
+        place = positions // widths
+        return (place >> 1, place & 1) if self.signed else (place, np.zeros_like(place))
+
+    def _seen_alone(self, position: int, level: int) -> tuple[int, int]:
+        """The same for one."""
+        place = position // self.widths[level]
+        return (place >> 1, place & 1) if self.signed else (place, 0)
+
+    @abstractmethod
+    def write(self, functions: Floats) -> Written:
+        """The constant and the weights that functions are decoded with."""
+
+    @abstractmethod
+    def unwrite(self, people: Floats, nodes: list[Floats]) -> Floats:
+        """Frequencies of positions from estimated sums over nodes: the transpose of `write`."""
+
+    @cached_property
+    def _orders(self) -> tuple[int, ...]:
+        """How many indices each level has."""
+        return tuple(power_of_two(count) for count in self.counts)
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """Where the reports of each level start."""
+        ends = np.cumsum([2 * order for order in self._orders]).tolist()
+        return (0, *ends[:-1])
+
+    @cached_property
+    def _gap(self) -> Fraction:
+        """t: how much more often a sign is kept than turned."""
+        return Fraction(2 * self.keep - ONE, ONE)
+
+    @property
+    def outputs(self) -> int:
+        """Two signs for each index of each level."""
+        return 2 * sum(self._orders)
+
+    # The device ----------------------------------------------------------------------------------
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """A level, an index, and a sign that is kept or turned."""
+        count = len(positions)
+        level = uniform(coins, len(self.counts), count)
+        orders = np.array(self._orders)[level]
+        digits = np.array([order.bit_length() for order in self._orders], dtype=np.uint64)[level]
+        index = (coins.words(count) >> np.uint64(1) >> (np.uint64(64) - digits)).astype(np.int64)
+        keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
+        node, minus = self._seen(positions.astype(np.int64), np.array(self.widths)[level])
+        minus = minus ^ odd(node & index) ^ 1 ^ keep
+        report = np.array(self._starts)[level] + minus * orders + index
+        return np.asarray(report, dtype=self.dtype)
+
+    def blur(self, position: int, coins: Handful) -> int:
+        """The same, one coin after the other."""
+        level = coins.uniform(len(self.counts))
+        order = self._orders[level]
+        index, keep = coins.integer(order.bit_length() - 1), coins.toss(self.keep)
+        node, minus = self._seen_alone(position, level)
+        minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
+        return self._starts[level] + minus * order + index
+
+    # The collector -------------------------------------------------------------------------------
+
+    @property
+    def _scale(self) -> float:
+        """L/t."""
+        return len(self.counts) / float(self._gap)
+
+    def coefficients(self, functions: Floats) -> Floats:
+        """The weights of a level by the signs of each index, by a fast transform."""
+        written = self.write(np.asarray(functions, dtype=np.float64))
+        result = np.empty((*functions.shape[:-1], self.outputs))
+        for weights, start, order in zip(written.weights, self._starts, self._orders, strict=True):
+            signed = transform(self._scale * weights, order)
+            np.add(written.constant, signed, out=result[..., start : start + order])
+            np.subtract(
+                written.constant, signed, out=result[..., start + order : start + 2 * order]
+            )
+        return result
+
+    def mean(self, values: Floats) -> Floats:
+        """Of each level what both signs have in common, and how they differ for the node."""
+        everybody = np.arange(self.size)
+        result = np.zeros((*values.shape[:-1], self.size))
+        for width, start, order in zip(self.widths, self._starts, self._orders, strict=True):
+            both = values[..., start : start + 2 * order].reshape(*values.shape[:-1], 2, order)
+            node, minus = self._seen(everybody, np.array(width))
+            differ = transform(both[..., 0, :] - both[..., 1, :], order)[..., node]
+            common = both.sum(axis=(-2, -1))[..., None]
+            signed = float(self._gap) * np.where(minus, -differ, differ)
+            result += (common + signed) / (2 * order * len(self.counts))
+        return result
+
+    def moment(self, functions: Floats, others: Floats) -> Floats:
+        """With F = c + A and G = d + B: c g + d f - c d + E[A B], the last alike for all x."""
+        first = self.write(functions)
+        second = first if others is functions else self.write(others)
+        noise = sum(
+            (one * other).sum(axis=-1, keepdims=True)
+            for one, other in zip(first.weights, second.weights, strict=True)
+        )
+        c, d = first.constant, second.constant
+        return np.asarray(c * others + d * functions + (self._noise * noise - c * d))
+
+    @property
+    def _noise(self) -> float:
+        """L/t^2: the second moment of a weight of 1."""
+        return float(len(self.counts) / self._gap**2)
+
+    def cells(self, totals: Floats) -> Floats:
+        """Signs to sums over nodes, level by level, and these to frequencies."""
+        last = np.moveaxis(totals, 0, -1)
+        nodes = []
+        for count, start, order in zip(self.counts, self._starts, self._orders, strict=True):
+            plus, minus = (last[..., start + k * order :][..., :order] for k in (0, 1))
+            nodes.append(self._scale * transform(plus - minus, order)[..., :count])
+        frequencies = self.unwrite(last.sum(axis=-1, keepdims=True), nodes)
+        return np.moveaxis(frequencies, -1, 0)
+
+    # The error of ranges -------------------------------------------------------------------------
+
+    @abstractmethod
+    def range_weights(self) -> float:
+        """The sum of all squared weights of all ranges."""
+
+    @abstractmethod
+    def range_spread(self) -> float:
+        """The sum over all ranges of (f - c)^2, mean over all positions."""
+
+    def mean_range_variance(self) -> float:
+        """The variance one person adds to a count, mean over all ranges and positions."""
+        ranges = self.size * (self.size + 1) / 2
+        return (self._noise * self.range_weights() - self.range_spread()) / ranges
+
+    # The certificate -----------------------------------------------------------------------------
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """On the last level two values differ in the sign of some index; kept against turned."""
+        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
+
+    @property
+    def alike(self) -> bool:
+        """The sign is kept or turned, whatever the two values are."""
+        return True
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """One level, one index, one sign."""
+        level = sum(int(report) >= start for start in self._starts) - 1
+        order = self._orders[level]
+        said, index = divmod(int(report) - self._starts[level], order)
+        node, minus = self._seen_alone(x, level)
+        kept = said == minus ^ (node & index).bit_count() & 1
+        mass = self.keep if kept else ONE - self.keep
+        return Fraction(mass, ONE * order * len(self.counts))
+
+
+def spread_of_ranges(levels: Floats) -> float:
+    """The sum over all ranges of (f - c)^2, mean over positions, from the c of every prefix.
+
+    A range is the difference of two prefixes out of size + 1, so for any p that is linear in f the
+    sum of its squares over all ranges is (size + 1) sum p^2 - (sum p)^2 over prefixes.
+    """
+    size = len(levels) - 1
+    cut = np.arange(size + 1)
+    squares = (cut * (1 - levels) ** 2 + (size - cut) * levels**2).sum()
+    sums = size - np.arange(size) - levels.sum()
+    return float(((size + 1) * squares - (sums**2).sum()) / size)

@@ -1,0 +1,347 @@
+"""Table 1: time and memory of the collector's three layouts, measured as n, m and D grow.
+
+Each number stands beside what the paper's order of growth says. Only the paper's mechanism is
+measured, and a query is the estimate alone, without its error.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp.app import plots
+from metricldp.attributes.integer import Integer
+from metricldp.basics.errors import SeededCoinsWarning
+from metricldp.basics.text import table
+from metricldp.channels import Channel, Column
+from metricldp.coins.stream import Coins
+from metricldp.lab.reproduce.pages import write_rows
+from metricldp.reports.arrow import batches
+from metricldp.reports.encode import encode
+from metricldp.store import cubes, scan
+from metricldp.store.readings import Reading
+from metricldp.survey.agreement import Agreement
+
+LAYOUTS = ("cells", "prefix", "reports")
+SEED = 2026
+MEASURES = ("build", "query", "kept")
+
+
+@dataclass(frozen=True)
+class Size:
+    """n people with D attributes of m values each."""
+
+    people: int = 10_000
+    values: int = 10
+    attributes: int = 3
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The middle half of each attribute."""
+        return self.values // 4, 3 * self.values // 4
+
+    @property
+    def cells_inside(self) -> int:
+        """|R|."""
+        low, high = self.ends
+        return int((high - low + 1) ** self.attributes)
+
+
+SWEEPS: dict[str, list[Size]] = {
+    "people": [Size(people=n) for n in (1_000, 10_000, 100_000, 1_000_000)],
+    "values": [Size(values=m) for m in (4, 8, 16, 32, 64)],
+    "attributes": [Size(attributes=d) for d in range(1, 7)],
+}
+QUICK: dict[str, list[Size]] = {
+    "people": [Size(people=n, values=4, attributes=2) for n in (200, 400)],
+    "values": [Size(people=200, values=m, attributes=2) for m in (3, 4)],
+    "attributes": [Size(people=200, values=4, attributes=d) for d in (1, 2)],
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one layout costs at one size, in seconds and bytes."""
+
+    people: int
+    values: int
+    attributes: int
+    layout: str
+    build: float
+    query: float
+    kept: float
+    """Bytes that stay between two queries: a table, or the reports."""
+    peak: float
+    """Bytes at the worst moment of building and asking once, besides the reports."""
+
+
+def paper_order(size: Size, layout: str) -> dict[str, float]:
+    """The entries of the paper's Table 1, without their constants."""
+    n, m, d = float(size.people), float(size.values), size.attributes
+    observe, inside = d * m**d * n, float(size.cells_inside)
+    if layout == "reports":
+        return {"build": 1.0, "query": max(observe, 2**d * inside), "kept": d * m * n}
+    build = max(observe, (2 * m) ** d)
+    return {"build": build, "query": inside if layout == "cells" else 2.0**d, "kept": m**d}
+
+
+# Measuring
+
+
+def measure(size: Size, least: float = 0.2) -> list[Cost]:
+    """The three layouts on the same reports; times are taken for at least so many seconds."""
+    survey, collected = _reports(size)
+    columns = list(batches(collected))
+    readings = _readings(survey, size)
+    costs = []
+    for layout in LAYOUTS:
+        build = partial(_build, columns, survey.channels, layout)
+        ask = partial(_ask, columns, readings, layout)
+        on_the_fly = layout == "reports"
+        seconds = 0.0 if on_the_fly else _seconds(build, least)
+        query = _seconds(partial(ask, build()), least)
+        kept, peak = _memory(build, ask)
+        costs.append(
+            Cost(
+                size.people,
+                size.values,
+                size.attributes,
+                layout,
+                seconds,
+                query,
+                float(collected.nbytes) if on_the_fly else kept,
+                peak,
+            )
+        )
+    return costs
+
+
+def _build(
+    columns: list[dict[str, Column]], channels: Mapping[str, Channel], layout: str
+) -> cubes.Table | None:
+    if layout == "reports":
+        return None
+    built = cubes.build(columns, channels)
+    _ = built.frequencies if layout == "cells" else built.prefixes
+    return built
+
+
+def _ask(
+    columns: list[dict[str, Column]],
+    readings: list[Reading],
+    layout: str,
+    built: cubes.Table | None,
+) -> float:
+    if built is None:
+        return float(scan.from_reports(columns, readings, 1)[0])
+    found = built.from_cells(readings) if layout == "cells" else built.from_prefixes(readings)
+    return float(found[0])
+
+
+def _reports(size: Size) -> tuple[Agreement, Any]:
+    attribute = Integer(0, size.values - 1, epsilon=1, mechanism="threshold-paper")
+    survey = Agreement({f"v{d + 1}": attribute for d in range(size.attributes)})
+    rng = np.random.default_rng(SEED)
+    people = {name: rng.integers(0, size.values, size.people) for name in survey.attributes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededCoinsWarning)
+        return survey, encode(survey, people, coins=Coins.seeded(SEED))
+
+
+def _readings(survey: Agreement, size: Size) -> list[Reading]:
+    low, high = size.ends
+    grid = np.arange(size.values)
+    inside = ((low <= grid) & (grid <= high)).astype(np.float64)[None]
+    return [
+        Reading(name, channel, inside, channel.coefficients(inside))
+        for name, channel in survey.channels.items()
+    ]
+
+
+def _seconds(work: Callable[[], object], least: float) -> float:
+    """The fastest of three runs, or of as many as fit into `least`; one alone if it is long."""
+    found: list[float] = []
+    while sum(found) < least or (len(found) < 3 and sum(found) < 1):
+        started = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - started)
+    return min(found)
+
+
+def _memory(
+    build: Callable[[], cubes.Table | None], ask: Callable[[cubes.Table | None], float]
+) -> tuple[float, float]:
+    """Bytes kept after building, and the peak until the first answer."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        built = build()
+        kept = tracemalloc.get_traced_memory()[0]
+        ask(built)
+        return float(kept), float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+# What is written
+
+
+def run(
+    output: Path,
+    *,
+    quick: bool = False,
+    progress: Callable[[float], None] = lambda done: None,
+) -> tuple[str, list[Path]]:
+    """Measure, and write the picture, the numbers, and the text that is returned too."""
+    sweeps = QUICK if quick else SWEEPS
+    todo, done = sum(map(len, sweeps.values())), 0
+    costs: dict[str, list[list[Cost]]] = {name: [] for name in sweeps}
+    for name, sizes in sweeps.items():
+        for size in sizes:
+            costs[name].append(measure(size, 0.01 if quick else 0.2))
+            done += 1
+            progress(done / todo)
+    text = describe(sweeps, costs) + (_QUICK_NOTE if quick else "")
+    files = [output / f"table1.{kind}" for kind in ("png", "svg", "csv", "md")]
+    title = "Table 1 measured: the collector's three layouts, threshold-paper"
+    title += " (quick version)" if quick else ""
+    plots.panels(picture(sweeps, costs), files[:2], title=title, size=(4.2, 3.4))
+    rows = [
+        {"sweep": name, **asdict(cost)}
+        for name, found in costs.items()
+        for same_size in found
+        for cost in same_size
+    ]
+    write_rows(files[2], rows)
+    files[3].write_text(text, "utf-8")
+    return text, files
+
+
+_QUICK_NOTE = "\nA quick version, for trying things out: much too small to show how costs grow.\n"
+Costs = Mapping[str, Sequence[Sequence[Cost]]]
+Sweeps = Mapping[str, Sequence[Size]]
+
+_PREFACE = """# Table 1 measured
+
+The collector's three layouts under the paper's mechanism (`threshold-paper`, epsilon 1). A query is
+the middle half of every attribute, and only its estimate, without the error. Times are the fastest
+of several runs on this machine. `kept` is what stays between two queries, `peak` the most at any
+moment of building and asking once, besides the reports (tracemalloc). People and coins are seeded.
+Building multiplies matrices: on a busy machine the threads of the linear algebra library wait for
+each other, and OPENBLAS_NUM_THREADS=1 gives steadier times.
+
+What the paper states, n people, D attributes of m values, R the range:
+
+```text
+             store single-value frequencies  store all prefix sums  on the fly
+here called                           cells                 prefix  reports
+space                                   m^D                    m^D  D m n
+preprocessing            max(D m^D n, (2m)^D)   max(D m^D n, (2m)^D)  1
+query                                   |R|                    2^D  max(D m^D n, 2^D |R|)
+```
+"""
+
+_WORDS = {"people": "n", "values": "m", "attributes": "D"}
+
+
+def describe(sweeps: Sweeps, costs: Costs) -> str:
+    """All measurements, and their growth beside that of the paper's orders."""
+    parts = [_PREFACE]
+    for name, found in costs.items():
+        rows = [("n", "m", "D", "layout", "build", "query", "kept", "peak")]
+        for cost in (c for same_size in found for c in same_size):
+            rows.append(
+                (
+                    f"{cost.people:,}",
+                    str(cost.values),
+                    str(cost.attributes),
+                    cost.layout,
+                    _time(cost.build) if cost.build else "-",
+                    _time(cost.query),
+                    _bytes(cost.kept),
+                    _bytes(cost.peak),
+                )
+            )
+        parts.append(f"## As {_WORDS[name]} grows\n\n```text\n{table(rows, left=0)}\n```\n")
+    parts.append("## Growth\n\nThe last step of each sweep: so many times more, and the paper's.\n")
+    parts.append(f"```text\n{table(_growth(sweeps, costs), left=2)}\n```\n")
+    return "\n".join(parts)
+
+
+def _growth(sweeps: Sweeps, costs: Costs) -> list[tuple[str, ...]]:
+    head = [f"{measure}{paper}" for measure in MEASURES for paper in ("", " (paper)")]
+    rows: list[tuple[str, ...]] = [("step", "layout", *head)]
+    for name, sizes in sweeps.items():
+        before, after = (getattr(size, name) for size in sizes[-2:])
+        for k, layout in enumerate(LAYOUTS):
+            small, large = (asdict(same_size[k]) for same_size in costs[name][-2:])
+            order, larger = (paper_order(size, layout) for size in sizes[-2:])
+            row = [f"{_WORDS[name]} from {before:,} to {after:,}", layout]
+            for measure in MEASURES:
+                measured = large[measure] / small[measure] if small[measure] else math.nan
+                row.append("-" if math.isnan(measured) else f"×{measured:.3g}")
+                row.append(f"×{larger[measure] / order[measure]:.3g}")
+            rows.append(tuple(row))
+    return rows
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _bytes(count: float) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+_COLORS = dict(zip(LAYOUTS, ("#d1495b", "#1b4965", "#3a8f5c"), strict=True))
+_UNITS = {"build": "build (s)", "query": "one query (s)", "kept": "memory kept (bytes)"}
+
+
+def picture(sweeps: Sweeps, costs: Costs) -> list[list[plots.Panel]]:
+    """A row for each measure, a column for each of n, m and D; the paper's orders dashed."""
+    return [
+        [_panel(measure, name, sweeps[name], costs[name]) for name in sweeps]
+        for measure in MEASURES
+    ]
+
+
+def _panel(
+    measure: str, name: str, sizes: Sequence[Size], found: Sequence[Sequence[Cost]]
+) -> plots.Panel:
+    grown = [getattr(size, name) for size in sizes]
+    curves = []
+    for k, layout in enumerate(LAYOUTS):
+        measured = [getattr(same_size[k], measure) for same_size in found]
+        if not measured[-1]:
+            continue
+        orders = [paper_order(size, layout)[measure] for size in sizes]
+        scaled = [measured[-1] * order / orders[-1] for order in orders]
+        curves.append(plots.Curve(layout, grown, measured, _COLORS[layout], "marked"))
+        label = f"{layout}, the paper's order\nthrough the last point"
+        curves.append(plots.Curve(label, grown, scaled, _COLORS[layout], "dashes"))
+    fixed = asdict(sizes[0])
+    others = ", ".join(f"{_WORDS[k]} = {v:,}" for k, v in fixed.items() if k != name)
+    return plots.Panel(
+        f"{_WORDS[name]} grows" if measure == MEASURES[0] else "",
+        f"{name} {_WORDS[name]} ({others})",
+        _UNITS[measure],
+        curves,
+        logs="y" if name == "attributes" else "xy",
+        ticks=None if name == "people" else grown,
+    )

@@ -1,0 +1,205 @@
+"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+
+Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
+fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
+Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from metricldp.basics.errors import ReportRefused
+from metricldp.basics.text import counted
+from metricldp.channels import Column, Field, IntegerChannel
+from metricldp.survey.agreement import FORMAT, Agreement
+
+BATCH = 1 << 16
+"""People encoded at a time, so that a batch stays in the cache."""
+_PIECE = 1 << 20
+"""Reports of a Parquet file read at a time, where they are not all wanted at once."""
+_SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
+
+
+class Marked(Protocol):
+    """What reports are checked against: a survey, or a peer that blurs its attributes together."""
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns of a report."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What marks the reports."""
+
+    @property
+    def report_bits(self) -> int:
+        """The content of one report, without its header."""
+
+
+# Arrow and Parquet -------------------------------------------------------------------------------
+
+
+def schema(survey: Marked) -> pa.Schema:
+    """The columns of a table of reports, marked with the survey's fingerprint."""
+    fields = [pa.field(name, _arrow_type(f), nullable=False) for name, f in survey.fields.items()]
+    marks = {_VERSION_KEY: str(FORMAT).encode(), _SURVEY_KEY: survey.fingerprint.encode()}
+    return pa.schema(fields, metadata=marks)
+
+
+def _arrow_type(field: Field) -> pa.DataType:
+    column = field.empty(0)
+    return pa.binary(column.shape[1]) if column.ndim == 2 else pa.from_numpy_dtype(column.dtype)
+
+
+def to_table(survey: Marked, columns: Mapping[str, Column]) -> pa.Table:
+    """Columns of reports as an Arrow table."""
+    marked = schema(survey)
+    arrays = []
+    for field in marked:
+        column = np.ascontiguousarray(columns[field.name])
+        if column.ndim == 2:
+            raw = pa.py_buffer(column.reshape(-1))
+            arrays.append(
+                pa.FixedSizeBinaryArray.from_buffers(field.type, len(column), [None, raw])
+            )
+        else:
+            arrays.append(pa.array(column))
+    return pa.Table.from_arrays(arrays, schema=marked)
+
+
+def check_marks(survey: Marked, found: pa.Schema, source: str = "these reports") -> None:
+    """Refuse reports of another survey, another version, or none at all."""
+    marks = found.metadata or {}
+    if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
+        raise ReportRefused(
+            "unmarked", f"{source} carry no survey fingerprint; read them from a reports file"
+        )
+    version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
+    if version != str(FORMAT):
+        raise ReportRefused("version", f"{source} have version {version}, this is {FORMAT}")
+    if owner != survey.fingerprint:
+        raise ReportRefused(
+            "survey",
+            f"{source} belong to another survey ({owner[:16]}, this is {survey.fingerprint[:16]}); "
+            "use the survey file that the devices used",
+        )
+
+
+def check_table(survey: Marked, table: pa.Table, before: int = 0) -> pa.Table:
+    """The table, if every row could have come from a device of this survey; else a refusal.
+
+    `before` reports came before these: messages count on from there.
+    """
+    if not isinstance(table, pa.Table):
+        raise ReportRefused("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
+    check_marks(survey, table.schema)
+    expected = schema(survey)
+    for field in expected:
+        times = len(table.schema.get_all_field_indices(field.name))
+        if times != 1:
+            found = f"{times} columns" if times else "no column"
+            raise ReportRefused("columns", f"these reports have {found} {field.name!r}")
+    for name in table.schema.names:
+        if name not in expected.names:
+            raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
+    table = table.select(expected.names)
+    for field, column in zip(expected, table.columns, strict=True):
+        if column.type != field.type:
+            raise ReportRefused(
+                "columns", f"column {field.name} holds {column.type}, expected {field.type}"
+            )
+        if column.null_count:
+            raise ReportRefused(
+                "missing",
+                f"column {field.name} has {counted(column.null_count, 'empty row')}",
+            )
+    # From here on the schema is the survey's own, so that all its tables can be joined.
+    table = pa.Table.from_arrays(table.columns, schema=expected)
+    row = before
+    for batch in batches(table):
+        for name, values in batch.items():
+            wrong = survey.fields[name].invalid(values)
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise ReportRefused(
+                    "range", f"report {row + at + 1} has an impossible value for {name}"
+                )
+        row += len(next(iter(batch.values())))
+    return table
+
+
+def batches(table: pa.Table) -> Iterator[dict[str, Column]]:
+    """The columns of a table of reports as numpy arrays, without copying, chunk by chunk."""
+    for batch in table.to_batches(max_chunksize=BATCH):
+        if batch.num_rows:
+            yield {name: _to_numpy(batch.column(name)) for name in batch.schema.names}
+
+
+def _to_numpy(array: pa.Array) -> Column:
+    if not pa.types.is_fixed_size_binary(array.type):
+        return np.asarray(array.to_numpy(zero_copy_only=True))
+    width = array.type.byte_width
+    raw = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    return raw[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
+
+
+def writer(survey: Agreement, path: str | Path) -> pq.ParquetWriter:
+    """A Parquet file of reports, to be written batch by batch.
+
+    Bits are random and do not compress; small integers are stored as small dictionary codes.
+    """
+    dictionary = [n for n, c in survey.channels.items() if isinstance(c, IntegerChannel)]
+    return pq.ParquetWriter(
+        path, schema(survey), compression="none", use_dictionary=dictionary or False
+    )
+
+
+def write(survey: Agreement, table: pa.Table, path: str | Path) -> None:
+    """A Parquet file of reports."""
+    table = check_table(survey, table)
+    try:
+        with writer(survey, path) as file:
+            file.write_table(table)
+    except OSError as wrong:
+        why = wrong.strerror or str(wrong).splitlines()[0]
+        raise ReportRefused("file", f"cannot write the reports file {path}: {why}") from None
+
+
+def read(survey: Agreement, path: str | Path) -> pa.Table:
+    """Reports from a Parquet file, refused unless they are this survey's."""
+    with _opened(survey, path) as file:
+        table = file.read()
+    return check_table(survey, table)
+
+
+def stream(survey: Agreement, path: str | Path) -> Iterator[pa.Table]:
+    """The same, a piece of about a million reports at a time."""
+    with _opened(survey, path) as file:
+        before = 0
+        for batch in file.iter_batches(_PIECE):
+            table = pa.Table.from_batches([batch], schema=file.schema_arrow)
+            yield check_table(survey, table, before)
+            before += table.num_rows
+
+
+@contextmanager
+def _opened(survey: Agreement, path: str | Path) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(path) as file:
+            check_marks(survey, file.schema_arrow, f"the reports in {path}")
+            yield file
+    except ReportRefused:
+        raise
+    except FileNotFoundError:
+        raise ReportRefused("file", f"there is no reports file {path}") from None
+    except (pa.ArrowException, OSError) as wrong:
+        why = str(wrong).splitlines()[0]
+        raise ReportRefused("file", f"{path} is not a whole Parquet file: {why}") from None

@@ -1,0 +1,59 @@
+"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+
+Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
+fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
+Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, ValuesView
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from metricldp.basics.errors import ReportRefused
+from metricldp.reports.arrow import BATCH, check_table, stream
+from metricldp.reports.pack import unpack
+from metricldp.survey.agreement import Agreement
+
+
+def pieces(
+    survey: Agreement,
+    collected: Any,
+    *,
+    refused: Counter[str] | None = None,
+) -> Iterator[pa.Table]:
+    """Reports in any form, checked, one table after the other; bytes are gathered to tables.
+
+    A table, a record batch or a Parquet file, or a stream of those and of bytes.
+    """
+    if isinstance(collected, pa.Table | pa.RecordBatch | str | Path):
+        collected = [collected]
+    elif not isinstance(collected, list | tuple | set | frozenset | Iterator | ValuesView):
+        raise ReportRefused(
+            "kind",
+            "reports are a pyarrow.Table, a Parquet file, or a list or stream of tables, files or "
+            f"bytes, not {type(collected).__name__}",
+        )
+    waiting: list[bytes] = []
+    before = 0  # reports so far, so that messages count on
+    for item in collected:
+        if isinstance(item, str | Path):
+            found = stream(survey, item)
+        elif isinstance(item, pa.Table | pa.RecordBatch):
+            table = item if isinstance(item, pa.Table) else pa.Table.from_batches([item])
+            found = iter([check_table(survey, table, before)])
+        else:
+            waiting.append(item)
+            if len(waiting) < BATCH:
+                continue
+            found = iter([unpack(survey, waiting, refused=refused, before=before)])
+            waiting = []
+        for table in found:
+            before += table.num_rows
+            yield table
+    if waiting:
+        yield unpack(survey, waiting, refused=refused, before=before)

@@ -1,0 +1,230 @@
+"""Files: people from CSV and Parquet, encoded batch by batch; files of reports, merged.
+
+Reports appear under their name only when all of them are written; a refusal leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from metricldp.attributes.base import Attribute
+from metricldp.basics.errors import ReportRefused, ValueRefused
+from metricldp.basics.text import guess, listed
+from metricldp.reports import arrow
+from metricldp.reports.encode import encode
+from metricldp.survey.agreement import Agreement
+
+_BLOCK = 1 << 22
+"""Bytes of a CSV file read at a time."""
+_PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst")
+
+
+def encode_file(
+    survey: Agreement,
+    people: str | Path,
+    output: str | Path,
+    *,
+    clip: bool = False,
+    progress: bool = False,
+) -> int:
+    """Encode a file of people into a file of reports, and say how many they were."""
+    people, output = Path(people), Path(output)
+    if output.resolve() == people.resolve():
+        raise ValueRefused(f"the reports would replace the people in {people}; name another file")
+    count = 0
+    with _written(survey, output) as file, _bar(people, progress) as advance:
+        for batch, position in read_people(people, list(survey.attributes)):
+            with _rows_from(count):
+                file.write_table(encode(survey, batch, coins=None, clip=clip))
+            count += batch.num_rows
+            advance(position)
+        if not count:
+            raise ValueRefused(f"{people} holds no people; each row after the header is one")
+    return count
+
+
+def read_positions(
+    attributes: Mapping[str, Attribute],
+    people: str | Path,
+    *,
+    clip: bool = False,
+    progress: Callable[[float], None] = lambda done: None,
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The positions of everybody in a file of people, for some of its columns."""
+    people = Path(people)
+    parts: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in attributes}
+    count = 0
+    for batch, position in read_people(people, list(attributes)):
+        with _rows_from(count):
+            for name, attribute in attributes.items():
+                values = batch.column(name).combine_chunks()
+                parts[name].append(attribute.positions(values, name, clip=clip))
+        count += batch.num_rows
+        progress(position / max(1, people.stat().st_size))
+    if not count:
+        raise ValueRefused(f"{people} holds no people; each row after the header is one")
+    return {name: np.concatenate(found) for name, found in parts.items()}
+
+
+def merge_files(survey: Agreement, sources: Sequence[str | Path], output: str | Path) -> int:
+    """Join files of reports into one, and say how many reports it holds."""
+    paths = [Path(source) for source in sources]
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise ReportRefused("file", f"{path} is named twice; its reports would count twice")
+        seen.add(path.resolve())
+    count = 0
+    with _written(survey, Path(output)) as file:
+        for path in paths:
+            table = arrow.read(survey, path)
+            file.write_table(table)
+            count += table.num_rows
+    return count
+
+
+@contextlib.contextmanager
+def _written(survey: Agreement, output: Path) -> Iterator[pq.ParquetWriter]:
+    """A file of reports to write into, which takes its name when all went well."""
+    _check_output(output)
+    part = output.with_name(output.name + ".part")
+    try:
+        with arrow.writer(survey, part) as file:
+            yield file
+        part.replace(output)
+    except OSError as wrong:
+        raise ValueRefused(f"cannot write {output}: {wrong.strerror or wrong}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _check_output(output: Path) -> None:
+    if output.is_dir():
+        raise ValueRefused(f"cannot write {output}: it is a directory; name a file in it")
+    if not output.parent.is_dir():
+        raise ValueRefused(f"cannot write {output}: there is no directory {output.parent}")
+    if output.exists() and not output.is_file():
+        raise ValueRefused(f"cannot write {output}: it is a device; name a file")
+
+
+def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
+    """Tables of people, a batch at a time, each with how far into the file it reaches."""
+    if path.is_dir():
+        raise ValueRefused(f"{path} is a directory; name a .csv or .parquet file")
+    if str(path) == "-" or (path.exists() and not path.is_file()):
+        raise ValueRefused(
+            f"people are not read from a pipe ({path}); name a .csv or .parquet file"
+        )
+    if not path.exists():
+        raise ValueRefused(f"there is no file {path}")
+    if path.suffix in _PACKED:
+        raise ValueRefused(f"{path} is compressed; unpack it and name the .csv or .parquet file")
+    try:
+        if path.suffix in (".parquet", ".pq"):
+            yield from _read_parquet(path, names)
+        else:
+            yield from _read_csv(path, names)
+    except (pa.ArrowException, OSError) as wrong:
+        raise ValueRefused(f"{path} cannot be read: {str(wrong).splitlines()[0]}") from None
+
+
+def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
+    """Every cell as text: what it means is for the attributes to say."""
+    header = _header(path)
+    _require(path, names, header)
+    convert = pc.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        include_columns=names,
+        strings_can_be_null=False,
+    )
+    ragged: list[pc.InvalidRow] = []
+
+    def note(row: pc.InvalidRow) -> str:
+        ragged.append(row)
+        return "error"
+
+    parse = pc.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
+    # One thread, because only then a ragged row knows its number.
+    options = pc.ReadOptions(block_size=_BLOCK, use_threads=False)
+    with path.open("rb") as file:
+        try:
+            with pc.open_csv(
+                file, read_options=options, parse_options=parse, convert_options=convert
+            ) as stream:
+                for batch in stream:
+                    yield pa.Table.from_batches([batch]), file.tell()
+        except pa.ArrowInvalid as wrong:
+            if ragged:
+                row = ragged[0]
+                raise ValueRefused(
+                    f"row {row.number - 1} of {path} has {row.actual_columns} cells, the header "
+                    f"{row.expected_columns}; put values with commas in quotes"
+                ) from None
+            if "Empty CSV" not in str(wrong):
+                raise
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            found = next((row for row in csv.reader(file) if row), None)
+        except (csv.Error, UnicodeDecodeError):
+            raise ValueRefused(f"{path} is not a CSV file in UTF-8; save it as one") from None
+    if found is None:
+        raise ValueRefused(f"{path} is empty; the first line names the columns")
+    return found
+
+
+def _read_parquet(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
+    with pq.ParquetFile(path) as file:
+        _require(path, names, file.schema_arrow.names)
+        rows, size = max(1, file.metadata.num_rows), path.stat().st_size
+        done = 0
+        for batch in file.iter_batches(batch_size=arrow.BATCH * 4, columns=names):
+            done += batch.num_rows
+            yield pa.Table.from_batches([batch]), size * done // rows
+
+
+def _require(path: Path, names: list[str], found: list[str]) -> None:
+    for name in names:
+        if name not in found:
+            hint = guess(name, found)
+            if len(found) == 1 and any(mark in found[0] for mark in ";\t|"):
+                hint = "; separate columns by commas"
+            raise ValueRefused(f"{path} has no column {name!r}; it has {listed(found)}{hint}")
+        if found.count(name) > 1:
+            raise ValueRefused(f"{path} has more than one column {name!r}; rename the others")
+
+
+@contextlib.contextmanager
+def _rows_from(start: int) -> Iterator[None]:
+    """Count rows from the beginning of the file in messages, not of the batch."""
+    try:
+        yield
+    except ValueRefused as wrong:
+        if wrong.row is None or not start:
+            raise
+        raise wrong.moved(start) from None
+
+
+@contextlib.contextmanager
+def _bar(path: Path, progress: bool) -> Iterator[Any]:
+    if not progress:
+        yield lambda position: None
+        return
+    columns = (TextColumn("encoding"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("encoding", total=path.stat().st_size if path.is_file() else None)
+        yield lambda position: bar.update(task, completed=position)

@@ -1,0 +1,132 @@
+"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+
+Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
+fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
+Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from metricldp.basics.errors import ReportRefused
+from metricldp.channels import Column, Field
+from metricldp.reports.arrow import Marked, batches, check_table, to_table
+from metricldp.survey.agreement import FORMAT
+
+_HEADER = 9
+
+
+# Bytes -------------------------------------------------------------------------------------------
+
+
+def packed_size(survey: Marked) -> int:
+    """Bytes of one report, its header included."""
+    return _HEADER + -(-survey.report_bits // 8)
+
+
+def header(survey: Marked) -> bytes:
+    """The first bytes of every report: the version and the start of the fingerprint."""
+    return bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
+
+
+def _header(survey: Marked) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(header(survey), dtype=np.uint8)
+
+
+def pack(survey: Marked, table: pa.Table) -> list[bytes]:
+    """Each report as a byte string of `packed_size` bytes."""
+    found: list[bytes] = []
+    size = packed_size(survey)
+    for batch in batches(check_table(survey, table).combine_chunks()):
+        bits = [_to_bits(survey.fields[name], column) for name, column in batch.items()]
+        fields = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
+        header = np.broadcast_to(_header(survey), (len(fields), _HEADER))
+        whole = np.concatenate([header, fields], axis=1).tobytes()
+        found += [whole[at : at + size] for at in range(0, len(whole), size)]
+    return found
+
+
+def unpack(
+    survey: Marked,
+    blobs: Sequence[bytes],
+    *,
+    refused: Counter[str] | None = None,
+    before: int = 0,
+) -> pa.Table:
+    """Byte strings back to a table; `before` reports came before these.
+
+    The first bad one is refused with an exception; or, where a counter is given, bad ones are left
+    out and counted there by reason.
+    """
+    size = packed_size(survey)
+    whole = np.array([isinstance(b, bytes) and len(b) == size for b in blobs], dtype=bool)
+    rows = np.frombuffer(
+        b"".join(blob for blob, ok in zip(blobs, whole, strict=True) if ok), dtype=np.uint8
+    ).reshape(-1, size)
+    header = _header(survey)
+    bits = np.unpackbits(rows[:, _HEADER:], axis=1, bitorder="little")
+    columns, start = {}, 0
+    out_of_range = np.zeros(len(rows), dtype=bool)
+    for name, field in survey.fields.items():
+        columns[name], wrong = _from_bits(field, bits[:, start : start + field.bits])
+        out_of_range |= wrong
+        start += field.bits
+    reasons: dict[str, npt.NDArray[np.bool_]] = {
+        "version": rows[:, 0] != header[0],
+        "survey": np.asarray((rows[:, 1:_HEADER] != header[1:]).any(axis=1)),
+        "padding": np.asarray(bits[:, start:].any(axis=1)),
+        "range": out_of_range,
+    }
+    blame = np.array(
+        ["length" if isinstance(blob, bytes) else "kind" for blob in blobs], dtype=object
+    )
+    why = np.full(len(rows), "", dtype=object)
+    for reason, wrong in reversed(reasons.items()):
+        why[wrong] = reason
+    blame[whole] = why
+    bad = np.flatnonzero(blame != "")
+    if len(bad) and refused is None:
+        at = int(bad[0])
+        raise ReportRefused(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
+    if refused is not None:
+        refused.update(blame[bad].tolist())
+    good = why == ""
+    return to_table(survey, {name: column[good] for name, column in columns.items()})
+
+
+def _complaint(survey: Marked, reason: str, at: int, blob: bytes) -> str:
+    if reason == "kind":
+        return f"report {at + 1} is a {type(blob).__name__}; each report is bytes"
+    told = {
+        "length": f"has {len(blob)} bytes, expected {packed_size(survey)}",
+        "version": f"has version {blob[0] if blob else None}, expected {FORMAT}",
+        "survey": f"is of survey {blob[1:_HEADER].hex()}, expected {survey.fingerprint[:16]}",
+        "padding": "has bits set behind its last field",
+        "range": "has a value that no device could send",
+    }
+    return f"report {at + 1} {told[reason]}; rebuild the client from this survey"
+
+
+def _to_bits(field: Field, column: Column) -> npt.NDArray[np.uint8]:
+    if column.ndim == 1:
+        little = column.astype(column.dtype.newbyteorder("<"))
+        column = little.view(np.uint8).reshape(len(column), -1)
+    return np.unpackbits(column, axis=1, count=field.bits, bitorder="little")
+
+
+def _from_bits(field: Field, bits: npt.NDArray[np.uint8]) -> tuple[Column, npt.NDArray[np.bool_]]:
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    empty = field.empty(0)
+    if empty.ndim == 2:
+        return packed, field.invalid(packed)
+    dtype = empty.dtype
+    wide = np.zeros((len(packed), dtype.itemsize), dtype=np.uint8)
+    wide[:, : packed.shape[1]] = packed
+    column = wide.view(dtype.newbyteorder("<")).reshape(-1).astype(dtype)
+    return column, field.invalid(column)

@@ -1,0 +1,320 @@
+"""Reports of bits, read as bit columns: sums over people are counts of ones.
+
+One column holds one bit of all reports. A question over ranges reads two columns per attribute, and
+XOR and a count of ones do the rest: no table, no float until the end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.answers.queries import Query
+from metricldp.attributes.selection import Span
+from metricldp.basics.compiled import Words
+from metricldp.channels import BitChannel, Column, Floats, Threshold
+from metricldp.store import loops as counting
+from metricldp.store.readings import Reading
+from metricldp.survey.agreement import Agreement
+
+Batch = Mapping[str, Column]
+"""Columns of reports by attribute."""
+_SEGMENT = 1 << 24
+"""Reports from which on a segment is full."""
+_MOST_CUT = 6
+"""Up to this many attributes a count is found in closed form, from every subset of them."""
+_MOST_TERMS = 1 << 10
+"""Up to this many products of signs are counted one by one."""
+
+
+class Digit(NamedTuple):
+    """The sign of one bit, or half the difference of the signs of two: -1, 0 or 1."""
+
+    name: str
+    channel: BitChannel
+    first: int
+    second: int | None
+
+
+Product = tuple[Digit, ...]
+Part = tuple[float, float, float]
+"""The c, w and v of a range."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Decoders of bits, multiplied out: each term is a weight times a few digits.
+
+    A range cut at both ends reads two bits, and only their difference; so over any number of
+    attributes it has one term where all are cut, and its sum over reports is two counts of ones:
+    exact, and as fast as the bits can be read.
+    """
+
+    terms: list[Product]
+    weights: list[list[float]]
+    """The weight of each term in each row."""
+
+    @classmethod
+    def of(cls, readings: list[Reading], rows: int) -> Terms | None:
+        """None unless all attributes are bits and the terms are few."""
+        if not readings or not all(isinstance(r.channel, BitChannel) for r in readings):
+            return None
+        found: list[tuple[Product, list[float]]] = [((), [1.0] * rows)]
+        for reading in readings:
+            factors = _factors(reading)
+            if factors is None or len(found) * len(factors) > _MOST_TERMS:
+                return None
+            found = [
+                (digits + digit, [a * b for a, b in zip(weights, by, strict=True)])
+                for digits, weights in found
+                for digit, by in factors
+            ]
+        return cls([digits for digits, _ in found], [weights for _, weights in found])
+
+    def total(self, counts: Sequence[int]) -> Floats:
+        """The sums of all rows from those of the terms, added in their order."""
+        rows = zip(*self.weights, strict=True)
+        return np.array([sum(w * c for w, c in zip(row, counts, strict=True)) for row in rows])
+
+
+class Cuts:
+    """A count over ranges of threshold bits, in closed form.
+
+    The decoder of a range is F = c + w g, with g a digit: of two cuts c = 0 and w = kappa, of one
+    c = 1/2 and w = +-kappa/2. Wherever a person is, E[F^2] = f + v, with v = (kappa^2 - 1)/4 for
+    each cut. So the variance is the sum of prod (F + v) - prod F, which the same digits tell, and
+    one person adds prod v if she is outside of all ranges, prod (1 + v) - 1 if she is inside.
+    """
+
+    def __init__(
+        self, digits: Sequence[Digit], parts: tuple[tuple[float, float, float], ...]
+    ) -> None:
+        self.terms = [tuple(digits[k] for k in places) for places in _subsets(len(digits))]
+        self._parts = parts
+
+    @classmethod
+    def of(cls, survey: Agreement, query: Query) -> Cuts | None:
+        """None unless all attributes are threshold bits, each cut once or twice by a range."""
+        digits: list[Digit] = []
+        parts: list[Part] = []
+        for name, span in query.factors.items():
+            channel = survey.channels[name]
+            if (
+                not isinstance(span, Span)
+                or type(channel) is not Threshold
+                or survey.attributes[name].rounds
+            ):
+                return None
+            first, end, size = span
+            if first == 0:
+                digits.append(Digit(name, channel, end - 1, None))
+                parts.append((0.5, channel.kappa / 2, channel.noise / 4))
+            elif end == size:
+                digits.append(Digit(name, channel, first - 1, None))
+                parts.append((0.5, -channel.kappa / 2, channel.noise / 4))
+            else:
+                digits.append(Digit(name, channel, end - 1, first - 1))
+                parts.append((0.0, channel.kappa, channel.noise / 2))
+        free = all(channel.free_when_whole for channel in survey.channels.values())
+        if not digits or not free or len(digits) > _MOST_CUT:
+            return None
+        return cls(digits, tuple(parts))
+
+    def read(self, counts: Sequence[int]) -> tuple[float, float]:
+        """The sums of F and of E[F^2], from the sums of the terms."""
+        value = second = 0.0
+        for count, (plain, noisy) in zip(counts, _weights(self._parts), strict=True):
+            value += plain * count
+            second += noisy * count
+        return value, second
+
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that one person adds to the variance."""
+        noises = [noise for _, _, noise in self._parts]
+        least = math.prod(noises)
+        return least, max(least, math.expm1(math.fsum(map(math.log1p, noises))))
+
+
+@cache
+def _subsets(count: int) -> list[tuple[int, ...]]:
+    return [chosen for size in range(count + 1) for chosen in combinations(range(count), size)]
+
+
+@lru_cache(1024)
+def _weights(parts: tuple[Part, ...]) -> list[tuple[float, float]]:
+    """What each subset's sum enters prod F and prod (F + v) with."""
+    weights = []
+    for chosen in _subsets(len(parts)):
+        plain = noisy = 1.0
+        for k, (constant, weight, noise) in enumerate(parts):
+            plain *= weight if k in chosen else constant
+            noisy *= weight if k in chosen else constant + noise
+        weights.append((plain, noisy))
+    return weights
+
+
+def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[int]:
+    """The sum of each product of digits, from rows of reports."""
+    counts = [0] * len(terms)
+    bits = list(dict.fromkeys(bit for digits in terms for bit in _bits(digits)))
+    place = {(name, bit): k for k, (name, _, bit) in enumerate(bits)}
+    asked = _Asked.of(terms, place)
+    for batch in batches:
+        size = _size(batch)
+        columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
+        words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
+        found = counting.digit_sums(words, asked.firsts, asked.seconds, size)
+        counts = [a + b for a, b in zip(counts, found.tolist(), strict=True)]
+    return counts
+
+
+def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
+    """What a decoder is a sum of: the constant, and digits with their weight in each row."""
+    channel = reading.channel
+    assert isinstance(channel, BitChannel)
+    constant = int(channel.constant)
+    by_bit = reading.coefficients[:, constant:]
+    used = np.flatnonzero(by_bit.any(axis=0)).tolist()
+    if len(used) > _MOST_TERMS:
+        return None
+    weights = by_bit[:, used].T.tolist()
+    factors: list[tuple[Product, list[float]]] = []
+    if constant:
+        factors.append(((), reading.coefficients[:, 0].tolist()))
+    if len(used) == 2 and all(a == -b for a, b in zip(*weights, strict=True)):
+        pair = Digit(reading.name, channel, used[0], used[1])
+        return [*factors, ((pair,), [2 * weight for weight in weights[0]])]
+    for bit, weight in zip(used, weights, strict=True):
+        factors.append(((Digit(reading.name, channel, bit, None),), weight))
+    return factors
+
+
+def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, BitChannel, int]]:
+    for digit in digits:
+        yield digit.name, digit.channel, digit.first
+        if digit.second is not None:
+            yield digit.name, digit.channel, digit.second
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The columns of the digits of each term, filled up with -1."""
+
+    firsts: npt.NDArray[np.int64]
+    seconds: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, terms: Sequence[Product], place: Mapping[tuple[str, int], int]) -> _Asked:
+        most = max((len(digits) for digits in terms), default=0)
+        firsts, seconds = [], []
+        for digits in terms:
+            rest = [-1] * (most - len(digits))
+            ends = [None if d.second is None else (d.name, d.second) for d in digits]
+            firsts.append([place[d.name, d.first] for d in digits] + rest)
+            seconds.append([-1 if end is None else place[end] for end in ends] + rest)
+        shape = (len(terms), most)
+        return cls(np.array(firsts).reshape(shape), np.array(seconds).reshape(shape))
+
+
+class BitColumns:
+    """All bits of all reports as columns, so that a question reads just the bits it needs.
+
+    Columns come in segments, so that tallies are merged by putting their segments in one list.
+    """
+
+    def __init__(self, channels: Mapping[str, BitChannel], batches: list[Batch]) -> None:
+        bits = [(name, bit) for name, channel in channels.items() for bit in range(channel.bits)]
+        self._place = {bit: place for place, bit in enumerate(bits)}
+        self._n = sum(map(_size, batches))
+        self._ones = np.zeros(len(bits), dtype=np.int64)
+        """How many ones each column has, in all segments."""
+        self._segments: list[tuple[int, Words]] = []
+        counting.expect(len(bits) * self._n)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for part in _parts(batches):
+                columns, ones = _turned(channels, part, pool)
+                self._segments.append((sum(map(_size, part)), columns))
+                self._ones += ones
+
+    def __add__(self, other: BitColumns) -> BitColumns:
+        merged = copy(self)
+        merged._segments = self._segments + other._segments
+        merged._n, merged._ones = self._n + other._n, self._ones + other._ones
+        return merged
+
+    def counts(self, terms: Sequence[Product]) -> list[int]:
+        """The sum of each product of digits, exactly as from the reports themselves."""
+        joint = [digits for digits in terms if len(digits) > 1]
+        sums = np.zeros(len(joint), dtype=np.int64)
+        if joint:
+            asked = _Asked.of(joint, self._place)
+            for n, columns in self._segments:
+                sums += counting.digit_sums(columns, asked.firsts, asked.seconds, n)
+        found = iter(sums.tolist())
+        return [next(found) if len(digits) > 1 else self._known(digits) for digits in terms]
+
+    def _known(self, digits: Product) -> int:
+        """The sum of no digit or one, from the ones that were counted before."""
+        if not digits:
+            return self._n
+        (digit,) = digits
+        first = int(self._ones[self._place[digit.name, digit.first]])
+        if digit.second is None:
+            return self._n - 2 * first
+        return int(self._ones[self._place[digit.name, digit.second]]) - first
+
+
+def _size(batch: Batch) -> int:
+    return len(next(iter(batch.values())))
+
+
+def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups of a segment each."""
+    group: list[Batch] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(map(_size, group)) >= _SEGMENT:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _turned(
+    channels: Mapping[str, BitChannel], batches: list[Batch], pool: ThreadPoolExecutor
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Rows of reports to columns, batch by batch on all cores, and how many ones each has."""
+    widths = [-(-_size(batch) // 64) for batch in batches]
+    height = sum(channel.bits for channel in channels.values())
+    columns = np.empty((height, sum(widths)), dtype=np.uint64)
+    starts = [sum(widths[:k]) for k in range(len(widths))]
+
+    def fill(start: int, batch: Batch) -> npt.NDArray[np.int64]:
+        signs = np.concatenate([minus_bits(c, batch[name]) for name, c in channels.items()])
+        columns[:, start : start + signs.shape[1]] = signs
+        return counting.column_counts(signs)
+
+    ones = list(pool.map(fill, starts, batches))
+    return columns, np.sum(ones, axis=0)
+
+
+def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
+    ones = np.packbits(channel.bit(column, bit) ^ np.uint8(1), bitorder="little")
+    padded = np.zeros(8 * -(-len(column) // 64), dtype=np.uint8)
+    padded[: len(ones)] = ones
+    return padded.view("<u8")
+
+
+def minus_bits(channel: BitChannel, column: Column) -> Words:
+    """Bit columns (bits, words) that are 1 where a report's sign is -1."""
+    return counting.transpose(np.bitwise_not(column), channel.bits)

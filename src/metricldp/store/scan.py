@@ -1,0 +1,164 @@
+"""The three layouts of the paper's Table 1: sums over people from cells, prefix sums or reports.
+
+All three answer the same question: for readings of some attributes, the sum over people of the
+product of their decoders, row by row. "reports" passes over the reports and keeps no table. The
+others pass once, into a table of feature sums over just the attributes in question:
+
+cells    the estimated frequency of every combination of positions; a range adds its cells
+prefix   sums of features up to every position; a range combines a few corners of them
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.channels import Channel, Floats, Integers
+from metricldp.store import loops as counting
+from metricldp.store.bits import Batch
+from metricldp.store.readings import Reading
+
+_MOST_CODES = 1 << 16
+"""Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
+
+
+# On the fly
+
+
+def from_reports(
+    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None = None
+) -> Floats:
+    """One pass over the reports, row sums exact wherever codes can be counted."""
+    batches = list(batches)
+    reader = _joint_codes(readings, rows)
+    if reader is not None:
+        table, read = reader
+        counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
+        return np.asarray((table * counts).sum(axis=1))
+    # One attribute with too many codes is left open: all its features are summed instead.
+    wide = max(readings, key=lambda r: math.inf if _levels(r) is None else r.channel.features)
+    rest = [r for r in readings if r is not wide]
+    if weights is None and _joint_codes(rest, rows) is not None:
+        sums = opened(batches, rest, wide.name, wide.channel, rows)
+        return np.asarray((wide.coefficients * sums).sum(axis=1))
+    return _in_floats(batches, readings, rows, weights)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A public weight of each report, and the power it enters each row with."""
+
+    name: str
+    powers: tuple[int, ...]
+
+    def rows(self, batch: Batch) -> Floats:
+        """The weights of a batch, raised for each row."""
+        return np.stack([batch[self.name] ** power for power in self.powers])
+
+
+def _count(codes: Integers, size: int, batch: Batch, weights: Weights | None) -> Floats:
+    """How many reports, or how much weight, at each code: one row for each row of the readings."""
+    if weights is None:
+        return np.bincount(codes, minlength=size)[None].astype(np.float64)
+    plain = batch[weights.name]
+    places = codes.astype(np.intp)  # bincount would do it again for each power
+    raised = {
+        power: np.bincount(places, plain if power == 1 else plain**power, size)
+        for power in set(weights.powers)
+    }
+    return np.stack([raised[power] for power in weights.powers])
+
+
+def opened(
+    batches: Iterable[Batch], readings: list[Reading], name: str, channel: Channel, rows: int
+) -> Floats:
+    """Sums of every feature of one attribute times the others' decoders: (rows, features)."""
+    reader = _joint_codes(readings, rows)
+    if reader is not None:
+        table, read = reader
+        totals = np.zeros((channel.features, table.shape[1]), dtype=np.int64)
+        for batch in batches:
+            totals += channel.totals(batch[name], read(batch), table.shape[1])
+        return np.asarray(table @ totals.T)
+    identity = np.eye(channel.features)
+    result = np.zeros((rows, channel.features))
+    for batch in batches:
+        rest = _products(batch, readings, rows)
+        for start in range(0, channel.features, 16):
+            features = channel.values(batch[name], identity[start : start + 16])
+            result[:, start : start + 16] += rest @ features.T
+    return result
+
+
+def _levels(reading: Reading) -> Floats | None:
+    levels = reading.channel.levels(reading.coefficients)
+    return None if levels is None else levels.table
+
+
+def _joint_codes(
+    readings: list[Reading], rows: int
+) -> tuple[Floats, Callable[[Batch], Integers]] | None:
+    """One small code for all attributes of a report together, and the decoders' products there.
+
+    Counting codes is exact, so an answer depends on the reports but not on their order. None
+    where there would be too many codes.
+    """
+    table = np.ones((rows, 1))
+    found = []
+    for reading in readings:
+        levels = reading.channel.levels(reading.coefficients)
+        if levels is None or table.shape[1] * levels.table.shape[1] > _MOST_CODES:
+            return None
+        table = (table[:, :, None] * levels.table[:, None, :]).reshape(rows, -1)
+        found.append((reading.name, levels))
+
+    def read(batch: Batch) -> Integers:
+        size = len(next(iter(batch.values())))
+        codes: Integers = np.zeros(size, dtype=np.min_scalar_type(table.shape[1]))
+        for name, levels in found:
+            codes *= codes.dtype.type(levels.table.shape[1])
+            codes += levels.codes(batch[name]).astype(codes.dtype)
+        return codes
+
+    return table, read
+
+
+def _in_floats(
+    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None
+) -> Floats:
+    """Products of decoders, report by report; the batches' sums are added without rounding."""
+    sums = []
+    for batch in batches:
+        tables, places = _factors(batch, readings)
+        size = len(next(iter(batch.values())))
+        raised = np.ones((rows, size)) if weights is None else weights.rows(batch)
+        sums.append(counting.product_sums(tables, places, raised))
+    return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
+
+
+def _products(batch: Batch, readings: list[Reading], rows: int) -> Floats:
+    tables, places = _factors(batch, readings)
+    products = np.ones((rows, places.shape[1]))
+    for place in places:
+        products *= tables[:, place]
+    return products
+
+
+def _factors(batch: Batch, readings: list[Reading]) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The decoders' values side by side, (rows, entries), and where each report finds its own."""
+    tables, places, start = [], [], 0
+    for reading in readings:
+        column = batch[reading.name]
+        levels = reading.channel.levels(reading.coefficients)
+        if levels is None:
+            tables.append(reading.channel.values(column, reading.coefficients))
+            places.append(np.arange(start, start + len(column)))
+        else:
+            tables.append(levels.table)
+            places.append(levels.codes(column).astype(np.int64) + start)
+        start += tables[-1].shape[1]
+    return np.concatenate(tables, axis=1), np.stack(places)

@@ -1,0 +1,205 @@
+"""Proofs that run: the exact privacy loss of the integers that are shipped, against the metric.
+
+For every pair of values that generates the metric, the worst ratio of report probabilities is a
+fraction of integers, the very integers the sampler compares its coins with; it is compared with
+e^E without rounding (a fraction that would be too long is rounded up, never down). All other pairs
+follow by the triangle inequality, all attributes together by the sum, and nothing that a collector
+does to reports can undo it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from metricldp.basics.exact import at_most_exp, exp_bounds, log
+from metricldp.basics.text import table
+from metricldp.channels import Channel
+from metricldp.metrics import Line, Metric
+from metricldp.survey.agreement import Agreement
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two positions, how far the report may tell them apart, and how far it does."""
+
+    x: int
+    other: int
+    allowed: Fraction
+    ratio: Fraction
+    holds: bool
+
+    @property
+    def loss(self) -> float:
+        """The exact loss, as a number to read."""
+        return log(self.ratio)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All generating pairs of one attribute."""
+
+    attribute: str
+    mechanism: str
+    pairs: tuple[Pair, ...]
+    count: int
+    """How many generating pairs there are; of a channel that treats all alike, one is listed."""
+    labels: tuple[str, str]
+    """The tightest pair in the data's words."""
+    promised: bool
+    """Whether the distances that the channel keeps imply those that the survey promises."""
+    any_two: Pair | None = None
+    """Of a channel that treats all pairs alike, where the metric does not: the farthest pair, held
+    against the smallest distance. Then any two values are within that: plain epsilon-LDP."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every pair is within its distance, and that is what was promised."""
+        alike = self.any_two is None or self.any_two.holds
+        return self.promised and alike and all(pair.holds for pair in self.pairs)
+
+    @property
+    def tightest(self) -> Pair:
+        """The pair that comes nearest to its limit, or furthest over it."""
+        return tightest(self.pairs)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The proofs of all attributes of a survey."""
+
+    fingerprint: str
+    proofs: tuple[Proof, ...]
+    clear: tuple[str, ...] = ()
+    """Public weights: sent as they are, nothing is promised for them."""
+
+    @property
+    def holds(self) -> bool:
+        """Yes or no."""
+        return all(proof.holds for proof in self.proofs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {
+            "survey": self.fingerprint,
+            "holds": self.holds,
+            "clear": list(self.clear),
+            "attributes": [
+                {
+                    "attribute": proof.attribute,
+                    "mechanism": proof.mechanism,
+                    "pairs": proof.count,
+                    "tightest": list(proof.labels),
+                    "loss": proof.tightest.loss,
+                    "allowed": float(proof.tightest.allowed),
+                    "holds": proof.holds,
+                    "any_two": _plain_data(proof.any_two),
+                }
+                for proof in self.proofs
+            ],
+        }
+
+    def __str__(self) -> str:
+        rows = [("attribute", "mechanism", "pairs", "tightest pair", "exact loss", "allowed", "")]
+        for proof in self.proofs:
+            pair = proof.tightest
+            rows.append(
+                (
+                    proof.attribute,
+                    proof.mechanism,
+                    f"{proof.count:,}",
+                    " | ".join(proof.labels),
+                    f"{pair.loss:.9g}",
+                    f"{float(pair.allowed):.9g}",
+                    "holds" if proof.holds else "BROKEN",
+                )
+            )
+        if self.holds:
+            verdict = "certified: every pair of values is within its distance"
+        else:
+            verdict = "NOT certified: at least one pair of values can be told apart too well"
+        open_ones = [f"{name} is a public weight and sent in the clear" for name in self.clear]
+        plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
+        return "\n".join([table(rows, left=2), *plain, *open_ones, verdict])
+
+
+def _plain_line(name: str, pair: Pair) -> str:
+    """What is proved for any two values, where that is more than the metric."""
+    epsilon = f"{float(pair.allowed):.9g}"
+    verdict = "holds" if pair.holds else "BROKEN"
+    return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {verdict}"
+
+
+def _plain_data(pair: Pair | None) -> dict[str, Any] | None:
+    if pair is None:
+        return None
+    return {"loss": pair.loss, "allowed": float(pair.allowed), "holds": pair.holds}
+
+
+def certify(survey: Agreement) -> Certificate:
+    """The certificate of a survey as it is shipped."""
+    proofs = []
+    for name, channel in survey.channels.items():
+        attribute = survey.attributes[name]
+        pairs = prove(channel, survey.kept[name])
+        near = tightest(pairs)
+        labels = (attribute.label(near.x), attribute.label(near.other))
+        count = survey.kept[name].generating_count(channel.size)
+        promised = _implies(survey, name)
+        any_two = prove_plain(channel, survey.kept[name])
+        proofs.append(Proof(name, attribute.mechanism, pairs, count, labels, promised, any_two))
+    clear = tuple(name for name, a in survey.attributes.items() if a.clear)
+    return Certificate(survey.fingerprint, tuple(proofs), clear)
+
+
+def _implies(survey: Agreement, name: str) -> bool:
+    """Whether the metric kept on the grid implies the attribute's promised one, under Lp.
+
+    The kept distances are compared with the attribute's own, shrunk by the share of an Lp metric;
+    of a value that is rounded at random, e^kept with 1 + e. Nothing is taken from where the channel
+    was built.
+    """
+    attribute, kept = survey.attributes[name], survey.kept[name]
+    count = len(survey.channels)
+    share = survey.metric.share(count)
+    promised = attribute.distances.scaled(share)
+    if not survey.metric.proves(share, count):
+        return False
+    if attribute.rounds and isinstance(promised, Line):
+        return isinstance(kept, Line) and exp_bounds(kept.step)[1] <= 1 + promised.step
+    return kept.within(promised, attribute.size)
+
+
+def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
+    """The exact worst ratio of every generating pair, held against e^E.
+
+    Of a channel that treats all pairs alike the nearest pair is proof for all: the others have the
+    same ratio and no smaller distance.
+    """
+    holds = cache(at_most_exp)
+    found = []
+    size = channel.size
+    for x, other in [metric.nearest(size)] if channel.alike else metric.generating_pairs(size):
+        ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
+        found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
+    return tuple(found)
+
+
+def prove_plain(channel: Channel, metric: Metric) -> Pair | None:
+    """The farthest pair of a channel that treats all alike, held against the smallest distance.
+
+    Nothing where the channel does not, or the metric treats all pairs alike itself.
+    """
+    allowed = metric.smallest(channel.size)
+    if not channel.alike or metric.diameter(channel.size) == allowed:
+        return None
+    x, other = metric.farthest(channel.size)
+    ratio = channel.worst_ratio(x, other)
+    return Pair(x, other, allowed, ratio, at_most_exp(ratio, allowed))
+
+
+def tightest(pairs: tuple[Pair, ...]) -> Pair:
+    """The first pair with the least room; a broken one comes before all others."""
+    return min(pairs, key=lambda pair: (pair.holds, float(pair.allowed) - pair.loss))

@@ -1,0 +1,316 @@
+"""What one person has given away over several collections: metrics that add up (appendix B).
+
+Reports about the same value that were blurred with independent coins keep the sum of their metrics,
+pair by pair. A device that keeps a ledger can tell its owner what is spent, and stop in time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from metricldp.attributes.base import PLAN, Attribute, Discrete
+from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
+from metricldp.basics.text import counted, guess, listed, shown, table
+from metricldp.channels import Geometric, Threshold, kept_by
+from metricldp.metrics import Line, Metric, Uniform, added
+from metricldp.metrics.closed import MOST_POSITIONS
+from metricldp.survey.agreement import Agreement
+
+FORMAT = 1
+"""The version of ledger files."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One collection that the person took part in."""
+
+    survey: Agreement
+    note: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What attributes are called in the ledger, where that is not their name in the survey."""
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """The name in the ledger of every attribute, to its name in the survey."""
+        return {self.names.get(name, name): name for name in self.survey.attributes}
+
+    def attribute(self, called: str) -> Attribute:
+        """An attribute by its name in the ledger."""
+        return self.survey.attributes[self.called[called]]
+
+    def metric(self, called: str) -> Metric:
+        """What the channel of one attribute keeps."""
+        return kept(self.survey, self.called[called])
+
+    def distance(self, called: str, x: object, other: object) -> Fraction:
+        """The same for two values in the data's words, which may lie between positions."""
+        attribute, metric = self.attribute(called), self.metric(called)
+        if not attribute.rounds:
+            return attribute.distance(x, other, metric)
+        apart = share(self.survey) * attribute.distance(x, other)
+        return min(apart, metric.smallest(attribute.size)) if isinstance(metric, Uniform) else apart
+
+
+def share(survey: Agreement) -> Fraction:
+    """What an Lp metric over several attributes leaves to each."""
+    return survey.metric.share(len(survey.channels))
+
+
+def kept(survey: Agreement, name: str) -> Metric:
+    """What the channel of an attribute keeps: its share of the metric, or what is known to be less.
+
+    A channel that treats all pairs alike keeps the smallest distance for all of them, one made for
+    a line the steepest line below the metric. Of unary bits what they tell is added up, up to as
+    many values as have a table of distances.
+    """
+    attribute, channel = survey.attributes[name], survey.channels[name]
+    metric = attribute.distances.scaled(share(survey))
+    if isinstance(attribute, Discrete) and attribute.bits:
+        few = channel.alike or attribute.size <= MOST_POSITIONS
+        return kept_by(attribute.bits) if few else metric
+    if channel.alike:
+        return Uniform(metric.smallest(channel.size))
+    on_line = isinstance(channel, Geometric | Threshold) or channel.mechanism == "prefix"
+    steep = on_line and not isinstance(metric, Line)
+    return Line(metric.per_step(channel.size)) if steep else metric
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Two values, in the data's words, and how far all reports together may tell them apart."""
+
+    attribute: str
+    x: str
+    other: str
+    epsilon: Fraction
+
+    def __str__(self) -> str:
+        return f"{self.attribute} {self.x} | {self.other}: epsilon {_number(self.epsilon)}"
+
+
+class Ledger:
+    """The collections of one person, in order, and what they add up to.
+
+    >>> from metricldp import Integer, Ledger, Survey
+    >>> ledger = Ledger()
+    >>> ledger.add(Agreement({"age": Integer(0, 99, epsilon=1, per=5)}), note="spring")
+    >>> ledger.add(Agreement({"age": Integer(0, 99, epsilon=1, per=10)}), note="autumn")
+    >>> float(ledger.spent("age", 30, 40))
+    3.0
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def add(
+        self, survey: Agreement, note: str = "", *, names: Mapping[str, str] | None = None
+    ) -> None:
+        """Enter a report to this survey; refused where an attribute has another domain by now.
+
+        `names` says what attributes are called in the ledger. One on another domain goes under a
+        name of its own: it cannot be compared pair by pair then, but counts in full together.
+        """
+        if not isinstance(survey, Agreement):
+            raise SurveyError(f"a ledger adds up surveys, not {shown(survey)}")
+        if not isinstance(note, str) or not (note.isprintable() or note == ""):
+            raise SurveyError(f"a note is a line of text, not {shown(note)}")
+        entry = Entry(survey, note, _checked_names(names, survey))
+        for name in entry.called:
+            before = next(self._with(name), None)
+            if before is not None:
+                _check_same(name, before.attribute(name), entry.attribute(name))
+        self.entries.append(entry)
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        """Every blurred attribute that was reported, as it was first seen."""
+        found: dict[str, Attribute] = {}
+        for entry in self.entries:
+            for called, name in entry.called.items():
+                if name in entry.survey.channels:
+                    found.setdefault(called, entry.survey.attributes[name])
+        return found
+
+    @property
+    def clear(self) -> tuple[str, ...]:
+        """Public weights: sent as they are, nothing protects them."""
+        names = (n for e in self.entries for n in e.called if e.attribute(n).clear)
+        return tuple(dict.fromkeys(names))
+
+    def spent(self, attribute: str, x: object, other: object) -> Fraction:
+        """The epsilon at which all reports together may tell two values apart."""
+        self._described(attribute)
+        try:
+            parts = [entry.distance(attribute, x, other) for entry in self._with(attribute)]
+        except ValueRefused as wrong:
+            raise QueryError(f"{attribute} {wrong.why}") from None
+        return sum(parts, Fraction(0))
+
+    def total(self, attribute: str) -> Metric:
+        """The sum of the metrics of all collections, on positions."""
+        described = self._described(attribute)
+        return added([entry.metric(attribute) for entry in self._with(attribute)], described.size)
+
+    def worst(self, attribute: str) -> Spent:
+        """The two values that are told apart best."""
+        described, total = self._described(attribute), self.total(attribute)
+        x, other = total.farthest(described.size)
+        names = described.label(x), described.label(other)
+        return Spent(attribute, *names, total.distance(x, other))
+
+    @property
+    def together(self) -> Fraction:
+        """The epsilon of two people who differ as much as possible in everything reported."""
+        return sum((self.worst(name).epsilon for name in self.attributes), Fraction(0))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and self.entries == other.entries
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {counted(len(self), 'collection')} about {listed(self.attributes)}>"
+
+    def __str__(self) -> str:
+        if not self.entries:
+            return "nothing spent"
+        rows = [("attribute", "collection", "nearest pair", "farthest pair")]
+        for name, described in self.attributes.items():
+            size = described.size
+            entries = list(self._with(name))
+            for place, entry in enumerate(entries):
+                told = entry.note or f"survey {entry.survey.fingerprint[:8]}"
+                rows.append((name if not place else "", told, *_ends(entry.metric(name), size)))
+            if len(entries) > 1:
+                rows.append(("", "together", *_ends(self.total(name), size)))
+        lines = [table(rows, left=2)]
+        lines += [f"{name} was sent in the clear: nothing protects it" for name in self.clear]
+        lines.append(
+            f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
+            f"everything are at epsilon {_number(self.together)}"
+        )
+        return "\n".join(lines)
+
+    # The ledger as a file ------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the surveys whole, so that nothing has to be looked up."""
+        entries = [
+            {"note": e.note, "survey": e.survey.to_dict()}
+            | ({"names": dict(e.names)} if e.names else {})
+            for e in self.entries
+        ]
+        return {"metricldp-ledger": FORMAT, "entries": entries}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+        """A ledger from plain data, refusing what it does not know."""
+        version = data.get("metricldp-ledger") if isinstance(data, Mapping) else None
+        if type(version) is not int or version != FORMAT:
+            raise SurveyError(f"a ledger says metricldp-ledger = {FORMAT}, not {shown(version)}")
+        entries = data.get("entries")
+        if set(data) != {"metricldp-ledger", "entries"} or not isinstance(entries, list):
+            raise SurveyError("a ledger holds metricldp-ledger and a list of entries, nothing else")
+        ledger = cls()
+        for place, entry in enumerate(entries):
+            if not isinstance(entry, Mapping) or set(entry) - {"names"} != {"note", "survey"}:
+                raise SurveyError(
+                    f"entry {place + 1} of the ledger needs a note and a survey, and may have names"
+                )
+            if not isinstance(entry["survey"], Mapping):
+                raise SurveyError(f"entry {place + 1} of the ledger has no survey to read")
+            survey = Agreement.from_dict(entry["survey"])
+            ledger.add(survey, entry["note"], names=entry.get("names"))
+        return ledger
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        try:
+            Path(path).write_text(text, "utf-8")
+        except OSError as wrong:
+            raise SurveyError(f"cannot write the ledger {path}: {wrong.strerror}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Ledger:
+        """Read a JSON file."""
+        try:
+            data = json.loads(Path(path).read_text("utf-8"))
+        except OSError as wrong:
+            raise SurveyError(f"cannot read the ledger {path}: {wrong.strerror}") from None
+        except (ValueError, RecursionError):
+            raise SurveyError(f"cannot read the ledger {path}: not a JSON file") from None
+        try:
+            return cls.from_dict(data)
+        except SurveyError as wrong:
+            raise SurveyError(f"{path}: {wrong}") from None
+
+    def _with(self, name: str) -> Iterator[Entry]:
+        return (entry for entry in self.entries if name in entry.called)
+
+    def _described(self, name: str) -> Attribute:
+        known = self.attributes
+        if name in known:
+            return known[name]
+        if name in self.clear:
+            raise QueryError(f"{name} was sent in the clear: nothing protects it")
+        raise QueryError(
+            f"the ledger has no attribute {shown(name)}; it has {listed(known)}{guess(name, known)}"
+        )
+
+
+def _check_same(name: str, before: Attribute, now: Attribute) -> None:
+    """Only metrics on the same values can be added up."""
+    first, second = _domain(before), _domain(now)
+    if first == second:
+        return
+    key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
+    raise SurveyError(
+        f"{name} cannot be added up pair by pair: its {key} was {shown(first.get(key))} and now is "
+        f"{shown(second.get(key))}; enter it in the same ledger under another name, "
+        f"names={{{name!r}: ...}}, so that both count in full"
+    )
+
+
+def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
+    """What attributes are to be called: attributes of the survey to different names."""
+    if names is None:
+        return {}
+    if not isinstance(names, Mapping):
+        raise SurveyError(f"names map attributes to names in the ledger, not {shown(names)}")
+    for name, called in names.items():
+        if name not in survey.attributes:
+            raise SurveyError(
+                f"the survey has no attribute {shown(name)} to be called another name; "
+                f"it has {listed(survey.attributes)}{guess(name, survey.attributes)}"
+            )
+        if not isinstance(called, str) or not called.strip() or not called.isprintable():
+            raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
+    all_names = [names.get(name, name) for name in survey.attributes]
+    twice = next((called for called in all_names if all_names.count(called) > 1), None)
+    if twice is not None:
+        raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
+    return dict(names)
+
+
+def _domain(attribute: Attribute) -> dict[str, Any]:
+    """What an attribute is about, without how it is protected."""
+    protection = ("epsilon", "per", "mechanism", "metric", "bits", *PLAN)
+    return {key: value for key, value in attribute.to_dict().items() if key not in protection}
+
+
+def _ends(metric: Metric, size: int) -> tuple[str, str]:
+    return _number(metric.smallest(size)), _number(metric.diameter(size))
+
+
+def _number(epsilon: Fraction) -> str:
+    return f"{float(epsilon):.6g}"

@@ -1,0 +1,436 @@
+"""The command line does what Python does, prints it for people or programs, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, Survey, Weight
+from metricldp.app import cli, demo
+from metricldp.basics import exact
+from metricldp.channels import Threshold
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5),
+            "income": Continuous(0, 200_000, bins=20, epsilon=1, per=10_000),
+            "region": Categorical(["north", "south", "far, far away"], epsilon=2),
+            "often": Ordinal(["never", "rarely", "often"], epsilon=1, mechanism="threshold"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(3)
+    return pa.table(
+        {
+            "age": rng.integers(0, 100, 500),
+            "income": rng.uniform(0, 200_000, 500).round(2),
+            "region": rng.choice(["north", "south", "far, far away"], 500),
+            "often": rng.choice(["never", "rarely", "often"], 500),
+        }
+    )
+
+
+@pytest.fixture
+def at_work(survey, people, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    survey.save("survey.toml")
+    survey.save("survey.json")
+    pc.write_csv(people, "people.csv")
+    pq.write_table(people, "people.parquet")
+    survey.tally(survey.encode(people, coins=Coins.seeded(1))).save("reports.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process; what it printed, with a silent standard error."""
+
+    def call(*words, code=0):
+        monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert stopped.value.code == code
+        assert err == ""
+        return out
+
+    return call
+
+
+def test_help(run):
+    overview = run("--help")
+    assert run() == overview
+    for command in ("demo", "explain", "certify", "encode", "merge", "count", "histogram"):
+        assert command in overview
+        assert "--json" in run(command, "--help")
+
+
+def test_version(run):
+    assert run("--version") == f"metricldp {version('metricldp')}\n"
+
+
+# Encoding ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
+@pytest.mark.parametrize("agreed", ["survey.toml", "survey.json"])
+def test_encode(source, agreed, survey, people, at_work, run):
+    out = run("encode", agreed, source, "-o", "out.parquet")
+    assert out == f"500 reports to survey {survey.fingerprint[:16]} in out.parquet\n"
+    tally = survey.tally("out.parquet")
+    assert tally.n == 500
+    # Seven of the worst standard errors: less than one false alarm in 10^11 runs.
+    true = int((people["age"].to_numpy() <= 49).sum())
+    off = tally.count({"age": (0, 49)}).value - true
+    assert abs(off) < 7 * survey.error({"age": (0, 49)}, 500)
+    assert not list(at_work.glob("*.part"))
+
+
+def test_encode_for_a_program(survey, at_work, run):
+    data = json.loads(run("encode", "survey.toml", "people.csv", "-o", "out.parquet", "--json"))
+    assert data == {"survey": survey.fingerprint, "reports": 500, "file": "out.parquet"}
+
+
+def test_every_encoding_is_fresh(survey, at_work, run):
+    run("encode", "survey.toml", "people.csv", "-o", "one.parquet")
+    run("encode", "survey.toml", "people.csv", "-o", "other.parquet")
+    assert survey.tally("one.parquet") != survey.tally("other.parquet")
+
+
+def test_encode_replaces_an_old_file(survey, at_work, run):
+    (at_work / "out.parquet").write_text("old")
+    run("encode", "survey.toml", "people.csv", "-o", "out.parquet")
+    assert survey.tally("out.parquet").n == 500
+
+
+def test_encode_clips_when_asked(survey, at_work, run):
+    (at_work / "odd.csv").write_text(
+        "age,income,region,often\n120,-5,north,never\n-1,1e9,south,often\n"
+    )
+    assert run("encode", "survey.toml", "odd.csv", "-o", "out.parquet", "--clip").startswith("2 ")
+    assert survey.tally("out.parquet").n == 2
+
+
+def test_merge(survey, people, at_work, run):
+    survey.tally(survey.encode(people.slice(0, 1), coins=Coins.seeded(1))).save("one.parquet")
+    words = ("merge", "survey.toml", "reports.parquet", "one.parquet", "-o", "all.parquet")
+    assert run(*words) == f"501 reports to survey {survey.fingerprint[:16]} in all.parquet\n"
+    expected = survey.tally("reports.parquet") + survey.tally("one.parquet")
+    assert survey.tally("all.parquet") == expected
+    data = {"survey": survey.fingerprint, "reports": 501, "file": "all.parquet"}
+    assert json.loads(run(*words, "--json")) == data
+    assert "1 report to" in run("merge", "survey.toml", "one.parquet", "-o", "one.parquet")
+    assert survey.tally("one.parquet").n == 1
+
+
+@pytest.mark.parametrize("other", ["reports.parquet", "./reports.parquet", "people.parquet"])
+def test_merge_of_what_does_not_belong(other, at_work, monkeypatch, capsys):
+    words = ["merge", "survey.toml", "reports.parquet", other, "-o", "all.parquet"]
+    monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, err.count("\n")) == (2, "", 1)
+    assert other.removeprefix("./") in err
+    assert not list(at_work.glob("all*"))
+
+
+# Answers -----------------------------------------------------------------------------------------
+
+QUESTIONS = [
+    ([], {}),
+    (["age=18..29"], {"age": (18, 29)}),
+    (["age=..29"], {"age": (None, 29)}),
+    (["age=65.."], {"age": (65, None)}),
+    (["age=.."], {}),
+    (["age=30"], {"age": 30}),
+    (["age=30,40,50"], {"age": [30, 40, 50]}),
+    (["income=50000..100000"], {"income": (50_000, 100_000)}),
+    (["income=1e5.."], {"income": (1e5, None)}),
+    (["income=12345.67.."], {"income": (12345.67, None)}),
+    (["income=12345.67"], {"income": 12345.67}),
+    (["region=north"], {"region": "north"}),
+    (["region=north,south"], {"region": ["north", "south"]}),
+    (["region=far, far away"], {"region": "far, far away"}),
+    (["often=rarely.."], {"often": ("rarely", None)}),
+    (["often=never..rarely"], {"often": ("never", "rarely")}),
+    (["often=never,often"], {"often": ["never", "often"]}),
+    (["age=30..59", "region=north"], {"age": (30, 59), "region": "north"}),
+    (["age = 18 .. 29", " region = north"], {"age": (18, 29), "region": "north"}),
+    (["region=north, south"], {"region": ["north", "south"]}),
+    (["often = never .. rarely"], {"often": ("never", "rarely")}),
+]
+
+
+@pytest.mark.parametrize(("words", "where"), QUESTIONS, ids=lambda v: str(v)[:30])
+def test_count(words, where, survey, at_work, run):
+    answer = survey.tally("reports.parquet").count(where)
+    assert run("count", "survey.toml", "reports.parquet", *words) == f"{answer}\n"
+    data = json.loads(run("count", "survey.json", "reports.parquet", *words, "--json"))
+    expected = answer.to_dict()
+    assert data.pop("question")
+    assert data == {key: value for key, value in expected.items() if key != "question"}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words", "where", "width"),
+    [
+        ("age", [], {}, 1),
+        ("age", ["--width", "10"], {}, 10),
+        ("age", ["--width", "7", "region=north"], {"region": "north"}, 7),
+        ("income", ["age=18..65", "often=often"], {"age": (18, 65), "often": "often"}, 1),
+        ("region", [], {}, 1),
+        ("often", ["--width", "2"], {}, 2),
+    ],
+)
+def test_histogram(attribute, words, where, width, survey, at_work, run):
+    bars = survey.tally("reports.parquet").histogram(attribute, where, width=width)
+    out = run("histogram", "survey.toml", "reports.parquet", attribute, *words, "--json")
+    assert json.loads(out) == bars.to_dict()
+    lines = run("histogram", "survey.toml", "reports.parquet", attribute, *words).splitlines()
+    assert lines[0].split()[0] == attribute
+    assert len(lines) == len(bars) + 1
+    for line, label, answer in zip(lines[1:], bars.labels, bars, strict=True):
+        assert line.startswith(label)
+        assert f" {answer.value:,.0f} " in line
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", PNG), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")]
+)
+def test_histogram_draws(name, start, at_work, run):
+    plain = run("histogram", "survey.toml", "reports.parquet", "age", "--width", "5")
+    drawn = run(
+        "histogram", "survey.toml", "reports.parquet", "age", "--width", "5", "--plot", name
+    )
+    assert drawn == plain + f"picture in {name}\n"
+    assert (at_work / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("command", ["count", "fraction", "histogram"])
+def test_level_and_about(command, survey, at_work, run):
+    tally = survey.tally("reports.parquet")
+    if command == "histogram":
+        words, answer = ["region"], tally.histogram("region", about="population")
+    else:
+        words = ["age=18..29"]
+        answer = getattr(tally, command)({"age": (18, 29)}, about="population")
+    options = ("--level", "0.9", "--about", "population")
+    data = json.loads(run(command, "survey.toml", "reports.parquet", *words, *options, "--json"))
+    assert data == answer.to_dict(0.9)
+    assert "90%" in run(command, "survey.toml", "reports.parquet", *words, *options)
+
+
+def test_a_picture_for_a_program(at_work, run):
+    words = ("histogram", "survey.toml", "reports.parquet", "age", "--plot", "a.png", "--json")
+    assert json.loads(run(*words))["picture"] == "a.png"
+
+
+# The survey itself -------------------------------------------------------------------------------
+
+
+def test_explain(survey, at_work, run):
+    assert run("explain", "survey.toml") == f"{survey.explain()}\n"
+    assert run("explain", "survey.json", "--n", "777") == f"{survey.explain(777)}\n"
+    data = json.loads(run("explain", "survey.toml", "--n", "777", "--json"))
+    assert data == survey.explain(777).to_dict()
+
+
+def test_certify(survey, at_work, run):
+    out = run("certify", "survey.toml")
+    assert out == f"{survey.certify()}\n"
+    assert "certified" in out
+    data = json.loads(run("certify", "survey.toml", "--json"))
+    assert data == survey.certify().to_dict()
+    assert data["holds"] is True
+
+
+def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "loose.toml").write_text(
+        'metricldp = 1\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b", "c"]\n'
+        "epsilon = 1\n[attributes.v.metric]\n"
+        'kind = "table"\nrows = [[0, 1, 9], [1, 0, 1], [9, 1, 0]]\n'
+    )
+    monkeypatch.setattr(sys, "argv", ["metricldp", "certify", str(tmp_path / "loose.toml")])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 0
+    assert "holds" in out
+    assert err.startswith("metricldp: attribute v: some distances")
+    assert err.endswith("'a' to 'c' from 9 to 2\n")
+
+
+def test_certify_of_a_broken_channel(at_work, run, monkeypatch):
+    careless = classmethod(lambda cls, size, epsilon: cls(size, exact.ONE // 100))
+    monkeypatch.setattr(Threshold, "for_epsilon", careless)
+    out = run("certify", "survey.toml", code=1)
+    assert "BROKEN" in out
+    assert "NOT certified" in out
+    data = json.loads(run("certify", "survey.toml", "--json", code=1))
+    assert data["holds"] is False
+    assert [a["attribute"] for a in data["attributes"] if not a["holds"]] == ["often"]
+
+
+# The demo ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_demo(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "population", functools.partial(demo.population, 5000))
+    return tmp_path
+
+
+def test_demo(small_demo, run):
+    out = run("demo")
+    assert out.startswith("5,000 people")
+    assert "Certified by exact arithmetic: yes" in out
+    assert "demo.png" in out
+    for question in demo.QUESTIONS:
+        for name in question:
+            assert name in out
+    assert (small_demo / "demo.png").read_bytes().startswith(PNG)
+
+
+def test_demo_for_a_program(small_demo, run):
+    data = json.loads(run("demo", "-o", "other.png", "--json"))
+    assert data["people"] == 5000
+    assert data["survey"] == demo.survey().fingerprint
+    assert len(data["answers"]) == len(demo.QUESTIONS)
+    for answer in data["answers"]:
+        assert answer["covered"] == (answer["low"] <= answer["truth"] <= answer["high"])
+    assert (small_demo / "other.png").read_bytes().startswith(PNG)
+    assert not (small_demo / "demo.png").exists()
+
+
+# Pipes and terminals -----------------------------------------------------------------------------
+
+PROGRAM = [sys.executable, "-c", "from metricldp.app.cli import main; main()"]
+
+
+def test_a_terminal_that_knows_ascii_only(at_work):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = ["count", "survey.toml", "reports.parquet", "region=nörth"]
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, env=ascii_only, check=False)
+    assert done.returncode == 2
+    assert rb"'n\xf6rth'" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    done = subprocess.run([*PROGRAM, *words[:3]], capture_output=True, env=ascii_only, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"500 +- 0 people")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+@pytest.mark.parametrize("command", [["explain"], ["histogram", "reports.parquet", "age"]])
+def test_a_full_disk(command, at_work):
+    words = [command[0], "survey.toml", *command[1:], "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "metricldp: cannot write: No space left on device\n"
+
+
+def test_a_pipe_sees_no_progress_bar(at_work, survey):
+    program = "from metricldp.app.cli import main; main()"
+    words = ["encode", "survey.toml", "people.csv", "-o", "out.parquet"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"500 reports to survey {survey.fingerprint[:16]} in out.parquet\n"
+
+
+def test_a_terminal_sees_one(at_work, monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    words = ["encode", "survey.toml", "people.csv", "-o", "out.parquet"]
+    monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 0
+    assert out.startswith("500 reports")
+    assert "encoding" in err
+
+
+def test_stopping_leaves_nothing_behind(at_work, monkeypatch, capsys):
+    def stop(survey, people, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("metricldp.reports.files.encode", stop)
+    words = ["encode", "survey.toml", "people.csv", "-o", "out.parquet"]
+    monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, err) == (130, "", "metricldp: stopped\n")
+    assert not list(at_work.glob("out*"))
+
+
+def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    survey = Survey({"age": Integer(0, 9, epsilon=2), "w": Weight(0, 5), "v": Weight(1, 2)})
+    survey.save("survey.toml")
+    rng = np.random.default_rng(5)
+    people = {
+        "age": rng.integers(0, 10, 300),
+        "w": rng.uniform(0, 5, 300),
+        "v": rng.uniform(1, 2, 300),
+    }
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tally.save("reports.parquet")
+    files = ("survey.toml", "reports.parquet")
+    answer = tally.weighted({"age": (2, 6)}, weight="w")
+    assert run("weighted", *files, "age=2..6", "--weight", "w") == f"{answer}\n"
+    wide = run("weighted", *files, "age=2..6", "--weight", "w", "--level", "0.99")
+    assert wide == f"{answer.text(0.99)}\n"
+    data = json.loads(run("weighted", *files, "--weight", "v", "--json"))
+    assert data["value"] == pytest.approx(people["v"].sum())
+    median = tally.quantile("age", 0.5)
+    assert run("quantile", *files, "age", "--level", "0.5") == f"{median.text(0.5)}\n"
+    assert (
+        json.loads(run("quantile", *files, "age", "--json", "--level", "0.5"))["quantiles"][0][
+            "level"
+        ]
+        == 0.5
+    )
+
+
+def test_the_package_runs_as_a_module():
+    shown = subprocess.run(
+        [sys.executable, "-m", "metricldp", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == f"metricldp {version('metricldp')}\n"
+
+
+def test_reproduce_into_a_file_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "out").write_text("")
+    words = ["metricldp", "reproduce", "table1", "-o", str(tmp_path / "out"), "--quick"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "is a file; name a directory to write into" in capsys.readouterr().err

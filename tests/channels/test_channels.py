@@ -1,0 +1,454 @@
+"""Every registered channel keeps the same promises, proved by enumeration on tiny domains."""
+
+import itertools
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checks import (
+    EveryCoin,
+    assert_counts,
+    check_sampler,
+    enumerated_ratio,
+    exact_law,
+    key,
+    sampled_law,
+)
+from metricldp import Categorical, Integer, Survey
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
+from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
+from metricldp.coins.noise import GeometricNoise
+from metricldp.coins.stream import Coins
+from metricldp.design.auto import MECHANISMS, build, choose
+from metricldp.lab.peers import PEERS
+from metricldp.lab.peers.histogram import HistogramSum
+from metricldp.lab.peers.prefix import Prefix
+from metricldp.metrics import Line, Uniform
+from metricldp.survey.certify import prove
+
+SIZES = (2, 3, 5)
+EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
+
+SETTINGS = [
+    pytest.param(name, size, epsilon, id=f"{name}-{size}-{float(epsilon)}")
+    for name in MECHANISMS
+    for size in SIZES
+    for epsilon in EPSILONS
+]
+each_setting = pytest.mark.parametrize(("name", "size", "epsilon"), SETTINGS)
+
+
+def metric_for(name, epsilon):
+    alike = name in ("response", "unary", *PEERS)
+    return Uniform(epsilon) if alike else Line(epsilon)
+
+
+def channel_for(name, size, epsilon):
+    metric = metric_for(name, epsilon)
+    if name == "matrix":  # with so small a window all reports can be listed
+        return Matrix.plain(size, metric, reach=1)
+    if name == "histogram-sum":
+        return HistogramSum.for_epsilon(size, epsilon, reach=1)
+    if name == "prefix":
+        return Prefix.for_epsilon(size, epsilon, reach=1)
+    return build(name, size, metric)
+
+
+@each_setting
+def test_the_law_is_a_law(name, size, epsilon):
+    channel = channel_for(name, size, epsilon)
+    for x in range(size):
+        assert sum(exact_law(channel, x).values()) == 1
+
+
+@each_setting
+def test_loss_is_within_the_metric_and_what_certify_says(name, size, epsilon):
+    channel, metric = channel_for(name, size, epsilon), metric_for(name, epsilon)
+    laws = [exact_law(channel, x) for x in range(size)]
+    for x in range(size):
+        for other in range(size):
+            worst = enumerated_ratio(laws[x], laws[other])
+            assert worst == channel.worst_ratio(x, other)
+            assert at_most_exp(worst, metric.distance(x, other))
+    for pair in prove(channel, metric):
+        assert pair.holds
+        assert pair.ratio == enumerated_ratio(laws[pair.x], laws[pair.other])
+        # Nothing is given away either: within 2^-40 of the limit.
+        wasted = at_most_exp(pair.ratio * (1 + Fraction(1, 1 << 40)), pair.allowed)
+        assert wasted == (not channel.tight)
+
+
+@each_setting
+def test_decoder_is_unbiased_with_its_exact_second_moment(name, size, epsilon):
+    channel = channel_for(name, size, epsilon)
+    rng = np.random.default_rng(5)
+    functions = rng.normal(size=(20, size))
+    reports = channel.every_report()
+    decoded = channel.values(reports, channel.coefficients(functions))
+    for x in range(size):
+        law = np.array([float(p) for p in exact_law(channel, x).values()])
+        scale = np.abs(decoded) @ law
+        assert np.all(np.abs(decoded @ law - functions[:, x]) <= 1e-9 * scale)
+        second = channel.second_moment(functions)[:, x]
+        np.testing.assert_allclose(second, decoded**2 @ law, rtol=1e-9)
+    for function, values in zip(functions, decoded, strict=True):
+        assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
+
+
+@each_setting
+def test_codes_values_and_totals_agree(name, size, epsilon):
+    channel = channel_for(name, size, epsilon)
+    rng = np.random.default_rng(6)
+    column = channel.encode(rng.integers(0, size, 500), Coins.seeded(3))
+    coefficients = channel.coefficients(rng.normal(size=(3, size)))
+    levels = channel.levels(coefficients)
+    values = channel.values(column, coefficients)
+    np.testing.assert_allclose(levels.table[:, levels.codes(column)], values, rtol=1e-12, atol=1e-9)
+    codes = rng.integers(0, 4, 500)
+    totals = channel.totals(column, codes, 4)
+    for code in range(4):
+        expected = values[:, codes == code].sum(axis=1)
+        np.testing.assert_allclose(coefficients @ totals[:, code], expected, atol=1e-7)
+    assert not channel.invalid(column).any()
+
+
+def test_decoders_of_many_bits_need_no_codes():
+    channel = Threshold.for_epsilon(300, Fraction(1))
+    coefficients = channel.coefficients(np.arange(300.0)[None])
+    assert channel.levels(coefficients) is None
+    column = channel.encode(np.array([0, 150, 299]), Coins.seeded(1))
+    signs = channel.expand(column)
+    np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_sampler_follows_the_shipped_integers(name, size):
+    check_sampler(channel_for(name, size, Fraction(1)))
+    check_sampler(channel_for(name, size, Fraction(1, 5)))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [2, 9, 10, 257])
+def test_tallies_merge_and_bytes_return(name, size):
+    if name == "response":
+        attribute = Categorical([f"c{k}" for k in range(size)], epsilon=1)
+        values = np.array(attribute.categories)
+    else:
+        attribute = Integer(0, size - 1, epsilon=1, mechanism=name)
+        values = np.arange(size)
+    survey = Survey({"v": attribute})
+    rng = np.random.default_rng(8)
+    people = {"v": rng.choice(values, 400)}
+    reports = survey.encode(people, coins=Coins.seeded(2))
+    whole = survey.tally(reports)
+    parts = survey.tally(reports.slice(0, 150)) + survey.tally(reports.slice(150))
+    assert parts == whole
+    where = {"v": values[0].item()}
+    assert parts.count(where) == whole.count(where)
+    swapped = survey.tally(reports.slice(150)) + survey.tally(reports.slice(0, 150))
+    assert swapped == whole
+    assert swapped.count(where) == whole.count(where)
+    from metricldp.reports import pack
+
+    assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
+
+
+# The sampler itself, run on every possible coin
+# With thresholds of a few binary digits the sampler needs a few coins per person, so all of them
+# can be tried: the law of the code that runs, as exact fractions, without a single sample.
+
+
+def test_threshold_bits_on_every_coin():
+    for cls, bits in ((Threshold, 2), (ThresholdPaper, 3)):
+        channel = cls(3, 5 << 60)  # 5/16: four planes
+        for x in range(3):
+            coins = EveryCoin(4 * bits, lanes=bits, stride=8)
+            assert sampled_law(channel, x, coins) == exact_law(channel, x)
+
+
+def test_response_on_every_coin():
+    channel = Response(5, 11 << 60)
+    for x in range(5):
+        law = sampled_law(channel, x, EveryCoin(6, word=2))
+        assert law == exact_law(channel, x)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_geometric_noise_on_every_coin(size):
+    noise = GeometricNoise(zero=3 << 62, digits=(1 << 62,), block=1 << 63)
+    channel = Geometric(size, 1.0, noise)
+    for x in range(size):
+        law = sampled_law(channel, x, EveryCoin(14))
+        assert law == {report: p for report, p in exact_law(channel, x).items() if p}
+
+
+def test_geometric_noise_of_two_digits_on_every_coin():
+    noise = GeometricNoise(zero=1 << 62, digits=(1 << 63, 3 << 62), block=1 << 63)
+    channel = Geometric(6, 1.0, noise)
+    for x in (0, 2, 5):
+        assert sampled_law(channel, x, EveryCoin(12)) == exact_law(channel, x)
+
+
+# Broken twins: each must be caught
+
+
+@dataclass(frozen=True)
+class LastBitBare(Threshold):
+    """The last bit is sent as it is."""
+
+    def encode(self, positions, coins):
+        column = super().encode(positions, coins)
+        last = self.bits - 1
+        bare = self._rows(positions)[:, last >> 3] & np.uint8(1 << (last & 7))
+        column[:, last >> 3] &= np.uint8(0xFF ^ 1 << (last & 7))
+        column[:, last >> 3] |= bare
+        return column
+
+
+@dataclass(frozen=True)
+class CoinReused(Threshold):
+    """Bits 0 and 1 are flipped by the same coin."""
+
+    def encode(self, positions, coins):
+        column = super().encode(positions, coins)
+        truth = self._rows(positions)
+        flipped = (column ^ truth)[:, 0] & 1
+        column[:, 0] &= np.uint8(0xFD)
+        column[:, 0] |= (truth[:, 0] & 2) ^ (flipped << 1)
+        return column
+
+
+@dataclass(frozen=True)
+class FlipsLess(Threshold):
+    """Flips 10 % less often than it says."""
+
+    def encode(self, positions, coins):
+        return Threshold(self.size, self.flip * 9 // 10).encode(positions, coins)
+
+
+@dataclass(frozen=True)
+class FlipsMore(Threshold):
+    """Flips 10 % more often than it says: private, but the answers are biased."""
+
+    def encode(self, positions, coins):
+        return Threshold(self.size, self.flip * 11 // 10).encode(positions, coins)
+
+
+@dataclass(frozen=True)
+class TabulatedNoise(GeometricNoise):
+    """Probabilities from a table of 8-bit entries: the tail is rounded to zero."""
+
+    def probability(self, size):
+        return Fraction(round(super().probability(size) * 256), 256)
+
+    def tail(self, size):
+        return sum((self.probability(k) for k in range(size, size + 40)), Fraction(0))
+
+
+@pytest.mark.parametrize("twin", [LastBitBare, CoinReused, FlipsLess, FlipsMore])
+def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
+    channel = twin(3, Threshold.for_epsilon(3, Fraction(1)).flip)
+    with pytest.raises(AssertionError):
+        check_sampler(channel)
+
+
+@pytest.mark.parametrize("twin", [LastBitBare, CoinReused])
+def test_samplers_that_break_the_promise_are_rejected_on_every_coin(twin):
+    channel = twin(3, 5 << 60)
+    laws = [sampled_law(channel, x, EveryCoin(8, lanes=2, stride=8)) for x in range(3)]
+    reports = {key(r) for r in channel.every_report()}
+    full = [{r: law.get(r, Fraction(0)) for r in reports} for law in laws]
+    assert full[0] != exact_law(channel, 0)
+    assert any(enumerated_ratio(full[x], full[x + 1]) > Fraction(11, 5) for x in range(2))
+
+
+def test_a_flip_probability_ten_percent_too_small_is_not_certified():
+    for cls in (Threshold, ThresholdPaper):
+        honest = cls.for_epsilon(5, Fraction(1))
+        assert all(pair.holds for pair in prove(honest, Line(Fraction(1))))
+        broken = cls(5, honest.flip * 9 // 10)
+        assert not any(pair.holds for pair in prove(broken, Line(Fraction(1))))
+
+
+def test_one_unit_less_than_shipped_is_not_certified():
+    flip = Threshold.for_epsilon(4, Fraction(1)).flip
+    assert not prove(Threshold(4, flip - 1), Line(Fraction(1)))[0].holds
+    keep = Response.for_epsilon(4, Fraction(1)).keep
+    assert not prove(Response(4, keep + 1), Uniform(Fraction(1)))[0].holds
+
+
+@pytest.mark.parametrize("exact", [256, 0])
+@pytest.mark.parametrize("part", ["zero", "digit", "block"])
+def test_geometric_integers_off_by_a_unit_are_not_certified(part, exact, monkeypatch):
+    monkeypatch.setattr(geometric, "_EXACT", exact)
+    epsilon = Fraction(3, 10)
+    noise = GeometricNoise.for_epsilon(epsilon)
+    assert noise.digits
+    broken = {
+        "zero": GeometricNoise(noise.zero + 1, noise.digits, noise.block),
+        "digit": GeometricNoise(noise.zero, (noise.digits[0] - 1, *noise.digits[1:]), noise.block),
+        "block": GeometricNoise(noise.zero, noise.digits, noise.block - 1),
+    }[part]
+    channel = Geometric(12, 0.3, broken)
+    assert not all(pair.holds for pair in prove(channel, Line(epsilon)))
+
+
+def test_a_table_that_rounds_its_tail_to_zero_is_rejected():
+    honest = GeometricNoise.for_epsilon(Fraction(1))
+    broken = Geometric(12, 1.0, TabulatedNoise(honest.zero, honest.digits, honest.block))
+    laws = [exact_law(broken, x) for x in range(12)]
+    assert max(enumerated_ratio(laws[x], laws[x + 1]) for x in range(11)) == float("inf")
+    pairs = prove(broken, Line(Fraction(1)))
+    assert not all(pair.holds for pair in pairs)
+
+
+# Shipped settings of real size
+
+
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_large_domains_are_certified(name, epsilon):
+    metric = metric_for(name, Fraction(epsilon))
+    size = 40 if isinstance(metric, Uniform) else 700
+    pairs = prove(build(name, size, metric), metric)
+    assert all(pair.holds for pair in pairs)
+
+
+def test_neighbour_ratios_of_the_geometric_channel_equal_the_enumerated_ones():
+    for epsilon in (Fraction(1, 3), Fraction(1, 10)):
+        channel = Geometric.for_epsilon(40, epsilon)
+        laws = [exact_law(channel, x) for x in range(40)]
+        for x in range(39):
+            assert channel.worst_ratio(x, x + 1) == enumerated_ratio(laws[x], laws[x + 1])
+
+
+@st.composite
+def noises(draw):
+    """Noise of any integers, which may rise as well as fall, in units of 2^-4."""
+    digits = draw(st.lists(st.integers(1, 15), max_size=4))
+    zero, block = draw(st.integers(1, 15)), draw(st.integers(1, 15))
+    return GeometricNoise(zero << 60, tuple(digit << 60 for digit in digits), block << 60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(noises(), st.integers(2, 24))
+def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, size):
+    """Whatever the integers, the worst report may be beyond, between or at an end."""
+    channel = Geometric(size, 1.0, noise)
+    laws = [exact_law(channel, x) for x in range(size)]
+    for x, other in itertools.combinations(range(size), 2):
+        assert channel.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+
+
+@settings(max_examples=40, deadline=None)
+@given(noises(), st.integers(2, 24), st.data())
+def test_long_blocks_are_judged_without_clipping(noise, size, data):
+    """What is said is that of a window with room for everything: never less than the truth."""
+    channel, wide = Geometric(size, 1.0, noise), Geometric(size + 40, 1.0, noise)
+    x = data.draw(st.integers(1, size - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometric, "_EXACT", 0)
+        said = channel.worst_ratio(0, x)
+    assert said == wide.worst_ratio(20, 20 + x) >= channel.worst_ratio(0, x)
+
+
+def test_long_blocks_keep_the_promise_exactly():
+    """Where all reports of a domain could never be listed: each within e^(u d), and just so."""
+    for u in ("1e-3", "2e-5", "1e-6", "3e-9", "2.4e-10"):
+        epsilon = Fraction(u)
+        channel = Geometric.for_epsilon(1 << 20, epsilon)
+        assert channel.noise.length > 256
+        for x, other in ((0, 1), (5, 8), (1000, 3), (0, (1 << 20) - 1), (99, 2**15 + 98)):
+            ratio, allowed = channel.worst_ratio(x, other), epsilon * abs(x - other)
+            assert at_most_exp(ratio, allowed)
+            assert not at_most_exp(ratio * (1 + abs(x - other) * Fraction(1, 1 << 59)), allowed)
+
+
+def test_geometric_noise_never_rises_beyond_its_epsilon():
+    """The zero is a whole number of 2^-64: of a tiny epsilon it may round away what is promised."""
+    rng = np.random.default_rng(5)
+    for exponent in range(-44, -28):
+        kept = 0
+        for mantissa in rng.uniform(1, 2, 20):
+            epsilon = Fraction(float(mantissa)) * Fraction(2) ** exponent
+            try:
+                noise = GeometricNoise.for_epsilon(epsilon)
+            except CertificateError as wrong:
+                assert "too small for 64-bit coins" in str(wrong)
+                continue
+            kept += 1
+            for near, far in ((0, 1), (1, 0), (1, 2), (2, 3)):
+                assert at_most_exp(noise.probability(near) / noise.probability(far), epsilon)
+        assert kept == 20 or exponent < -32
+    with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
+        GeometricNoise.for_epsilon(Fraction("1e-12"))
+    assert choose(10, Line(Fraction("1e-12"))) == "threshold"
+
+
+def test_many_blocks_are_rounded_up_and_hardly():
+    noise = GeometricNoise.for_epsilon(Fraction(2))
+    assert noise.length == 1
+    exact = noise.probability(0) / noise.probability(70_000)
+    found = Geometric(1 << 18, 2.0, noise).worst_ratio(100_000, 170_000)
+    assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
+    assert found.denominator.bit_length() < 1 << 13
+
+
+def test_geometric_law_is_the_one_of_the_theory():
+    channel = Geometric.for_epsilon(7, Fraction(1, 2))
+    a = np.exp(-0.5)
+    for x in range(7):
+        law = [float(p) for p in exact_law(channel, x).values()]
+        expected = (1 - a) / (1 + a) * a ** np.abs(np.arange(7.0) - x)
+        expected[0], expected[-1] = a**x / (1 + a), a ** (6 - x) / (1 + a)
+        np.testing.assert_allclose(law, expected, rtol=1e-14)
+        for values in np.eye(7):
+            np.testing.assert_allclose(channel.mean(values)[x], law @ values, rtol=1e-13)
+
+
+EXPONENTS = ["0", "1", "1e-9", "1e-60", "-1.6666", "64", "-64", "700", "1024", "0.2", "3.14159"]
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_exponential_bounds_enclose(exponent):
+    """Against the standard library's decimal exponential, an independent program, to 700 digits."""
+    with localcontext() as context:
+        context.prec = 1200
+        value = Fraction(Decimal(exponent).exp())  # correct to a relative 1e-1199
+    slack = value / 10**1190
+    lower, upper = exp_bounds(Fraction(exponent))
+    assert lower <= value + slack
+    assert value - slack <= upper
+    if Fraction(exponent):
+        assert lower < value - slack, "an irrational number, strictly inside"
+        assert value + slack < upper
+        above, below = value * (1 + Fraction(1, 1 << 300)), value * (1 - Fraction(1, 1 << 300))
+        assert not at_most_exp(above, Fraction(exponent))
+        assert at_most_exp(below, Fraction(exponent))
+    assert (upper - lower) / upper < Fraction(1, 1 << 200)
+
+
+def test_zero_distance_allows_no_difference():
+    assert at_most_exp(Fraction(1), Fraction(0))
+    assert not at_most_exp(1 + Fraction(1, ONE), Fraction(0))
+
+
+@pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
+def test_rows_of_a_large_domain(cls):
+    large = cls.for_epsilon(5001, Fraction(1))
+    n = 40
+    column = large.encode(np.full(n, 2500), Coins.seeded(8))
+    truth = large._rows(np.full(n, 2500))
+    expanded = np.unpackbits(truth, axis=1, bitorder="little")[0]
+    assert expanded[:2500].sum() == 0
+    assert expanded[2500 : large.bits].all()
+    flips = int(np.bitwise_count(column ^ truth).sum())
+    p = Fraction(large.flip, ONE)
+    assert_counts([flips, n * large.bits - flips], [p, 1 - p], false_alarm=1e-9)

@@ -1,0 +1,935 @@
+"""The matrix mechanism: any strategy by enumeration, plans in surveys, and linear answers."""
+
+import math
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from checks import check_sampler, enumerated_ratio, exact_law
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Ledger,
+    Linear,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    SensitiveSet,
+    Survey,
+    SurveyError,
+    Table,
+    Weight,
+    Workload,
+)
+from metricldp.answers.queries import parse
+from metricldp.basics.exact import at_most_exp
+from metricldp.channels import Geometric, Matrix, Threshold
+from metricldp.coins.stream import Coins
+from metricldp.design import plans, strategies
+from metricldp.design.auto import MECHANISMS
+from metricldp.design.optimise import optimised
+from metricldp.metrics import Line, Sensitive, Uniform
+from metricldp.reports import arrow, pack
+from metricldp.store.cubes import build
+from metricldp.store.readings import read
+from metricldp.survey.certify import prove
+
+THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
+STRATEGIES = {
+    "identity": strategies.identity(3),
+    "prefix": strategies.prefix(4)[:-1],
+    "haar": strategies.haar(4)[1:],
+    "hierarchy": strategies.hierarchy(3)[:-1],
+    "wide": np.array([[0, 3, -2], [5, 0, 1]]),
+}
+SETTINGS = [
+    pytest.param(name, reach, id=f"{name}-{reach}")
+    for name in STRATEGIES
+    for reach in (0, 1)
+    if name != "hierarchy" or reach == 0
+]
+
+
+def some_channel(name, reach):
+    rows = STRATEGIES[name]
+    return Matrix.of(rows, [THIRD + k * HALF for k in range(len(rows))], reach)
+
+
+# The channel -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "reach"), SETTINGS)
+def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
+    channel = some_channel(name, reach)
+    laws = [exact_law(channel, x) for x in range(channel.size)]
+    rows = STRATEGIES[name].astype(int)
+    for x, other in product(range(channel.size), repeat=2):
+        worst = enumerated_ratio(laws[x], laws[other])
+        assert worst == channel.worst_ratio(x, other)
+        spent = sum(
+            (THIRD + k * HALF) * abs(int(row[x] - row[other])) for k, row in enumerate(rows)
+        )
+        assert at_most_exp(worst, spent)
+    functions = np.random.default_rng(1).normal(size=(6, channel.size))
+    everything = channel.every_report()
+    decoded = channel.values(everything, channel.coefficients(functions))
+    assert not channel.invalid(everything).any()
+    moment, decoder = channel.moments(functions, functions[::-1].copy())
+    of_moment = channel.values(everything, decoder)
+    for x, law in enumerate(laws):
+        assert sum(law.values()) == 1
+        p = np.array([float(q) for q in law.values()])
+        np.testing.assert_allclose(decoded @ p, functions[:, x], atol=1e-9)
+        np.testing.assert_allclose(channel.second_moment(functions)[:, x], decoded**2 @ p)
+        np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
+        np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
+    for function, values in zip(functions, decoded, strict=True):
+        assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "reach"), SETTINGS)
+def test_features_codes_totals_and_cells_agree(name, reach):
+    channel = some_channel(name, reach)
+    rng = np.random.default_rng(2)
+    column = channel.encode(rng.integers(0, channel.size, 300), Coins.seeded(3))
+    coefficients = channel.coefficients(rng.normal(size=(4, channel.size)))
+    features = channel.expand(column)
+    assert np.abs(features).max() <= channel.largest
+    values = channel.values(column, coefficients)
+    np.testing.assert_allclose(values, coefficients @ features.T, atol=1e-9)
+    levels = channel.levels(coefficients)
+    np.testing.assert_allclose(levels.table[:, levels.codes(column)], values, atol=1e-9)
+    codes = rng.integers(0, 3, 300)
+    totals = channel.totals(column, codes, 3)
+    for code in range(3):
+        assert (totals[:, code] == features[codes == code].sum(axis=0)).all()
+    joint = np.stack([totals, totals[::-1]], axis=-1).astype(float)
+    expected = np.tensordot(channel.coefficients(np.eye(channel.size)), joint, axes=1)
+    np.testing.assert_allclose(channel.cells(joint), expected, atol=1e-9)
+
+
+def test_the_sampler_follows_its_integers():
+    check_sampler(Matrix.of(strategies.haar(3)[1:], [HALF, Fraction(1)], 1))
+    honest = Matrix.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 0)
+    check_sampler(honest)
+    quieter = replace(honest, noises=(honest.noises[1], honest.noises[1]))
+    twin = replace(honest, noises=tuple(map(_Quieter.of, honest.noises, quieter.noises)))
+    with pytest.raises(AssertionError):
+        check_sampler(twin)
+
+
+class _Quieter(Geometric):
+    """Draws from another noise than it tells."""
+
+    @classmethod
+    def of(cls, told, drawn):
+        twin = cls(told.size, told.epsilon, told.noise)
+        object.__setattr__(twin, "drawn", Geometric(told.size, drawn.epsilon, drawn.noise))
+        return twin
+
+    def encode(self, positions, coins):
+        return self.drawn.encode(positions, coins)
+
+
+def test_a_wide_window_is_the_literal_mechanism():
+    for u in ("0.003", "0.1", "1", "3.7", "20"):
+        channel = Matrix.of(strategies.prefix(5)[:-1], [Fraction(u)] * 4)
+        q = math.exp(-float(u))
+        literal = 2 * q / math.expm1(-float(u)) ** 2
+        np.testing.assert_allclose(channel.variances, literal, rtol=1e-12)
+        window = channel.noises[0]
+        reach = (window.size - 2) // 2
+        assert window.noise.tail(reach) < Fraction(1, 1 << 64)
+        prefix = np.array([1.0, 1, 0, 0, 0])
+        np.testing.assert_allclose(
+            channel.second_moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
+        )
+
+
+def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
+    """A row of zeros and ones, clipped to them, is one bit of randomized response."""
+    epsilon = Fraction(7, 10)
+    channel, bits = Matrix.plain(4, Line(epsilon), reach=0), Threshold.for_epsilon(4, epsilon)
+    assert channel.bits == bits.bits == 3
+    for x in range(4):
+        law, other = exact_law(channel, x), exact_law(bits, x)
+        for report, p in law.items():
+            assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
+    functions = np.random.default_rng(3).normal(size=(5, 4))
+    np.testing.assert_allclose(
+        channel.second_moment(functions), bits.second_moment(functions), rtol=1e-12
+    )
+    wide = Matrix.plain(4, Line(epsilon))
+    np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
+
+
+def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
+    rows = np.random.default_rng(4).integers(0, 5, (60, 3))
+    channel = Matrix.of(rows, [Fraction(1, 60)] * 60)
+    exact = math.prod(
+        noise.worst_ratio(int(row[0] - low), int(row[1] - low))
+        for row, low, noise in zip(channel.entries, channel.lows, channel.noises, strict=True)
+    )
+    found = channel.worst_ratio(0, 1)
+    assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
+
+
+def test_sums_of_the_widest_fields_are_exact():
+    """A chunk of fields at the ends of the widest window there is, and lows beyond 32 bits."""
+    channel = Matrix.of([[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH)
+    assert channel.bits == 32
+    count = (1 << 22) // channel.features + 5
+    rng = np.random.default_rng(6)
+    fields = channel.noises[0].size - 1 - rng.integers(0, 3, count)
+    column = fields.astype("<u4").view(np.uint8).reshape(-1, 4)
+    codes = (np.arange(count) % 1000 == 0).astype(np.int64)
+    totals = channel.totals(column, codes, 2)
+    for code in (0, 1):
+        there = fields[codes == code].tolist()
+        assert totals[0, code] == len(there)
+        assert totals[1, code] == sum(there) + int(channel.lows[0]) * len(there) > 1 << 31
+        assert totals[2, code] == there.count(channel.noises[0].size - 1)
+
+
+@pytest.mark.parametrize("reach", [1 << 20, plans.LARGEST_REACH])
+def test_answers_are_the_same_for_any_wide_reach(reach):
+    people = {"v": np.repeat(["a", "b", "c"], [700, 200, 100])}
+    found = []
+    for wide in (None, reach):
+        attribute = Categorical(
+            list("abc"), epsilon=4, mechanism="matrix", strategy="identity", reach=wide
+        )
+        survey = Survey({"v": attribute})
+        tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+        found.append([*tally.linear("v", "values").values, tally.count({"v": "a"}).value])
+        assert len(survey.report({"v": "b"})) == 9 + (survey.report_bits + 7) // 8
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [2**30 + 1, 2**38, 2**62, 1e30, 10**400, math.inf, 0.5, True])
+def test_a_reach_beyond_all_need_is_refused(reach):
+    with pytest.raises(SurveyError, match="reach is a whole number from 0 to 1,073,741,824, not"):
+        Integer(0, 3, epsilon=1, mechanism="matrix", reach=reach)
+    assert Integer(0, 3, epsilon=1, mechanism="matrix", reach=2.0).reach == 2
+    with pytest.raises(SurveyError, match=r"row 0 of the strategy has a window of"):
+        Matrix.of([[0, 1]], [HALF], 1 << 31)
+
+
+def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
+    channel = Matrix.of([[1, 1, 0]], [HALF])
+    with pytest.raises(QueryError, match="cannot tell position 0"):
+        channel.coefficients(np.zeros(3))
+    singular = Matrix.of([[1, 1, 0], [2, 2, 0]], [HALF, HALF])
+    with pytest.raises(QueryError, match="cannot tell position"):
+        singular.coefficients(np.zeros(3))
+
+
+# Privacy -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "epsilons", "metric"),
+    [
+        (strategies.prefix(5)[:-1], [Fraction(1)] * 4, Line(Fraction(1))),
+        (strategies.identity(4), [HALF] * 4, Uniform(Fraction(1))),
+        (
+            strategies.identity(3),
+            [Fraction("0.4"), Fraction("0.6"), Fraction("0.6")],
+            Sensitive(frozenset([0]), Fraction(1)),
+        ),
+    ],
+    ids=["prefix", "identity", "sensitive"],
+)
+@pytest.mark.parametrize("reach", [0, 2, None])
+def test_one_percent_more_on_one_row_is_not_certified(rows, epsilons, metric, reach):
+    rows = rows.astype(np.int64)
+    honest = Matrix.of(rows, epsilons, reach)
+    assert plans.broken(rows, epsilons, metric) is None
+    assert all(pair.holds for pair in prove(honest, metric))
+    for row in range(len(rows)):
+        more = [u * Fraction(101, 100) if k == row else u for k, u in enumerate(epsilons)]
+        assert plans.broken(rows, more, metric) is not None
+        assert not all(pair.holds for pair in prove(Matrix.of(rows, more, reach), metric))
+
+
+def test_whether_a_plan_is_broken_is_decided_without_rounding():
+    rows = strategies.prefix(3)[:-1].astype(np.int64)
+    exact, tiny = [THIRD, THIRD], Fraction(1, 10**40)
+    assert plans.broken(rows, exact, Line(THIRD)) is None
+    assert plans.broken(rows, [THIRD, THIRD + tiny], Line(THIRD)) == (1, 2, THIRD + tiny)
+    assert plans.broken(rows, exact, Line(THIRD - tiny)) == (0, 1, THIRD)
+    assert plans.broken(rows, [THIRD - tiny] * 2, Line(THIRD)) is None
+
+
+def test_sums_beyond_64_bits_break_no_plan_and_hide_none():
+    """Each weight fits into 64 bits, their sum over the rows does not."""
+    rows = np.array([[1 << 15, 0], [-(1 << 15), 0]])
+    epsilons = [Fraction("0.000150000000000001"), Fraction("0.000150000000000003")]
+    spent = sum(epsilons) * (1 << 15)
+    assert plans.broken(rows, epsilons, Line(Fraction(1))) == (0, 1, spent)
+    assert plans.broken(rows, epsilons, Line(spent)) is None
+    assert plans.broken(rows, epsilons, Line(spent - Fraction(1, 10**30))) == (0, 1, spent)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 10, 1 << 22])
+def test_a_broken_pair_is_found_in_any_block(at_once, monkeypatch):
+    monkeypatch.setattr(plans, "_AT_ONCE", at_once)
+    rows = strategies.prefix(6)[:-1].astype(np.int64)
+    for place in range(5):
+        more = [HALF + (k == place) * Fraction(1, 100) for k in range(5)]
+        assert plans.broken(rows, more, Line(HALF)) == (place, place + 1, HALF + Fraction(1, 100))
+    assert plans.broken(rows, [HALF] * 5, Line(HALF)) is None
+
+
+@pytest.mark.parametrize("u", [1e-5, 1e-6, 2e-7])
+def test_rows_with_long_blocks_are_certified(u):
+    """Their noise has up to 2^23 values to a block: no proof could list them."""
+    plan = {"strategy": "identity", "workload": "given", "epsilons": (u, u, u)}
+    attribute = Categorical(list("abc"), epsilon=3 * u, mechanism="matrix", **plan)
+    (proof,) = Survey({"v": attribute}).certify().proofs
+    assert proof.holds
+    assert proof.tightest.loss == pytest.approx(2 * u, rel=1e-9)
+
+
+def test_a_dense_plan_is_certified():
+    """Rows of whole numbers up to 256, so that hundreds of differences come up in each row."""
+    places = np.random.default_rng(30).random((12, 2))
+    far = np.linalg.norm(places[:, None] - places, axis=2).round(3).tolist()
+    attribute = Integer(
+        0, 11, epsilon=1, metric=Table(far), mechanism="matrix", workload="prefixes"
+    )
+    survey = Survey({"v": attribute})
+    assert np.abs(survey.channels["v"].entries).max() == 256
+    assert survey.certify().holds
+    more = tuple(1.0001 * epsilon for epsilon in survey.attributes["v"].epsilons)
+    rows = plans.rows_of(survey.attributes["v"].strategy, 12)
+    broken = Matrix.of(rows, plans.epsilons_of(more, len(rows)))
+    assert not all(pair.holds for pair in prove(broken, survey.attributes["v"].distances))
+
+
+def kinds():
+    names = list("abcdef")
+    ring = Graph([*pairwise(names), ("f", "a", 2)])
+    far = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) ** 0.5
+    return {
+        "line": Integer(0, 11, epsilon=0.7, per=3, mechanism="matrix"),
+        "prefixes": Integer(0, 5, epsilon=2, mechanism="matrix", workload="prefixes"),
+        "haar": Ordinal(names, epsilon=1, mechanism="matrix", strategy="haar"),
+        "hierarchy": Ordinal(names, epsilon=1, mechanism="matrix", strategy="hierarchy"),
+        "uniform": Categorical(names, epsilon=1, mechanism="matrix"),
+        "sensitive": Categorical(
+            names, epsilon=1, mechanism="matrix", metric=SensitiveSet(["b", "c"])
+        ),
+        "closed form": Categorical(
+            names,
+            epsilon=1,
+            mechanism="matrix",
+            strategy="identity",
+            metric=SensitiveSet(["b", "c"]),
+        ),
+        "ring": Ordinal(names, epsilon=1.3, mechanism="matrix", metric=ring),
+        "table": Ordinal(names, epsilon=1, mechanism="matrix", metric=Table(far.round(2))),
+        "continuous": Continuous(0, 7, bins=7, epsilon=1, per=2, mechanism="matrix"),
+        "real": Real(0, 1, points=5, epsilon=3, mechanism="matrix"),
+        "rows": Integer(
+            0, 3, epsilon=1, mechanism="matrix", strategy=[[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 1, 0]]
+        ),
+        "narrow": Integer(0, 5, epsilon=1, mechanism="matrix", reach=0),
+        "strong": Integer(0, 3, epsilon=900, mechanism="matrix"),
+    }
+
+
+@pytest.mark.parametrize("metric", [None, Lp(2)], ids=["sum", "p=2"])
+@pytest.mark.parametrize("kind", kinds())
+def test_plans_are_certified_and_survive_their_files(kind, metric):
+    attribute = kinds()[kind]
+    survey = Survey({"v": attribute, "a": Integer(0, 9, epsilon=1)}, metric=metric)
+    certificate = survey.certify()
+    assert certificate.holds
+    settled = survey.attributes["v"]
+    assert isinstance(settled.epsilons, float | tuple)
+    for again in (Survey.from_toml(survey.to_toml()), Survey.from_json(survey.to_json())):
+        assert again == survey
+        assert again.attributes["v"].to_dict() == settled.to_dict()
+        assert (again.channels["v"].entries == survey.channels["v"].entries).all()
+        assert again.channels["v"].noises == survey.channels["v"].noises
+    if kind not in ("strong", "line", "real"):  # else 7 digits or 64 are what is kept
+        tightest = certificate.proofs[0].tightest
+        assert tightest.loss > float(tightest.allowed) * (1 - 1e-5)
+    other = Survey({"v": replace(settled, reach=(settled.reach or 0) + 3), "a": attribute_a()})
+    assert other.fingerprint != Survey({"v": settled, "a": attribute_a()}).fingerprint
+
+
+def attribute_a():
+    return Integer(0, 9, epsilon=1)
+
+
+def test_a_file_that_spends_too_much_is_refused():
+    survey = Survey({"age": Integer(20, 25, epsilon=1, mechanism="matrix")})
+    text = survey.to_toml()
+    assert 'strategy = "prefix"\nepsilons = 1.0\n' in text
+    more = text.replace("epsilons = 1.0", "epsilons = [1.0, 1.0, 1.01, 1.0, 1.0]")
+    with pytest.raises(SurveyError, match=r"add up to 1\.01 between 22 and 23.*allows 1;"):
+        Survey.from_toml(more)
+    hardly = text.replace("epsilons = 1.0", "epsilons = 1.0000000000000002")
+    with pytest.raises(SurveyError, match=r"add up to 1\.0000000000000002 between.*allows 1;"):
+        Survey.from_toml(hardly)
+    less = text.replace("epsilons = 1.0", "epsilons = 0.9")
+    assert Survey.from_toml(less).certify().holds
+
+
+def test_a_ledger_adds_plans_up_like_any_mechanism():
+    ledger = Ledger()
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=1, mechanism="matrix")}))
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.5, mechanism="matrix", strategy="haar")}))
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.25)}))
+    assert ledger.spent("v", 1, 3) == Fraction("3.5")
+
+
+def test_other_mechanisms_have_no_plan_in_their_files():
+    plain = Integer(0, 9, epsilon=1).to_dict()
+    assert list(plain) == ["kind", "low", "high", "epsilon", "per", "mechanism"]
+
+
+def test_loading_a_survey_imports_no_optimiser(tmp_path):
+    path = tmp_path / "survey.toml"
+    Survey(
+        {
+            "v": Ordinal(list("abcd"), epsilon=1, mechanism="matrix", strategy="haar"),
+            "w": Categorical(list("abcd"), epsilon=1, mechanism="matrix"),
+        }
+    ).save(path)
+    program = f"""
+import sys
+from metricldp import Survey
+survey = Survey.load({str(path)!r})
+assert len(survey.report({{"v": "a", "w": "b"}})) > 9
+found = [name for name in sys.modules if name.startswith("scipy") or "optimise" in name]
+assert not found, found
+assert survey.certify().holds
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# Plans -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workload", plans.WORKLOADS)
+@pytest.mark.parametrize("size", [2, 3, 8, 30])
+def test_on_a_line_the_optimiser_takes_the_prefixes_too(workload, size):
+    """What `plans.made` does at once is what the optimiser finds."""
+    asked = plans.WORKLOADS[workload](size)
+    pairs = np.column_stack([np.arange(size - 1), np.arange(1, size)])
+    plan = optimised(asked, pairs, np.full(size - 1, 0.5))
+    noisy = np.isfinite(plan.u)
+    rows = plan.strategy[noisy]
+    steps = {tuple(np.sign(np.abs(np.diff(row)))) for row in rows}
+    assert steps == {tuple(row) for row in np.eye(size - 1)}, "one step of the line changes each"
+    np.testing.assert_allclose(plan.u[noisy] * np.abs(rows).max(axis=1), 0.5, rtol=1e-9)
+    assert plans.made(workload, "auto", Line(HALF), size) == ("prefix", 0.5)
+
+
+@pytest.mark.parametrize("size", [2, 3, 10])
+def test_prefixes_on_a_line_are_section_3_3(size):
+    """s = 1/epsilon and the last without noise; 2 s^2 is the variance of the discrete noise here.
+
+    The paper counts m (m - 1) / 2 ranges; its own W_3 has 6 rows, m (m + 1) / 2.
+    """
+    survey = Survey({"v": Integer(1, size, epsilon=0.5, mechanism="matrix", strategy="prefix")})
+    channel = survey.channels["v"]
+    assert [noise.epsilon for noise in channel.noises] == [0.5] * (size - 1)
+    q = math.exp(-0.5)
+    variance = 2 * q / (1 - q) ** 2
+    expected = 1000 * size * (size - 1) * variance
+    for prior in ("worst", "uniform", np.arange(1.0, size + 1)):
+        found = survey.total_error("v", "ranges", n=1000, prior=prior)
+        assert found == pytest.approx(expected, rel=1e-12)
+    assert Workload.all_ranges(size).rows == size * (size + 1) // 2
+
+
+@pytest.mark.parametrize(("size", "sensitive"), [(4, 1), (6, 2), (6, 5), (9, 4), (5, 5)])
+def test_the_closed_form_of_sensitive_sets_is_what_the_solver_finds(size, sensitive):
+    metric = Sensitive(frozenset(range(sensitive)), Fraction(1))
+    strategy, epsilons = plans.made("values", "identity", metric, size)
+    assert strategy == "identity"
+    u = np.array([float(e) for e in plans.epsilons_of(epsilons, size)])
+    pairs = np.array(list(metric.generating_pairs(size)))
+    distances = np.array([float(metric.distance(*pair)) for pair in pairs])
+    plan = optimised(Workload.identity(size), pairs, distances, "identity")
+    assert 2 * np.sum(1 / u**2) == pytest.approx(plan.error, rel=1e-6)
+
+
+def test_rows_of_any_workload_can_be_planned_for():
+    rows = np.array([[1, 0.5, 0, 0], [0, 1, 1, 0], [0, 0, 0.25, 1], [0.01, 0, 0, 0]])
+    attribute = Integer(0, 3, epsilon=1, mechanism="matrix", workload=rows)
+    survey = Survey({"v": attribute})
+    assert survey.attributes["v"].workload == "given"
+    assert survey.certify().holds
+    assert Survey.from_toml(survey.to_toml()) == survey
+    usual = Survey({"v": Integer(0, 3, epsilon=1, mechanism="matrix", strategy="identity")})
+    assert survey.total_error("v", rows) < usual.total_error("v", rows)
+
+
+FEW = {
+    "one range": [[1, 1, 0, 0]],
+    "two values": [[1, 0, 0, 0], [0, 1, 0, 0]],
+    "everybody": [[1, 1, 1, 1]],
+    "a mean": [[1.5, 2.5, 3.5, 4.5]],
+}
+
+
+@pytest.mark.parametrize("strategy", ["auto", "workload", "identity-total", "prefix"])
+@pytest.mark.parametrize("case", FEW)
+def test_a_workload_of_few_questions_is_completed(case, strategy):
+    """Every count can be told, and what was asked for has no larger error than with all values."""
+    plan = {"mechanism": "matrix", "strategy": strategy}
+    for attribute in (partial(Integer, 1, 4), partial(Categorical, ["a", "b", "c", "d"])):
+        survey = Survey({"v": attribute(epsilon=1, workload=FEW[case], **plan)})
+        assert survey.certify().holds
+        assert survey.error({"v": survey.attributes["v"].values[1]}) < math.inf
+        usual = Survey({"v": attribute(epsilon=1, workload="values", **plan)})
+        limit = usual.total_error("v", FEW[case])
+        assert survey.total_error("v", FEW[case]) <= limit * (1 + 1e-3)
+
+
+def test_only_a_workload_that_leaves_counts_open_is_completed():
+    whole = Workload.from_rows([[1, 0, 0], [0, 1, 0]])  # the third is what is left
+    assert plans.completed(whole) is whole
+    assert plans.completed(Workload.prefixes(5)).rows == 5
+    for rows in ([[3, 0, 0]], sparse.csr_array([[3.0, 0, 0]])):
+        completed = plans.completed(Workload.from_rows(rows))
+        expected = [[3, 0, 0], [0.03, 0, 0], [0, 0.03, 0], [0, 0, 0.03]]
+        assert np.allclose(completed.rows_block(0, 9), expected)
+
+
+def test_what_rows_leave_untold_is_found_by_rank():
+    """Against the rank of the rows with everybody and the value itself, in exact arithmetic."""
+    rng = np.random.default_rng(8)
+    for _ in range(300):
+        size = int(rng.integers(2, 7))
+        rows = rng.integers(-1, 2, (int(rng.integers(1, 8)), size))
+        known = [*rows.tolist(), [1] * size]
+        alone = np.eye(size, dtype=int).tolist()
+        told = [_rank([*known, alone[x]]) == _rank(known) for x in range(size)]
+        assert strategies.untold(rows) == (None if all(told) else told.index(False))
+
+
+def _rank(rows):
+    rows, rank = [[Fraction(entry) for entry in row] for row in rows], 0
+    for column in range(len(rows[0])):
+        pivot = next((r for r in rows[rank:] if r[column]), None)
+        if pivot is None:
+            continue
+        rows.remove(pivot)
+        rows.insert(rank, pivot)
+        rank += 1
+        for place, row in enumerate(rows[rank:], rank):
+            factor = row[column] / pivot[column]
+            rows[place] = [a - factor * b for a, b in zip(row, pivot, strict=True)]
+    return rank
+
+
+def test_explain_says_what_a_plan_is_good_for():
+    line = Survey({"v": Integer(1, 50, epsilon=1, mechanism="matrix")})
+    told, entry = str(line.explain()), line.explain().to_dict()["attributes"][0]
+    usual = Survey({"v": Integer(1, 50, epsilon=1)})
+    assert entry["total_error"] == line.total_error("v", "ranges", n=10_000, prior="uniform")
+    assert entry["auto_total_error"] == usual.total_error("v", "ranges", 10_000, "uniform")
+    assert "plan      made for all ranges, whose squared errors add up to 4.51e+07" in told
+    assert '26.2 times as much as with mechanism "auto", which is geometric here' in told
+    better = {
+        "mechanism": "matrix",
+        "workload": "prefixes",
+        "reach": 0,
+        "metric": SensitiveSet([0]),
+    }
+    told = str(Survey({"v": Integer(0, 5, epsilon=1, **better)}).explain())
+    assert "made for all prefixes" in told
+    assert "times as much" not in told
+    given = Survey({"v": Integer(1, 4, epsilon=1, mechanism="matrix", workload=[[1, 1, 0, 0]])})
+    assert "made for rows that were given, which the survey does not hold" in str(given.explain())
+    many = Survey({"v": Integer(0, 1000, epsilon=1, mechanism="matrix", strategy="prefix")})
+    assert str(many.explain()).count("made for all ranges\n") == 1
+    assert "plan" not in str(usual.explain())
+
+
+BAD = {
+    "workload": ({"workload": "range"}, "no workload is called 'range'; did you mean 'ranges'"),
+    "width": ({"workload": [[1, 0]]}, "the workload has rows of 2 positions, the attribute has 4"),
+    "nan": ({"workload": [[1, 0, 0, math.nan]]}, "row 0 of the workload holds nan"),
+    "ragged": ({"workload": [[1, 0], [1]]}, "all rows equally long"),
+    "strategy": ({"strategy": "haars"}, "did you mean 'haar'"),
+    "rows": ({"strategy": [1, 2]}, "a strategy is a name or a list of rows"),
+    "row width": ({"strategy": [[1, 2, 3]]}, "rows of 3 positions, the attribute has 4"),
+    "fraction": ({"strategy": [[1, 0.5, 0, 0]]}, "row 0 of the strategy holds 0.5"),
+    "huge": ({"strategy": [[1, 1e9, 0, 0]]}, "row 0 of the strategy holds 1000000000"),
+    "nan row": ({"strategy": [[1, math.nan, 0, 0]]}, "row 0 of the strategy holds nan"),
+    "not spanned": (
+        {"strategy": [[1, 1, 0, 0], [0, 0, 1, 0]]},
+        "cannot tell how many people have the value 0; add rows, or leave strategy out",
+    ),
+    "not all told": (
+        {"strategy": [[0, 1, 2, 3]]},
+        "cannot tell how many people have the value 0; add rows, or leave strategy out",
+    ),
+    "not sent": (
+        {"strategy": "prefix", "epsilons": [1, 0, 1]},
+        "cannot tell how many people have the value 1; send more rows, or leave epsilons out",
+    ),
+    "none sent": ({"strategy": "prefix", "epsilons": 0}, "at least one row has to be sent"),
+    "nothing asked": ({"workload": [[0, 0, 0, 0]]}, "asks for nothing"),
+    "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
+    "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
+    "one row": ({"workload": [1, 1, 0, 0]}, "put one row in brackets, [[...]]"),
+    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "give each one, 0 for a row"),
+    "negative": ({"strategy": "prefix", "epsilons": -1}, "at least 0, not -1"),
+    "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
+    "auto": ({"epsilons": 1}, "'auto' depends on more than its name"),
+    "tree": ({"strategy": "tree", "epsilons": 1}, "'tree' depends on more than its name"),
+    "reach": ({"reach": -1}, "reach is a whole number from 0 to 1,073,741,824, not -1"),
+    "given": ({"workload": "given"}, "give its strategy and epsilons"),
+    "mechanism": ({"mechanism": "geometric", "reach": 2}, "reach belongs to mechanism 'matrix'"),
+    "auto mechanism": ({"mechanism": "auto", "workload": "values"}, "workload belongs to"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_plans_are_refused_in_one_line(case):
+    said, expected = BAD[case]
+    with pytest.raises(SurveyError) as caught:
+        Survey({"v": Integer(0, 3, epsilon=1, **{"mechanism": "matrix", **said})})
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_too_many_positions_are_refused():
+    with pytest.raises(SurveyError, match="10,000 positions are too many for the matrix mechanism"):
+        Integer(1, 10_000, epsilon=1, mechanism="matrix")
+
+
+# Joint surveys -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["reports", "cells", "prefix"])
+def test_with_other_channels_every_answer_is_unbiased_by_enumeration(layout):
+    survey = Survey(
+        {
+            "m": Integer(0, 2, epsilon=1, mechanism="matrix", reach=1),
+            "t": Integer(0, 1, epsilon=0.5, mechanism="threshold"),
+            "r": Categorical(["x", "y", "z"], epsilon=1),
+        }
+    )
+    where = {"m": (1, 2), "t": 0, "r": ["x", "z"]}
+    channels = survey.channels
+    everything = {name: channel.every_report() for name, channel in channels.items()}
+    places = list(product(*(range(len(column)) for column in everything.values())))
+    # One report of every kind: answers are sums over reports, so each tells its own.
+    answers = []
+    for place in places:
+        columns = {
+            name: column[at : at + 1]
+            for at, (name, column) in zip(place, everything.items(), strict=True)
+        }
+        tally = survey.tally(arrow.to_table(survey, columns), layout=layout)
+        answer = tally.count(where)
+        answers.append((answer.value, answer.variance))
+    laws = {
+        name: [
+            [float(channel.probability(x, report)) for report in everything[name]]
+            for x in range(channel.size)
+        ]
+        for name, channel in channels.items()
+    }
+    functions = parse(survey, where).functions
+    for person in product(*(range(channel.size) for channel in channels.values())):
+        p = [
+            math.prod(laws[n][x][at] for n, x, at in zip(laws, person, place, strict=True))
+            for place in places
+        ]
+        truth = math.prod(functions[n][x] for n, x in zip(functions, person, strict=True))
+        value, variance = np.array(p) @ np.array(answers)
+        assert value == pytest.approx(truth, abs=1e-9)
+        spread = sum(q * (v - truth) ** 2 for q, (v, _) in zip(p, answers, strict=True))
+        assert variance == pytest.approx(spread, rel=1e-9)
+
+
+def some_people(n, rng):
+    return {
+        "m": rng.integers(0, 6, n),
+        "t": rng.integers(0, 4, n),
+        "g": rng.integers(0, 5, n),
+        "c": rng.choice(["x", "y"], n),
+    }
+
+
+def joint_survey(**plan):
+    return Survey(
+        {
+            "m": Integer(0, 5, epsilon=1, mechanism="matrix", **plan),
+            "t": Integer(0, 3, epsilon=1, mechanism="threshold"),
+            "g": Integer(0, 4, epsilon=1, mechanism="geometric"),
+            "c": Categorical(["x", "y"], epsilon=1, mechanism="matrix"),
+        }
+    )
+
+
+@pytest.mark.parametrize("plan", [{}, {"strategy": "identity"}, {"reach": 0}], ids=str)
+def test_totals_answer_as_the_reports_do(plan):
+    survey = joint_survey(**plan)
+    rng = np.random.default_rng(5)
+    collected = survey.encode(some_people(500, rng), coins=Coins.seeded(5))
+    tally = survey.tally(collected)
+    parts = [collected.slice(0, 200), collected.slice(200)]
+    totals = survey.tally(iter(parts), keep=[("m", "t", "c"), ("m", "g")])
+    assert totals == survey.tally(parts[0], keep=totals.keep) + survey.tally(
+        parts[1], keep=totals.keep
+    )
+    for where in ({"m": (1, 3)}, {"m": (2, 5), "t": 1, "c": "x"}, {"m": 0, "g": (0, 2)}):
+        one, other = tally.count(where), totals.count(where)
+        assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-6)
+        assert one.stderr == pytest.approx(other.stderr, rel=1e-9, abs=1e-6)
+    assert tally.mean("m").value == pytest.approx(totals.mean("m").value)
+    assert tally.quantile("m", 0.5).value == totals.quantile("m", 0.5).value
+
+
+def test_tables_of_large_features_are_exact():
+    """Windows of tens of thousands: products of features beyond float32."""
+    survey = Survey(
+        {
+            "a": Integer(0, 2, epsilon=0.002, mechanism="matrix"),
+            "b": Integer(0, 3, epsilon=0.004, mechanism="matrix"),
+            "t": Integer(0, 2, epsilon=1, mechanism="threshold"),
+        }
+    )
+    rng = np.random.default_rng(6)
+    people = {name: rng.integers(0, a.size, 3000) for name, a in survey.attributes.items()}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(6)))
+    (batch,) = tally._batches("abt")
+    parts = [c.expand(batch[name]) for name, c in survey.channels.items()]
+    table = build([batch], survey.channels)
+    assert (table.sums == np.einsum("na,nb,nt->abt", *parts)).all()
+    assert np.abs(table.sums).max() > 1 << 24
+
+
+def test_sums_that_could_outgrow_an_integer_get_no_table():
+    survey = Survey({k: Integer(0, 1, epsilon=1e-4, mechanism="matrix") for k in "ab"})
+    collected = survey.encode({"a": [0, 1] * 20, "b": [1, 1] * 20}, coins=Coins.seeded(1))
+    where = {"a": 0, "b": 1}
+    with pytest.raises(QueryError, match=r"could outgrow 64 bits.*use layout 'reports'"):
+        survey.tally(collected, layout="prefix").count(where)
+    with pytest.raises(QueryError, match="could outgrow 64 bits"):
+        survey.tally(collected, keep=[("a", "b")])
+    tally = survey.tally(collected)
+    assert {tally.count(where).layout for _ in range(8)} == {"reports"}
+
+
+def test_answers_cover_the_truth():
+    """n people: 60 counts, each within six of its own standard errors; chance 60 x 2e-9."""
+    survey = joint_survey()
+    rng = np.random.default_rng(7)
+    people = some_people(20_000, rng)
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(7)))
+    for low, high in product(range(6), repeat=2):
+        if low <= high:
+            truth = ((people["m"] >= low) & (people["m"] <= high) & (people["t"] <= 1)).sum()
+            answer = tally.count({"m": (low, high), "t": (0, 1)})
+            assert abs(answer.value - truth) < 6 * answer.stderr
+
+
+def test_reports_that_no_device_could_send_are_refused():
+    survey = Survey({"v": Integer(0, 2, epsilon=1, mechanism="matrix", reach=1)})
+    channel = survey.channels["v"]
+    assert (channel.bits, channel.noises[0].size) == (4, 4)
+    survey = Survey({"v": Integer(0, 2, epsilon=1, mechanism="matrix")})
+    size = survey.channels["v"].noises[0].size
+    assert size == 92
+    blob = survey.report({"v": 1})
+    bad = blob[:9] + (size).to_bytes(2, "little")
+    with pytest.raises(Exception, match="has a value that no device could send"):
+        survey.tally([bad])
+    good = pack.unpack(survey, [blob] * 3)
+    assert pack.pack(survey, good) == [blob] * 3
+
+
+# Linear answers ----------------------------------------------------------------------------------
+
+
+def linear_survey(mechanism):
+    return Survey(
+        {
+            "v": Integer(0, 5, epsilon=1, mechanism=mechanism),
+            "c": Categorical(["x", "y", "z"], epsilon=1),
+            "p": Integer(0, 2, epsilon=1, mechanism="threshold-paper"),
+        }
+    )
+
+
+@pytest.mark.parametrize("where", [None, {"c": ["x", "y"], "p": (0, 1)}, {"v": (1, 4)}], ids=str)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_linear_answers_are_those_of_asking_one_by_one(mechanism, where):
+    survey = linear_survey(mechanism)
+    rng = np.random.default_rng(8)
+    people = {
+        "v": rng.integers(0, 6, 400),
+        "c": rng.choice(["x", "y", "z"], 400),
+        "p": rng.integers(0, 3, 400),
+    }
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(8)))
+    totals = survey.tally(survey.encode(people, coins=Coins.seeded(8)), keep=[("v", "c", "p")])
+    for answers in (tally.linear("v", "ranges", where), totals.linear("v", "ranges", where)):
+        assert isinstance(answers, Linear)
+        ranges = [(low, high) for low in range(6) for high in range(low, 6)]
+        assert len(answers) == len(ranges) == 21
+        for (low, high), answer, label in zip(ranges, answers, answers.labels, strict=True):
+            inside = [x for x in range(low, high + 1) if where != {"v": (1, 4)} or 1 <= x <= 4]
+            if inside:
+                alone = tally.count({**(where or {}), "v": (inside[0], inside[-1])})
+                assert answer.value == pytest.approx(alone.value, abs=1e-6)
+                assert answer.stderr == pytest.approx(alone.stderr, rel=1e-6)
+            assert answer.question.startswith(f"v {label}")
+        values, errors = zip(*((a.value, a.stderr) for a in answers), strict=True)
+        assert answers.values.tolist() == list(values)
+        assert answers.stderr.tolist() == list(errors)
+        assert answers[-1] == answers[20] == answers[18:][-1]
+    own = tally.linear("v", [np.arange(6), np.ones(6)], where)
+    assert own[0].value == pytest.approx(tally.sum("v", where).value)
+    assert own[0].stderr == pytest.approx(tally.sum("v", where).stderr)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "real", "ordinal"])
+def test_linear_answers_of_other_kinds_are_histograms(kind):
+    attribute = {
+        "continuous": Continuous(0, 1, bins=5, epsilon=3),
+        "real": Real(0, 1, points=5, epsilon=3),
+        "ordinal": Ordinal(list("abcde"), epsilon=1, mechanism="matrix", strategy="haar"),
+    }[kind]
+    survey = Survey({"v": attribute})
+    drawn = np.random.default_rng(9).uniform(0, 1, 300)
+    values = np.array(list("abcde"))[(5 * drawn).astype(int)] if kind == "ordinal" else drawn
+    tally = survey.tally(survey.encode({"v": values}, coins=Coins.seeded(9)))
+    bars, answers = tally.histogram("v"), tally.linear("v", Workload.identity(5))
+    assert answers.labels == list(bars.labels)
+    table = answers.to_arrow()
+    assert table.column_names == ["v", "value", "stderr", "low", "high"]
+    expected = bars.to_arrow()
+    for column in ("value", "stderr", "low", "high"):
+        np.testing.assert_allclose(table[column], expected[column], rtol=1e-9, atol=1e-9)
+
+
+WIDE = ("histogram-sum", "prefix")
+"""The matrix mechanism with windows too wide to list all reports."""
+
+
+@pytest.mark.parametrize("workload", ["ranges", "prefixes", "values", "own"])
+@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m not in WIDE])
+def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
+    plan = {"reach": 1} if mechanism == "matrix" else {}
+    survey = Survey({"v": Integer(0, 3, epsilon=0.8, mechanism=mechanism, **plan)})
+    channel = survey.channels["v"]
+    own = np.array([[1, 2.5, 0, -1], [0, 0.5, 0.5, 3]])
+    rows = own if workload == "own" else plans.WORKLOADS[workload](4).rows_block(0, 10)
+    decoded = channel.values(channel.every_report(), channel.coefficients(rows))
+    totals = []
+    for x in range(4):
+        p = np.array([float(q) for q in exact_law(channel, x).values()])
+        totals.append(float(((decoded - rows[:, [x]]) ** 2 @ p).sum()))
+        prior = (np.arange(4) == x).astype(float)
+        asked = rows if workload == "own" else workload
+        assert survey.total_error("v", asked, 7, prior) == pytest.approx(7 * totals[-1], rel=1e-9)
+    assert survey.total_error("v", asked) == pytest.approx(max(totals), rel=1e-9)
+    uniform = survey.total_error("v", asked, prior="uniform")
+    assert uniform == pytest.approx(np.mean(totals), rel=1e-9)
+    one_by_one = sum(
+        survey.error({"v": (low, high)}, prior="uniform") ** 2
+        for low in range(4)
+        for high in range(low, 4)
+    )
+    if workload == "ranges":
+        assert uniform == pytest.approx(one_by_one, rel=1e-9)
+
+
+def test_total_errors_of_rounded_values_and_costly_neighbours():
+    survey = Survey({"v": Real(0, 1, points=4, epsilon=3), "p": Integer(0, 2, epsilon=1)})
+    literal = Integer(0, 2, epsilon=1, mechanism="threshold-paper")
+    costly = Survey({"v": Integer(0, 3, epsilon=1), "p": literal})
+    for which in (survey, costly):
+        grid = [0, 1 / 3, 2 / 3, 1] if which is survey else range(4)
+        one_by_one = sum(
+            which.error({"v": (low, high)}, prior={"v": np.ones(4)}) ** 2
+            for low, high in product(grid, repeat=2)
+            if low <= high
+        )
+        assert which.total_error("v", "ranges", prior="uniform") == pytest.approx(one_by_one)
+
+
+def test_all_ranges_of_a_thousand_are_never_written_out():
+    survey = Survey({"v": Integer(0, 999, epsilon=0.1, mechanism="geometric")})
+    people = {"v": np.random.default_rng(1).integers(0, 1000, 2000)}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tracemalloc.start()
+    answers = tally.linear("v", Workload.all_ranges(1000))
+    assert len(answers.values) == len(answers) == 500_500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert answers[999].question == "v 0 to 999"
+    assert answers[999].value == pytest.approx(2000)
+    assert answers[123_456] == answers[123_456 - 500_500]
+    low, high = (int(word) for word in answers[123_456].question.split()[1::2])
+    alone = tally.count({"v": (low, high)})
+    assert answers[123_456].value == pytest.approx(alone.value)
+    assert repr(answers) == "<Linear answers to 500,500 questions about v>"
+    with pytest.raises(IndexError):
+        answers[500_500]
+
+
+def test_linear_answers_are_found_by_label_and_know_what_they_count():
+    survey = Survey({"v": Integer(1, 4, epsilon=1)})
+    tally = survey.tally(survey.encode({"v": [1, 2, 2, 4] * 50}, coins=Coins.seeded(1)))
+    ranges = tally.linear("v", "ranges")
+    assert ranges["2 to 3"] == ranges[ranges.labels.index("2 to 3")]
+    assert ranges["2"].unit == "people"
+    with pytest.raises(QueryError, match="no row is called '2 to 9'"):
+        ranges["2 to 9"]
+    rows = tally.linear("v", [[1, 1, 0, 0], [1, 2, 3, 4], [0.5, 0, 0, 0]])
+    assert [a.unit for a in rows] == ["people", "weighted people", "weighted people"]
+    assert "weighted people" in str(rows["row 1"])
+
+
+def test_bad_workloads_are_refused_in_one_line():
+    survey = Survey({"v": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
+    tally = survey.tally(survey.encode({"v": [1], "w": [0.5]}, coins=Coins.seeded(1)))
+    for asked, expected in (
+        ("everything", "no workload is called 'everything'; there are ranges, prefixes, values"),
+        ([[1, 0]], "the workload has rows of 2 positions, the attribute has 4"),
+        (Workload.prefixes(5), "the workload has rows of 5 positions, the attribute has 4"),
+        ([[1, 0, math.nan, 0]], "row 0 of the workload holds nan"),
+        ([[1, 0, 0, 0], [1, 0, 0]], "all rows equally long"),
+        ([1, 0, 0, 0], "put one row in brackets"),
+        ([[[1]]], "a table of rows"),
+        ("w", None),
+    ):
+        for ask in (tally.linear, survey.total_error):
+            with pytest.raises(QueryError, match=expected):
+                ask(*(("w", "values") if expected is None else ("v", asked)))
+    with pytest.raises(QueryError, match="no attribute 'x'"):
+        tally.linear("x", "ranges")
+
+
+def test_decoders_of_a_matrix_survey_read_few_rows():
+    """A range over prefixes reads two rows, so that codes are counted and answers are exact."""
+    survey = Survey({"v": Integer(0, 99, epsilon=1, mechanism="matrix")})
+    (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions)
+    assert np.count_nonzero(reading.coefficients[0]) == 4
+    assert survey.channels["v"].levels(reading.coefficients).table.shape[1] == 92**2

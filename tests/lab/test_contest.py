@@ -1,0 +1,628 @@
+"""The contest: exact errors against enumeration, simulations against them, and what is compared."""
+
+import csv
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Graph,
+    Integer,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    SensitiveSet,
+    Survey,
+    SurveyError,
+    Weight,
+)
+from metricldp.answers.tally import Tally
+from metricldp.app import cli
+from metricldp.lab.compare import LOOSE, OWN, SAME, compare, compared, joint_sets, taking_part
+from metricldp.lab.contest import (
+    ANY_TWO,
+    COMPARED,
+    CONTENDERS,
+    PER_STEP,
+    Contender,
+    Product,
+    entries,
+    quantile_errors,
+    spread_out,
+    surprise,
+)
+from metricldp.lab.crowd import Crowd, Questions, _contracted
+from metricldp.reports.encode import encode
+
+AGE = Integer(0, 9, epsilon=1)
+
+
+def crowd_of(attributes, n=300, seed=5):
+    rng = np.random.default_rng(seed)
+    return Crowd(attributes, {name: rng.integers(0, a.size, n) for name, a in attributes.items()})
+
+
+def entry_of(mechanism, attributes):
+    return next(c for c in CONTENDERS if c.mechanism == mechanism).enter(attributes)
+
+
+# Who takes part
+
+
+def test_contenders_are_told_apart():
+    titles = [c.title for c in COMPARED]
+    assert len(set(titles)) == len(titles)
+    assert {c.promise for c in CONTENDERS} == {PER_STEP, ANY_TWO}
+
+
+def test_who_is_not_there_is_skipped():
+    nobody = Contender("telepathy", "telepathy", ANY_TWO, "nobody")
+    with pytest.raises(SurveyError, match="'telepathy' does not serve integer attributes"):
+        nobody.enter({"age": AGE})
+    found = [e.contender.mechanism for e in entries({"age": AGE}, [nobody, CONTENDERS[0]])]
+    assert found == ["geometric"]
+    few = replace(CONTENDERS[0], most=5)
+    with pytest.raises(SurveyError, match="age has more than 5 positions"):
+        few.enter({"age": AGE})
+
+
+STEEP = Graph([("a", "b", 0.1), ("b", "c", 5), ("c", "d", 5), ("d", "e", 5)])
+LETTERS = list("abcde")
+PROMISES = {
+    "one": {"v": Integer(0, 4, epsilon=0.75)},
+    "two": {"v": Integer(0, 4, epsilon=0.75), "w": Integer(0, 4, epsilon=0.75)},
+    "unequal": {"v": Integer(0, 3, epsilon=0.5), "w": Integer(0, 4, epsilon=1.25)},
+    "graph": {"v": Ordinal(LETTERS, epsilon=1, metric=STEEP)},
+    "sensitive": {"v": Ordinal(LETTERS, epsilon=0.5, metric=SensitiveSet(["b"]))},
+    "categories": {"v": Categorical(LETTERS, epsilon=1)},
+    "sensitive categories": {"v": Categorical(LETTERS, epsilon=0.5, metric=SensitiveSet(["b"]))},
+    "steep categories": {"v": Categorical(LETTERS, epsilon=1, metric=STEEP)},
+    "mixed": {
+        "v": Ordinal(LETTERS, epsilon=1, metric=STEEP),
+        "w": Categorical(["x", "y"], epsilon=2),
+    },
+}
+OWN_METRIC = [Contender(name, name, PER_STEP, "this package") for name in ("unary", "matrix")]
+
+
+def told_apart(channel, attribute):
+    """The loss of the integers between neighbours, and between any two: both at the worst."""
+    pairs = list(permutations(range(channel.size), 2))
+    near = [p for p in pairs if abs(p[0] - p[1]) == 1 or isinstance(attribute, Categorical)]
+    return [max(math.log(channel.worst_ratio(*pair)) for pair in some) for some in (near, pairs)]
+
+
+@pytest.mark.parametrize("attributes", PROMISES.values(), ids=PROMISES)
+def test_two_columns_of_privacy(attributes):
+    """The stated epsilons are those of the integers in use, pair by pair."""
+    for entry in entries(attributes, [*CONTENDERS, *OWN_METRIC]):
+        if isinstance(entry, Product):
+            channels = entry.survey.channels.items()
+            losses = [told_apart(channel, attributes[name]) for name, channel in channels]
+            near, far = max(loss[0] for loss in losses), sum(loss[1] for loss in losses)
+        else:
+            (proof,) = entry.built.certify().proofs
+            near = far = proof.tightest.loss
+        assert near <= entry.step + 1e-12
+        assert far <= entry.width + 1e-12
+        if entry.contender.mechanism != "histogram-threshold":  # it keeps more than it promises
+            assert near == pytest.approx(entry.step, abs=1e-7)
+            assert far == pytest.approx(entry.width, abs=1e-7)
+
+
+def joint_entries(attributes):
+    """By title, with the group that each stands in."""
+    found = [(g, e) for g, e in taking_part(attributes) if not isinstance(e, Product)]
+    return {(group, entry.contender.title): entry for group, entry in found}
+
+
+UNEQUAL = {"v": Integer(0, 5, epsilon=0.5, per=2), "w": Integer(0, 4, epsilon=1.25)}
+
+
+@pytest.mark.parametrize("oracle", ["HIO, published (OLH)", "HIO with Hadamard response"])
+def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
+    """Every two people of a joint mechanism, by its own integers, against the survey's distance."""
+    found = joint_entries(UNEQUAL)
+    one = f"{oracle}, epsilon in all"
+    assert [t for g, t in found if g == SAME and t.startswith(oracle)] == [one]
+    smallest = min(a.distances.smallest(a.size) for a in UNEQUAL.values())
+    entry = found[SAME, one]
+    (proof,) = entry.built.certify().proofs
+    assert max(pair.allowed for pair in proof.pairs) <= smallest
+    assert all(pair.holds for pair in proof.pairs)
+    assert entry.step == entry.width == pytest.approx(0.25)
+    loose = {title: e.step for (group, title), e in found.items() if group == LOOSE}
+    assert loose[one] == pytest.approx(0.5)
+    assert loose[f"{oracle}, D times epsilon"] == pytest.approx(1.75)
+
+
+def test_every_product_that_is_said_to_keep_the_metric_keeps_it():
+    for attributes in ({"v": PROMISES["graph"]["v"]}, UNEQUAL, PROMISES["mixed"]):
+        for group, entry in taking_part(attributes):
+            if group != LOOSE and isinstance(entry, Product):
+                for name, channel in entry.survey.channels.items():
+                    promised = attributes[name].distances
+                    for x, other in permutations(range(channel.size), 2):
+                        loss = math.log(channel.worst_ratio(x, other))
+                        assert loss <= promised.distance(x, other) + 1e-12
+
+
+def test_spread_out_leaves_no_stated_metric():
+    for attribute in (PROMISES["graph"]["v"], PROMISES["steep categories"]["v"]):
+        plain = spread_out(attribute)
+        assert plain.metric is None
+        assert plain.distances.smallest(5) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["hio", "hio-hashing"])
+def test_simulated_joint_mechanisms_agree_with_the_formula(mechanism):
+    """False-alarm rate 1e-9; a variance 1.5 times too large or too small is caught."""
+    attributes = {"v": Integer(0, 5, epsilon=0.75), "w": Integer(0, 3, epsilon=0.75)}
+    crowd, entry = crowd_of(attributes, n=400), entry_of(mechanism, attributes)
+    asked = Questions.draw(attributes, 3, np.random.default_rng(6))
+    errors = entry.answers(crowd, asked, 800, Coins.seeded(12)) - crowd.truth(asked)
+    for factor in (1.0, 1.5, 1 / 1.5):
+        chance = surprise(errors, factor * entry.variances(crowd, asked))
+        assert (chance > 1e-9) == (factor == 1)
+
+
+def test_a_steep_metric_has_different_columns():
+    """Unary tells c and d apart by 5, threshold bits no neighbours by more than 0.1."""
+    unary, threshold = (
+        Contender(name, name, PER_STEP, "this package").enter(PROMISES["graph"])
+        for name in ("unary", "threshold")
+    )
+    assert unary.step == pytest.approx(5)
+    assert (threshold.step, threshold.width) == (pytest.approx(0.1), pytest.approx(0.4))
+
+
+def test_an_equal_meaning():
+    age = spread_out(Integer(0, 99, epsilon=1, per=5))
+    assert age.distances.smallest(100) == 1
+    bins = spread_out(Continuous(0, 10, bins=40, epsilon=2, per=5))
+    assert float(bins.distances.smallest(40)) == pytest.approx(2)
+    assert spread_out(Categorical(["a", "b"], epsilon=1)) == Categorical(["a", "b"], epsilon=1)
+
+
+# Errors
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_exact_errors_are_those_of_the_survey(count):
+    """`survey.error` for the people's own distribution, which is proved elsewhere."""
+    attributes = {f"v{d}": AGE for d in range(count)}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 8, np.random.default_rng(1))
+    joint = np.zeros((10,) * count)
+    np.add.at(joint, tuple(crowd.positions.values()), 1)
+    for entry in entries(attributes):
+        if isinstance(entry, Product):
+            found = entry.variances(crowd, asked)
+            for where, variance in zip(asked.wheres(), found, strict=True):
+                cut = {k: v for k, v in where.items() if v != (0, 9)}
+                if len(cut) == count:
+                    expected = Survey.error(entry.survey, where, crowd.n, joint)
+                    assert math.sqrt(variance) == pytest.approx(expected, rel=1e-9)
+
+
+def test_exact_errors_of_joint_mechanisms():
+    """Those of their own second moments, which are enumerated elsewhere; 0 about everybody."""
+    attributes = {"a": AGE, "b": Integer(0, 4, epsilon=0.5)}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 30, np.random.default_rng(1))
+    joint = np.zeros((10, 5))
+    np.add.at(joint, tuple(crowd.positions.values()), 1)
+    found = [e for e in entries(attributes) if not isinstance(e, Product)]
+    assert len(found) == 4
+    for entry in found:
+        rows = [{name: f[k] for name, f in asked.functions.items()} for k in range(30)]
+        expected = [entry.built.added(row, joint / crowd.n) * crowd.n for row in rows]
+        np.testing.assert_allclose(entry.variances(crowd, asked), expected, rtol=1e-9)
+    whole = Questions(attributes, {"a": np.array([[0, 9]]), "b": np.array([[0, 4]])})
+    for entry in found:
+        assert entry.variances(crowd, whole) == [0]
+        assert (entry.answers(crowd, whole, 2, Coins.seeded(1)) == crowd.n).all()
+
+
+def test_published_hio_is_far_better_at_a_large_epsilon():
+    attributes = {f"v{d}": Integer(0, 15, epsilon=1) for d in range(4)}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 20, np.random.default_rng(1))
+    errors = {e.contender.title: e.variances(crowd, asked).mean() for e in entries(attributes)}
+    wide = "HIO, published (OLH), D times epsilon", "HIO with Hadamard response, D times epsilon"
+    assert errors[wide[0]] < errors[wide[1]] / 10
+    one = "HIO, published (OLH), epsilon in all", "HIO with Hadamard response, epsilon in all"
+    assert errors[one[0]] < errors[one[1]]
+
+
+def test_answers_are_those_of_the_tally():
+    """One repetition, the same coins: the sums of the contest against the front door."""
+    for attributes in ({"a": AGE}, {"a": AGE, "b": Ordinal(["x", "y", "z"], epsilon=1)}):
+        crowd, asked = crowd_of(attributes), Questions.draw(attributes, 5, np.random.default_rng(2))
+        for mechanism in ("threshold", "geometric", "response"):
+            entry = entry_of(mechanism, attributes)
+            values = {"a": crowd.positions["a"]}
+            if "b" in attributes:
+                values["b"] = np.array(["x", "y", "z"])[crowd.positions["b"]]
+            tally = Tally.of(entry.survey, encode(entry.survey, values, coins=Coins.seeded(7)))
+            (mine,) = entry.answers(crowd, asked, 1, Coins.seeded(7))
+            theirs = [tally.count(where).value for where in asked.wheres()]
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_answers_of_joint_mechanisms_are_those_of_their_reports():
+    attributes = {"a": AGE, "b": Integer(0, 4, epsilon=0.5)}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 5, np.random.default_rng(2))
+    for entry in entries(attributes):
+        if not isinstance(entry, Product):
+            reports = entry.built.encode(crowd.positions, coins=Coins.seeded(7))
+            theirs = [entry.built.count(reports, where).value for where in asked.wheres()]
+            (mine,) = entry.answers(crowd, asked, 1, Coins.seeded(7))
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_repetitions_come_in_parts(monkeypatch):
+    """Blurred in parts or at once, there are as many answers, about the same people."""
+    crowd, asked = crowd_of({"a": AGE, "b": AGE}), None
+    asked = Questions.draw(crowd.attributes, 4, np.random.default_rng(3))
+    monkeypatch.setattr("metricldp.lab.contest._TOGETHER", 1000)
+    found = entry_of("geometric", crowd.attributes).answers(crowd, asked, 7, Coins.seeded(1))
+    assert found.shape == (7, 4)
+    assert len(np.unique(found, axis=0)) == 7
+
+
+def test_true_counts_by_table_and_by_cells(monkeypatch):
+    attributes = {"a": AGE, "b": Integer(0, 4, epsilon=1), "c": AGE}
+    crowd, asked = crowd_of(attributes), Questions.draw(attributes, 30, np.random.default_rng(4))
+    inside = np.ones((30, crowd.n))
+    for name, ends in asked.ends.items():
+        x = crowd.positions[name]
+        inside *= (ends[:, :1] <= x) & (x <= ends[:, 1:])
+    assert crowd.table is not None
+    np.testing.assert_allclose(crowd.truth(asked), inside.sum(axis=1))
+    monkeypatch.setattr("metricldp.lab.crowd._SMALL", 0)
+    monkeypatch.setattr("metricldp.lab.crowd._AT_ONCE", 100)
+    sparse = crowd_of(attributes, n=100)
+    assert sparse.table is None
+    np.testing.assert_allclose(sparse.truth(asked), crowd_of_table(sparse, asked))
+
+
+def crowd_of_table(crowd, asked):
+    counts = np.zeros((10, 5, 10))
+    np.add.at(counts, tuple(crowd.positions.values()), 1)
+    return _contracted(counts, list(asked.functions.values()))
+
+
+def test_questions_are_the_same_relative_to_any_domain():
+    small, large = (
+        Questions.draw({"a": Integer(0, m - 1, epsilon=1)}, 50, np.random.default_rng(1))
+        for m in (16, 64)
+    )
+    np.testing.assert_array_equal(small.ends["a"], large.ends["a"] // 4)
+    names = Questions.draw({"a": Categorical(["x", "y"], epsilon=1)}, 9, np.random.default_rng(1))
+    assert {where["a"] for where in names.wheres()} == {"x", "y"}
+
+
+# Quantiles
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=8), st.floats(0.01, 0.99))
+def test_true_shares_have_no_quantile_error(counts, p):
+    counts = np.array(counts)
+    shares = np.cumsum(counts) / counts.sum()
+    assert quantile_errors(shares, counts, [p])[0] <= 1e-9
+
+
+def test_quantile_errors_are_distances_of_percentiles():
+    counts = np.array([2, 3, 5])
+    assert quantile_errors(np.array([0.9, 0.95, 1.0]), counts, [0.5])[0] == pytest.approx(0.3)
+    assert quantile_errors(np.array([0.0, 0.1, 1.0]), counts, [0.3])[0] == pytest.approx(0.2)
+    assert quantile_errors(np.array([0.6, 0.4, 1.0]), counts, [0.5, 0.9])[1] == 0
+
+
+def test_quantiles_agree_with_the_tally():
+    """The same reports: threshold bits weigh all inner prefixes alike, as the contest does."""
+    attributes = {"a": AGE}
+    crowd = crowd_of(attributes, n=400)
+    entry = entry_of("threshold", attributes)
+    values = {"a": crowd.positions["a"]}
+    tally = Tally.of(entry.survey, encode(entry.survey, values, coins=Coins.seeded(3)))
+    (found,) = entry.quantiles(crowd, [0.25, 0.5, 0.75], 1, Coins.seeded(3))
+    true = np.append(0, np.cumsum(np.bincount(values["a"], minlength=10)) / 400)
+    for p, error in zip([0.25, 0.5, 0.75], found, strict=True):
+        at = tally.quantile("a", p).position
+        assert error == pytest.approx(max(true[at] - p, p - true[at + 1], 0), abs=1e-12)
+
+
+# The check
+
+
+def checked(mechanism, *, epsilon=1.0, blurred=None, factor=1.0, count=1):
+    """The surprise of a simulation; blurred with another epsilon, or a variance that is off."""
+    attributes = {f"v{d}": Integer(0, 7, epsilon=epsilon) for d in range(count)}
+    rng = np.random.default_rng(11)  # most people at the low end: even ones would hide a bias
+    positions = {name: (8 * rng.random(4000) ** 3).astype(int) for name in attributes}
+    crowd = Crowd(attributes, positions)
+    asked = Questions.draw(attributes, 20, np.random.default_rng(6))
+    entry = entry_of(mechanism, attributes)
+    errors = None
+    if blurred is None:
+        errors = entry.answers(crowd, asked, 400, Coins.seeded(12)) - crowd.truth(asked)
+    else:
+        other = entry_of(mechanism, {n: replace(a, epsilon=blurred) for n, a in attributes.items()})
+        decoders = entry.survey.channels["v0"].coefficients(asked.functions["v0"])
+        totals = other.totals(crowd, "v0", 400, Coins.seeded(12))
+        errors = (decoders @ totals).T - crowd.truth(asked)
+    return surprise(errors, factor * entry.variances(crowd, asked))
+
+
+EVERYBODY = [c for c in CONTENDERS if type(c) is Contender]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+@pytest.mark.parametrize("contender", EVERYBODY, ids=lambda c: c.mechanism)
+def test_simulation_agrees_with_the_formula(contender, epsilon):
+    """False-alarm rate 1e-9 for each; the seeds were chosen before looking."""
+    try:
+        contender.enter({"v0": Integer(0, 7, epsilon=epsilon)})
+    except SurveyError:
+        pytest.skip("not registered")
+    assert checked(contender.mechanism, epsilon=epsilon) > 1e-9
+
+
+@pytest.mark.parametrize("mechanism", ["geometric", "threshold", "response"])
+def test_the_check_rejects_what_is_wrong(mechanism):
+    assert checked(mechanism, blurred=1.1) < 1e-9
+    assert checked(mechanism, blurred=0.9) < 1e-9
+    assert checked(mechanism, factor=0.6) < 1e-9
+    assert checked(mechanism, factor=1.8) < 1e-9
+    assert checked(mechanism, count=2) > 1e-9
+
+
+def test_answers_that_are_known_have_to_be_right():
+    errors = np.random.default_rng(1).normal(size=(200, 3))
+    errors[:, 2] = 1e-9
+    assert surprise(errors, np.array([1.0, 1.0, 0.0])) > 1e-9
+    errors[7, 2] = 0.1
+    assert surprise(errors, np.array([1.0, 1.0, 0.0])) == 0
+    assert surprise(np.zeros((5, 2)), np.zeros(2)) == 1
+    assert surprise(np.full((5, 2), 1e-12), np.zeros(2)) == 1
+    assert surprise(np.full((5, 2), 1e-3), np.zeros(2)) == 0
+    assert surprise(np.zeros((5, 0)), np.zeros(0)) == 1
+
+
+# One's own survey
+
+
+def people_file(path, n=400):
+    rng = np.random.default_rng(8)
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["age", "income", "region", "extra"])
+        for _ in range(n):
+            rows.writerow(
+                [rng.integers(0, 30), rng.uniform(0, 100), rng.choice(["north", "south"]), "x"]
+            )
+    return path
+
+
+SURVEY = Survey(
+    {
+        "age": Integer(0, 29, epsilon=1, per=3),
+        "income": Continuous(0, 100, bins=20, epsilon=1, per=20),
+        "region": Categorical(["north", "south"], epsilon=1),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    path = people_file(tmp_path_factory.mktemp("people") / "people.csv")
+    return compare(SURVEY, path, queries=10, repetitions=12)
+
+
+def test_a_comparison_has_every_promise(found):
+    blocks = found.blocks()
+    assert list(blocks)[:3] == ["age", "income", "region"]
+    assert len(blocks) == 6, "three attributes, two pairs, one set of three"
+    for about, rows in blocks.items():
+        assert rows[0].group == OWN
+        assert [row.group for row in rows[1:]].count(OWN) == 0
+        assert (LOOSE in {row.group for row in rows}) == (about != "region")
+        used = [(row.mechanism, row.group) for row in rows if row.group != LOOSE]
+        assert (rows[0].mechanism, SAME) not in used, "the survey is there once"
+    age = {(row.mechanism, row.group): row for row in blocks["age"]}
+    own = age[SURVEY.attributes["age"].mechanism, OWN]
+    assert (own.step, own.width) == (pytest.approx(1 / 3), pytest.approx(29 / 3))
+    same, loose = age["response", SAME], age["response", LOOSE]
+    assert (same.step, same.width) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert (loose.step, loose.width) == (1, 1)
+    assert same.exact > loose.exact
+
+
+def test_both_epsilons_of_hio_are_printed(found):
+    for about, rows in found.blocks(5).items():
+        shown = [row for row in rows if row.group == LOOSE and row.mechanism.startswith("hio")]
+        epsilons = sorted({row.width for row in shown})
+        count = about.count(" x ") + 1
+        assert epsilons == ([1, count] if count > 1 else [])
+
+
+def test_names_can_be_typed(found):
+    for row in found.rows:
+        if not row.mechanism.startswith("hio"):
+            for mechanism in row.mechanism.split(" + "):
+                assert mechanism in SURVEY.attributes["age"].mechanisms or mechanism in (
+                    "hierarchy-16",
+                    "hierarchy-4-plain",
+                    "hierarchy-4-unary",
+                )
+    joint = [row.mechanism for row in found.rows if row.about == "age x region"]
+    assert not joint or "haar + response" in joint
+
+
+@pytest.mark.parametrize(
+    ("per", "words"),
+    [
+        (1, "age: the stated epsilon 1 is its smallest distance"),
+        (40, "age: the stated epsilon 1 between any two values promises no more than the survey "),
+        (3, None),
+    ],
+)
+def test_what_the_stated_epsilon_means_is_said(tmp_path, per, words):
+    survey = Survey({"age": Integer(0, 29, epsilon=1, per=per)})
+    found = compare(survey, people_file(tmp_path / "people.csv", 1), queries=1, repetitions=2)
+    assert (words is None) == (not found.notes)
+    assert words is None or words in str(found)
+    assert str(found).startswith("1 person, survey")
+    assert (LOOSE in {row.group for row in found.rows}) == (per != 1)
+
+
+def assert_near(found):
+    """HIO is simulated too rarely here to know its own standard error."""
+    for row in found.rows:
+        if not row.mechanism.startswith("hio"):
+            assert abs(row.simulated - row.exact) < 10 * row.standard_error, row
+
+
+def test_a_comparison_is_exact_and_simulated(found):
+    """Ten standard errors: a check that everything is scaled right, not of the theory."""
+    assert_near(found)
+    alone = Survey({"age": replace(SURVEY.attributes["age"], mechanism="threshold")})
+    (row,) = (r for r in found.rows if (r.about, r.mechanism) == ("age", "threshold"))
+    if row.group == SAME:
+        rough = alone.error({"age": (5, 12)}, found.people)
+        assert rough / 2 < row.exact < 2 * rough
+
+
+def test_a_long_file_is_sampled(tmp_path, monkeypatch):
+    monkeypatch.setattr("metricldp.lab.compare.SAMPLE", 50)
+    found = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=5, seed=3, repetitions=12)
+    assert (found.people, found.sample) == (400, 50)
+    assert "a random sample of 50, scaled to all by the exact errors" in str(found)
+    assert_near(found)
+
+
+def test_a_single_repetition_has_no_standard_error(tmp_path):
+    alone = Survey({"age": Integer(0, 29, epsilon=1, per=3)})
+    found = compare(alone, people_file(tmp_path / "people.csv"), queries=3, repetitions=1)
+    assert all(row.simulated is not None and row.standard_error is None for row in found.rows)
+    assert "nan" not in found.text()
+
+
+def test_the_same_seed_gives_the_same_table(tmp_path, found):
+    again = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=10, repetitions=12)
+    assert again == found
+
+
+def test_what_is_left_out():
+    survey = Survey(
+        {
+            "age": AGE,
+            "weight": Weight(0, 10),
+            "income": Real(0, 100, epsilon=1, points=10),
+            "money": Integer(0, 9999, epsilon=1),
+        }
+    )
+    kept, notes = compared(survey)
+    assert list(kept) == ["age"]
+    assert [note.split()[0] for note in notes] == ["weight", "income", "money"]
+    assert "10,000 positions, and at most 4,096 are compared; give it bins" in notes[2]
+    only = Survey({"region": Categorical(["a", "b"], epsilon=1)})
+    assert compared(only)[1] == ["No attribute has an order, so there are no ranges."]
+    with pytest.raises(QueryError, match="nothing to compare in a survey of 'money'"):
+        compared(Survey({"money": Integer(0, 9999, epsilon=1)}))
+    assert joint_sets(["a"], np.random.default_rng(1)) == []
+    assert len(joint_sets(list("abcde"), np.random.default_rng(1))) == 3
+
+
+def test_what_is_not_compared(tmp_path):
+    people = people_file(tmp_path / "people.csv", 5)
+    with pytest.raises(QueryError, match="at least one question, not 0"):
+        compare(SURVEY, people, queries=0)
+    with pytest.raises(QueryError, match=r"joined with p = 2 is not compared"):
+        compare(Survey(SURVEY.attributes, metric=Lp(2)), people)
+
+
+def test_a_matrix_of_ones_own_keeps_its_plan():
+    survey = Survey({"age": Integer(0, 5, epsilon=1, mechanism="matrix")})
+    (group, entry), *others = taking_part(survey.attributes)
+    assert group == OWN
+    assert entry.survey == survey
+    assert len(others) >= 3
+
+
+# The command
+
+
+@pytest.fixture
+def run_cli(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["metricldp", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_compare_writes_what_it_says(run_cli, tmp_path):
+    SURVEY.save(tmp_path / "survey.toml")
+    people = people_file(tmp_path / "people.csv", 60)
+    out = tmp_path / "new" / "out"
+    words = ("compare", tmp_path / "survey.toml", people, "--queries", 3, "-o", out, "--json")
+    code, printed, _ = run_cli(*words)
+    assert code == 0
+    data = json.loads(printed)
+    assert data["people"] == 60
+    assert [path.rpartition("/")[2] for path in data["files"]] == [
+        "compare.txt",
+        "compare.csv",
+        "compare.png",
+    ]
+    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
+    with (out / "compare.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(data["rows"])
+    assert {"step", "width", "exact", "simulated"} <= set(rows[0])
+    text = (out / "compare.txt").read_text()
+    assert len(re.findall("^mechanism +known as +step +width +exact", text, re.M)) == 6
+    assert text.count(f"- {OWN}:") == 6
+    assert "An error means nothing without both" in text
+
+
+def test_a_file_is_no_directory(run_cli, tmp_path):
+    SURVEY.save(tmp_path / "survey.toml")
+    people = people_file(tmp_path / "people.csv", 3)
+    code, _, errors = run_cli("compare", tmp_path / "survey.toml", people, "-o", people)
+    assert code == 2
+    assert errors == f"metricldp: {people} is a file; name a directory to write into\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"age": "years"}, "has no column 'age'; it has"),
+        ({"north": "moon"}, "region in row 1 is 'moon'"),
+    ],
+)
+def test_compare_is_kind(run_cli, tmp_path, change, words):
+    SURVEY.save(tmp_path / "survey.toml")
+    people = tmp_path / "people.csv"
+    text = "age,income,region\n3,5.5,north\n4,6.5,south\n"
+    for old, new in change.items():
+        text = text.replace(old, new)
+    people.write_text(text)
+    code, _, errors = run_cli("compare", tmp_path / "survey.toml", people)
+    assert code == 2
+    assert words in errors
+    assert errors.count("\n") == 1

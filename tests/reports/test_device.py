@@ -1,0 +1,736 @@
+"""One report on a device: the law of the certificate, the places and the bytes of a table."""
+
+import itertools
+import math
+import pickle
+import struct
+import threading
+from collections import Counter, OrderedDict, UserDict
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from checks import assert_counts, exact_law, key
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    Real,
+    Survey,
+    SurveyError,
+    ValueRefused,
+    Weight,
+)
+from metricldp.basics.exact import ONE
+from metricldp.channels import (
+    BitChannel,
+    Geometric,
+    Matrix,
+    Response,
+    Threshold,
+    ThresholdDummy,
+    ThresholdPaper,
+    Unary,
+)
+from metricldp.coins.draws import FRACTION_BITS
+from metricldp.coins.noise import GeometricNoise
+from metricldp.coins.tape import Handful
+from metricldp.design.auto import MECHANISMS, build
+from metricldp.lab.peers.haar import Haar
+from metricldp.lab.peers.hadamard import Hadamard
+from metricldp.lab.peers.hashing import LocalHashing
+from metricldp.lab.peers.hierarchy import Hierarchy
+from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
+from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
+from metricldp.lab.peers.prefix import Prefix
+from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
+from metricldp.metrics import Line, Uniform
+from metricldp.reports import device, encode, pack, people
+from metricldp.reports.device import Device
+
+# The sampler itself, run on every possible coin
+# A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs are
+# tried with their exact probabilities, however many coins each of them needs.
+
+
+class Tape(Handful):
+    """A handful whose coins are written down; whole words have `word` coins in their top bits."""
+
+    def __init__(self, path, word):
+        self.path, self.word, self.at = path, word, 0
+
+    def integer(self, bits):
+        if self.at == len(self.path):
+            self.path.append([0, self.word if bits >= FRACTION_BITS else bits])
+        drawn, tossed = self.path[self.at]
+        self.at += 1
+        return drawn << (bits - tossed)
+
+
+def law_of(draw, *, word=4, rounds=10**6):
+    """The exact law of what `draw` returns, and the mass of the runs that need more draws."""
+    law, open_mass, path = Counter(), Fraction(0), []
+    while True:
+        found = draw(Tape(path, word))
+        mass = Fraction(1, 1 << sum(tossed for _, tossed in path))
+        if len(path) > rounds:
+            open_mass += mass * (1 << sum(tossed for _, tossed in path[rounds:]))
+            del path[rounds:]
+        else:
+            law[found] += mass
+        while path and path[-1][0] + 1 == 1 << path[-1][1]:
+            path.pop()
+        if not path:
+            return dict(law), open_mass
+        path[-1][0] += 1
+
+
+def law_on_device(channel, x):
+    """P(report | x) of `blur`, keyed like `exact_law`."""
+    word = 2 if isinstance(channel, Geometric | Matrix) else 4
+    law, open_mass = law_of(lambda coins: as_key(channel, channel.blur(x, coins)), word=word)
+    assert open_mass == 0
+    return law
+
+
+def as_key(channel, drawn):
+    assert 0 <= drawn < 1 << channel.bits
+    if isinstance(channel, BitChannel | Matrix | UnaryHierarchy):
+        return drawn.to_bytes(channel.width, "little")
+    return key(channel.dtype.type(drawn))
+
+
+def possible(law):
+    return {report: p for report, p in law.items() if p}
+
+
+NOISES = [
+    GeometricNoise(zero=3 << 62, digits=(1 << 62,), block=1 << 63),
+    GeometricNoise(zero=1 << 62, digits=(1 << 63, 3 << 62), block=1 << 63),
+    GeometricNoise(zero=1 << 62, digits=(), block=3 << 62),
+]
+COARSE = {
+    "threshold": [Threshold(2, 11 << 60), Threshold(3, 5 << 60)],
+    "threshold-paper": [ThresholdPaper(2, 11 << 60), ThresholdPaper(3, 5 << 60)],
+    "threshold-dummy": [ThresholdDummy(2, 5 << 60), ThresholdDummy(3, 3 << 61)],
+    "response": [Response(2, 11 << 60), Response(5, 11 << 60)],
+    "unary": [
+        Unary(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
+        Unary(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
+    ],
+    "geometric": [Geometric(size, 1.0, noise) for noise in NOISES for size in (2, 3, 4)],
+    "matrix": [
+        Matrix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),)),
+        Matrix(
+            2,
+            np.array([[1, 0], [0, 2]]),
+            np.array([0, 0]),
+            (Geometric(2, 1.0, NOISES[2]), Geometric(3, 1.0, NOISES[0])),
+        ),
+    ],
+    "unary-symmetric": [UnarySymmetric(2, (11 << 60,) * 2, (5 << 60,) * 2)],
+    "unary-optimised": [UnaryOptimised(2, (1 << 63,) * 2, (3 << 60,) * 2)],
+    "histogram-sum": [
+        HistogramSum(2, np.eye(2, dtype=int), np.array([0, 0]), (Geometric(2, 1.0, noise),) * 2)
+        for noise in NOISES
+    ],
+    "histogram-threshold": [HistogramThreshold(2, (9 << 60,) * 2, (5 << 60,) * 2)],
+    "local-hashing": [LocalHashing(2, 2, 11 << 60)],
+    "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
+    "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
+    "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
+    "hierarchy-2-unary": [UnaryHierarchy(2, 3 << 60, 2), UnaryHierarchy(3, 1 << 62, 2)],
+    "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
+    "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
+}
+"""Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_law_on_a_device_is_the_law_of_the_certificate(name):
+    for channel in COARSE[name]:
+        for x in range(channel.size):
+            assert law_on_device(channel, x) == possible(exact_law(channel, x))
+
+
+@pytest.mark.parametrize("size", [4, 6, 7])
+def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
+    channel = Response(size, 11 << 60)
+    law, open_mass = law_of(lambda coins: channel.blur(1, coins), rounds=5)
+    keep = Fraction(11, 16)
+    others = {law[y] for y in range(size) if y != 1}
+    assert len(others) == 1, "the others are equally likely, however often a draw was rejected"
+    accepted = others.pop() * (size - 1)
+    assert law[1] / keep == accepted / (1 - keep) == 1 - open_mass
+    assert open_mass < Fraction(1, 2) ** 4
+
+
+@pytest.mark.parametrize("rest", [0, 1, 7, 15])
+def test_positions_are_rounded_with_exactly_the_probability_of_the_rest(rest):
+    position = (5 << FRACTION_BITS) + (rest << FRACTION_BITS - 4)
+    law, _ = law_of(lambda coins: coins.rounded(position))
+    assert law == possible({5: 1 - Fraction(rest, 16), 6: Fraction(rest, 16)})
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        (Real(0, 2, points=3, epsilon=1, mechanism="threshold"), 0.75),
+        (Real(0, 2, points=3, epsilon=1, mechanism="threshold"), 2),
+        (Weight(-1, 1, private=True, epsilon=1), -0.5),
+    ],
+)
+def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
+    survey = Survey({"v": attribute})
+    size = attribute.size
+    channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
+    survey.channels = MappingProxyType({"v": channel})
+    part = Device(survey)._parts[0]
+    law, _ = law_of(lambda coins: as_key(channel, part.blur(part.place(value), coins)))
+    step = Fraction(attribute.high - attribute.low) / (size - 1)
+    whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
+    laws = [exact_law(channel, min(int(whole) + up, size - 1)) for up in (0, 1)]
+    assert law == {r: (1 - rest) * laws[0][r] + rest * laws[1][r] for r in laws[0]}
+
+
+def test_the_bits_of_two_attributes_are_blurred_by_different_coins():
+    survey = Survey({n: Integer(0, 1, epsilon=1, mechanism="threshold") for n in ("a", "b")})
+    flip = Fraction(5, 16)
+    survey.channels = MappingProxyType({n: Threshold(2, 5 << 60) for n in ("a", "b")})
+    parts = Device(survey)._parts
+    law, _ = law_of(lambda coins: sum(p.blur(1, coins) << p.start for p in parts))
+    single = [1 - flip, flip]
+    assert law == {a + 2 * b: single[a] * single[b] for a in (0, 1) for b in (0, 1)}
+
+
+# Broken twins: each must be caught
+
+
+@dataclass(frozen=True)
+class FlipsLess(Threshold):
+    """Flips 10 % less often than it says."""
+
+    def blur(self, position, coins):
+        return Threshold(self.size, self.flip * 9 // 10).blur(position, coins)
+
+
+@dataclass(frozen=True)
+class CoinReused(Threshold):
+    """Bits 0 and 1 are flipped by the same coin."""
+
+    def blur(self, position, coins):
+        drawn = super().blur(position, coins)
+        truth = (1 << self.bits) - (1 << position)
+        first = (drawn ^ truth) & 1
+        return drawn & ~2 | (truth & 2) ^ first << 1
+
+
+@dataclass(frozen=True)
+class LastBitBare(Threshold):
+    """The last bit is sent as it is."""
+
+    def blur(self, position, coins):
+        last = 1 << self.bits - 1
+        return super().blur(position, coins) & ~last | (last if position < self.bits else 0)
+
+
+@dataclass(frozen=True)
+class MovesNowhere(Response):
+    """What is not kept may still be the truth."""
+
+    def blur(self, position, coins):
+        keep, moved = coins.toss(self.keep), coins.uniform(self.size - 1)
+        return position if keep else (position + moved) % self.size
+
+
+@dataclass(frozen=True)
+class SignOfDigit(GeometricNoise):
+    """The sign is a coin that was used before."""
+
+    def draw(self, coins, limit):
+        size = abs(super().draw(coins, limit))
+        return -size if size & 1 else size
+
+
+TWINS = [
+    FlipsLess(3, 5 << 60),
+    CoinReused(3, 5 << 60),
+    LastBitBare(3, 5 << 60),
+    MovesNowhere(3, 11 << 60),
+    Geometric(4, 1.0, SignOfDigit(zero=3 << 62, digits=(1 << 62,), block=1 << 63)),
+]
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: type(twin).__name__)
+def test_a_broken_sampler_is_caught_on_every_coin(twin):
+    assert law_on_device(twin, 1) != possible(exact_law(twin, 1))
+
+
+# The integers that are shipped have 64 digits: these are sampled
+
+
+def check_blur(channel, *, n=40_000, seed=11):
+    """What `blur` draws has the law that the certificate is computed from."""
+    coins = Handful(Coins.seeded(seed))
+    for x in range(channel.size):
+        law = exact_law(channel, x)
+        drawn = Counter(as_key(channel, channel.blur(x, coins)) for _ in range(n))
+        assert set(drawn) <= set(law), "an impossible report was drawn"
+        observed = [drawn[report] for report in law]
+        assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_blur_follows_the_shipped_integers(name, epsilon):
+    metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
+    if name in ("matrix", "prefix"):
+        check_blur((Matrix if name == "matrix" else Prefix).plain(3, metric, reach=1))
+    elif name == "histogram-sum":
+        check_blur(HistogramSum.for_epsilon(3, epsilon, reach=1))
+    else:
+        check_blur(build(name, 3, metric))
+
+
+@pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])
+def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
+    with pytest.raises(AssertionError):
+        check_blur(twin(3, Threshold.for_epsilon(3, Fraction(1)).flip))
+
+
+def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
+    channel, n = Threshold.for_epsilon(256, Fraction(1)), 4000
+    coins = Handful(Coins.seeded(12))
+    flips = [channel.blur(100, coins) ^ channel.blur(100, coins) for _ in range(n)]
+    p = Fraction(channel.flip, ONE)
+    differ = 2 * p * (1 - p)
+    for lane in range(channel.bits):
+        ones = sum(drawn >> lane & 1 for drawn in flips)
+        assert_counts([ones, n - ones], [differ, 1 - differ], false_alarm=1e-9 / channel.bits)
+
+
+# Coins in plain integers
+
+
+class Planes(Handful):
+    """Planes written down beforehand, one after the other."""
+
+    def __init__(self, planes):
+        self.planes = iter(planes)
+
+    def integer(self, bits):
+        return next(self.planes) & (1 << bits) - 1
+
+
+@given(
+    threshold=st.one_of(st.integers(1, ONE - 1), st.integers(1, 63).map(lambda k: 1 << k)),
+    planes=st.lists(st.integers(0, (1 << 90) - 1), min_size=64, max_size=64),
+    count=st.sampled_from([1, 7, 64, 90]),
+)
+def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(threshold, planes, count):
+    result = Planes(planes).lanes(threshold, count)
+    for lane in range(count):
+        number = sum((p >> lane & 1) << (63 - k) for k, p in enumerate(planes))
+        assert result >> lane & 1 == (number < threshold)
+
+
+@pytest.mark.parametrize("close", [-1, 0, 1])
+def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
+    threshold = 0x9E3779B97F4A7C15
+    number = threshold + close
+    planes = [-(number >> (63 - k) & 1) for k in range(64)]
+    assert Planes(planes).lanes(threshold, 70) == ((1 << 70) - 1 if close < 0 else 0)
+    assert Planes([number]).toss(threshold) == (close < 0)
+
+
+def test_certain_and_impossible_bits():
+    assert Planes([]).lanes(0, 5) == 0
+    assert Planes([]).lanes(ONE, 5) == 31
+
+
+class Counting:
+    """A stream of 0, 1, 2 and so on, four bytes each."""
+
+    def __init__(self):
+        self.numbers = itertools.count()
+
+    def draw(self, count):
+        return b"".join(struct.pack("<L", next(self.numbers)) for _ in range(count // 4))
+
+
+@given(st.lists(st.integers(1, 300), max_size=60))
+def test_a_handful_never_gives_a_coin_twice(widths):
+    """Whole numbers of the stream at a time come up in order, each at most once."""
+    coins, seen = Handful(Counting()), []
+    for width in widths:
+        drawn = coins.integer(32 * width).to_bytes(4 * width, "little")
+        seen += struct.unpack(f"<{width}L", drawn)
+    assert seen == sorted(set(seen))
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 64, 255, 5000])
+def test_integers_have_fair_bits(bits):
+    coins, n = Handful(Coins.seeded(7)), 400
+    drawn = [coins.integer(bits) for _ in range(n)]
+    assert max(drawn) >> bits == 0
+    ones = sum(x.bit_count() for x in drawn)
+    assert_counts([ones, n * bits - ones], [Fraction(1, 2)] * 2, false_alarm=1e-9)
+    for lane in (0, bits - 1):
+        ones = sum(x >> lane & 1 for x in drawn)
+        assert_counts([ones, n - ones], [Fraction(1, 2)] * 2, false_alarm=1e-9)
+
+
+# Values to places: as a column of one value, or not at all
+
+
+def in_a_column(attribute, value, *, clip=False):
+    """What the way of a table makes of one value; None where it refuses it."""
+    try:
+        column = people._column({"v": [value]}, "v")
+        if attribute.clear:
+            double = attribute.checked(column, "v", clip=clip)
+            return int(double.astype("<f8").view("<u8")[0])
+        return int(attribute.positions(column, "v", clip=clip)[0])
+    except ValueRefused:
+        return None
+
+
+def check_place(attribute, value):
+    found = attribute.place(value)
+    if found is not None:
+        assert type(found) is int
+        assert found == in_a_column(attribute, value)
+        assert found == in_a_column(attribute, value, clip=True)
+    return found
+
+
+ENDS = st.one_of(
+    st.integers(-1000, 1000),
+    st.floats(-1e6, 1e6),
+    st.floats(-1e307, 1e307),
+    st.sampled_from([0.0, -0.0, 1e-300, 5e-324, 0.1, 0.3, 1e17, 2**53, -(2**53), 2**60]),
+)
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([2**53 + d for d in (-1, 0, 1)] + [2**63, 2**64, -(2**63) - 1, 10**400]),
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from(["1", " 1", "0x1", "1.0", "nan", "a ", "A"]),
+    st.integers(-5, 5).map(np.int64),
+    st.floats(-5, 5).map(np.float64),
+    st.floats(-5, 5, width=32).map(np.float32),
+    st.booleans().map(np.bool_),
+    st.integers(-5, 5).map(Decimal),
+    st.sampled_from([b"a", [1], (1,), {}, 1j, float("nan"), math.inf, Fraction(1, 2)]),
+)
+
+
+def near(points, steps=3):
+    """Floats a few roundings around some points."""
+
+    def moved(pair):
+        point, by = pair
+        for _ in range(abs(by)):
+            point = math.nextafter(point, math.copysign(math.inf, by))
+        return point
+
+    return st.tuples(st.sampled_from(points), st.integers(-steps, steps)).map(moved)
+
+
+def one_of_these(data, *kinds):
+    """A value of one kind, all kinds alike; `st.one_of` would count the branches inside them."""
+    return data.draw(data.draw(st.sampled_from(kinds)))
+
+
+def made(kind, *ends, **more):
+    """An attribute, or None where it cannot be."""
+    width = max(abs(float(end)) for end in ends) or 1.0
+    try:
+        return kind(*ends, epsilon=1, per=width if math.isfinite(width) else 1.0, **more)
+    except (SurveyError, OverflowError):
+        return None
+
+
+@given(st.integers(-20, 20), st.integers(1, 30), st.one_of(st.integers(-60, 60), ODD))
+@example(0, 1, True)
+@example(0, 1, np.True_)
+@example(0, 2, True)
+@example(0, 5, -0.0)
+@example(0, 5, 2.5)
+def test_places_of_whole_numbers(low, width, value):
+    attribute = Integer(low, low + width, epsilon=1)
+    found = check_place(attribute, value)
+    if type(value) is int and low <= value <= low + width:
+        assert found == value - low
+        assert check_place(attribute, float(value)) == found
+
+
+@pytest.mark.parametrize("high", [2**53, -(2**53) + 9])
+@pytest.mark.parametrize("kind", [int, float])
+def test_places_of_the_largest_whole_numbers(high, kind):
+    attribute = Integer(high - 9, high, epsilon=1)
+    for value in range(high - 12, high + 13):
+        assert (check_place(attribute, kind(value)) is None) == (
+            not high - 9 <= kind(value) <= high
+        )
+
+
+@given(st.data())
+def test_places_in_bins(data):
+    low, high = sorted(data.draw(st.tuples(ENDS, ENDS)))
+    bins = data.draw(st.one_of(st.integers(2, 300), st.sampled_from([10, 100, 255, 256, 4097])))
+    attribute = made(Continuous, low, high, bins=bins)
+    if attribute is None:
+        return
+    inside = st.floats(attribute.low, attribute.high)
+    value = one_of_these(data, near(attribute.edges.tolist()), inside, ENDS, ODD)
+    found = check_place(attribute, value)
+    if type(value) is float and attribute.low <= value <= attribute.high:
+        edges = attribute.edges
+        assert edges[found] <= value
+        assert value < edges[found + 1] or found == bins - 1
+
+
+@pytest.mark.parametrize("bins", ["auto", {"n": 500}, {"smoothness": 2.0}, 7, 100, 1000])
+@pytest.mark.parametrize("ends", [(0, 1), (-0.7, 0.1), (0, 3e-7), (1e15, 1e15 + 2000)])
+def test_every_edge_and_its_neighbours(bins, ends):
+    """Whatever chose the bins, the values around every edge fall where a column puts them."""
+    survey = Survey({"v": Continuous(*ends, bins=bins, epsilon=5, per=ends[1] - ends[0])})
+    attribute = survey.attributes["v"]
+    values = [math.nextafter(e, to) for e in attribute.edges.tolist() for to in (-9e99, e, 9e99)]
+    values = [v for v in values if attribute.low <= v <= attribute.high]
+    column = people._column({"v": values}, "v")
+    assert [attribute.place(v) for v in values] == attribute.positions(column, "v").tolist()
+
+
+@given(st.data())
+def test_places_on_a_grid_without_bins(data):
+    low, high = sorted(data.draw(st.tuples(ENDS, ENDS)))
+    points = data.draw(st.one_of(st.integers(2, 300), st.sampled_from([11, 101, 4097])))
+    attribute = made(Real, low, high, points=points)
+    if attribute is None:
+        return
+    inside = st.floats(attribute.low, attribute.high)
+    value = one_of_these(data, near(attribute.grid.tolist()), inside, ENDS, ODD)
+    found = check_place(attribute, value)
+    if type(value) is float and attribute.low <= value <= attribute.high:
+        assert 0 <= found <= points - 1 << FRACTION_BITS
+
+
+@given(st.data(), st.booleans())
+def test_places_of_weights(data, private):
+    low, high = sorted(map(float, data.draw(st.tuples(ENDS, ENDS))))
+    if not low < high or not math.isfinite(high - low):
+        return
+    more = {"private": True, "epsilon": 1} if private else {}
+    attribute = Weight(low, high, **more)
+    value = one_of_these(data, near([low, high]), st.floats(low, high), ENDS, ODD)
+    found = check_place(attribute, value)
+    if type(value) is float and low <= value <= high:
+        assert 0 <= found <= (1 << FRACTION_BITS if private else 1 << 64)
+
+
+NAMES = st.text(max_size=4).filter(lambda name: name.strip() and name.isprintable())
+
+
+@given(st.lists(NAMES, min_size=2, max_size=9, unique=True), ODD, st.sampled_from([0, 1]))
+@example(["1", "2"], 1, 0)
+@example(["\u00e9", "e\u0301"], "e\u0301", 1)
+@example(["nan", "None"], float("nan"), 0)
+@example(["true", "false"], True, 0)
+def test_places_of_names(names, value, kind):
+    attribute = [Ordinal, Categorical][kind](names, epsilon=1)
+    check_place(attribute, value)
+    for place, name in enumerate(names):
+        assert check_place(attribute, name) == place
+
+
+# The bytes
+
+
+EVERY_KIND = {
+    "age": Integer(0, 99, epsilon=1, mechanism="threshold"),
+    "paper": Integer(0, 9, epsilon=1, mechanism="threshold-paper"),
+    "dummy": Integer(0, 9, epsilon=1, mechanism="threshold-dummy"),
+    "income": Continuous(0, 1000, bins=300, epsilon=1, per=20, mechanism="geometric"),
+    "height": Real(50, 250, points=41, epsilon=1, per=10),
+    "often": Ordinal(["never", "rarely", "often"], epsilon=1),
+    "region": Categorical(["north", "south", "east"], epsilon=2),
+    "weight": Weight(0, 10),
+    "hidden": Weight(0, 10, private=True, epsilon=1),
+    "yes": Integer(0, 1, epsilon=1),
+}
+PERSON = {
+    "age": 34,
+    "paper": 3.0,
+    "dummy": 9,
+    "income": 28.5,
+    "height": 171,
+    "often": "rarely",
+    "region": "east",
+    "weight": 2.5,
+    "hidden": 7.5,
+    "yes": True,
+}
+
+
+@given(st.lists(st.sampled_from(sorted(EVERY_KIND)), min_size=1, unique=True))
+def test_the_bytes_are_those_of_a_table(names):
+    """What a report unpacks to packs to the very same bytes, whatever the order of the fields."""
+    if set(names) == {"weight"}:
+        return
+    survey = Survey({name: EVERY_KIND[name] for name in names})
+    blobs = [survey.report(PERSON) for _ in range(3)]
+    table = pack.unpack(survey, blobs)
+    assert pack.pack(survey, table) == blobs
+    if "weight" in names:
+        assert table["weight"].to_pylist() == [2.5] * 3
+
+
+ALWAYS_DRAWN = {
+    *("unary-optimised", "histogram-threshold", "local-hashing", "hadamard"),
+    *("hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar"),
+}
+"""Mechanisms whose reports differ from draw to draw, however large epsilon is."""
+
+
+@pytest.mark.parametrize("mechanism", sorted(set(MECHANISMS) - ALWAYS_DRAWN))
+@pytest.mark.parametrize("size", [2, 9, 10, 257])
+def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
+    """Epsilon is the largest there is: a bit is flipped once in 2^64 times."""
+    survey = Survey(
+        {
+            "a": Integer(0, size - 1, epsilon=900, mechanism=mechanism),
+            "w": Weight(-1, 1),
+            "b": Integer(0, size - 1, epsilon=900, mechanism=mechanism),
+            "p": Weight(0, 1, private=True, epsilon=900),
+        }
+    )
+    for x in {0, 1, size // 2, size - 1}:
+        person = {"a": x, "w": -0.3, "b": size - 1 - x, "p": x % 2}
+        table = survey.encode({name: [value] for name, value in person.items()})
+        assert survey.report(person) == pack.pack(survey, table)[0]
+
+
+@pytest.mark.parametrize("mechanism", sorted(ALWAYS_DRAWN))
+@pytest.mark.parametrize("size", [2, 9, 10, 257])
+def test_drawn_reports_have_the_bytes_of_a_table(mechanism, size):
+    survey = Survey(
+        {
+            "a": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
+            "b": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
+        }
+    )
+    blobs = [survey.report({"a": x, "b": size - 1 - x}) for x in range(size)]
+    assert pack.pack(survey, pack.unpack(survey, blobs)) == blobs
+
+
+def test_plain_people_need_no_table(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("the way of a table")
+
+    survey = Survey(EVERY_KIND)
+    monkeypatch.setattr(encode, "encode", refuse)
+    survey.report(PERSON)
+    survey.report(PERSON | {"unasked": object()})
+    for change in ({"age": "34"}, {"age": 340}, {"often": None}, {"weight": np.float32(1)}):
+        with pytest.raises(AssertionError, match="the way of a table"):
+            survey.report(PERSON | change)
+
+
+@pytest.mark.parametrize("wrap", [OrderedDict, UserDict, MappingProxyType])
+def test_other_mappings_and_unusual_values_still_serve(wrap):
+    survey = Survey(EVERY_KIND)
+    unusual = {"age": "34", "height": np.float32(171), "income": Decimal("28.5")}
+    blobs = [survey.report(wrap(PERSON)), survey.report(wrap(PERSON | unusual))]
+    assert survey.tally(blobs).n == 2
+
+
+@pytest.mark.parametrize("person", [None, 3, [("age", 3)], "age", {"Age": 3}, {}, {"age": None}])
+def test_who_is_no_person_is_refused(person):
+    with pytest.raises(ValueRefused):
+        Survey({"age": Integer(0, 99, epsilon=1)}).report(person)
+
+
+class NoCoins(Coins):
+    """Coins that must not be touched."""
+
+    def draw(self, count):
+        raise AssertionError("a coin was drawn")
+
+
+def test_all_values_are_checked_before_the_first_coin():
+    with pytest.raises(ValueRefused, match="hidden is 11"):
+        Survey(EVERY_KIND).report(PERSON | {"hidden": 11}, coins=NoCoins())
+
+
+def test_clipping_is_as_for_a_table():
+    survey = Survey({"v": Integer(0, 9, epsilon=900), "w": Weight(0, 1)})
+    top = survey.report({"v": 9, "w": 1})
+    assert survey.report({"v": 9, "w": 1}, clip=True) == top
+    assert survey.report({"v": 12, "w": 1.5}, clip=True) == top
+
+
+# Streams
+
+
+def test_every_report_has_a_stream_of_its_own_unless_one_is_passed(monkeypatch):
+    made = []
+
+    def coins():
+        made.append(Coins())
+        return made[-1]
+
+    survey = Survey(EVERY_KIND)
+    monkeypatch.setattr(device, "Coins", coins)
+    blobs = {survey.report(PERSON) for _ in range(5)}
+    assert len(blobs) == len(made) == 5
+    own = Coins.seeded(3)
+    seeded = [survey.report(PERSON, coins=own) for _ in range(2)]
+    assert len(made) == 5
+    assert seeded[0] != seeded[1]
+    again = Coins.seeded(3)
+    assert [survey.report(PERSON, coins=again) for _ in range(2)] == seeded
+
+
+def test_threads_that_share_a_stream_never_share_coins():
+    survey = Survey({"v": Integer(0, 255, epsilon=0.01, mechanism="threshold")})
+    coins, found = Coins(), []
+    threads = [
+        threading.Thread(
+            target=lambda: found.extend(survey.report({"v": 9}, coins=coins) for _ in range(200))
+        )
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 6 * 200
+
+
+def test_a_survey_that_has_reported_can_still_be_sent():
+    survey = Survey(EVERY_KIND)
+    survey.report(PERSON)
+    assert pickle.loads(pickle.dumps(survey)) == survey
+    for attribute in survey.attributes.values():
+        assert pickle.loads(pickle.dumps(attribute)) == attribute
+
+
+def test_a_row_of_a_data_frame_goes_the_short_way(monkeypatch):
+    """numpy's scalars are the same values as Python's own, without a table."""
+    survey = Survey({"a": Integer(0, 9, epsilon=900), "c": Categorical(["x", "y"], epsilon=900)})
+    plain = survey.report({"a": 3, "c": "y"})
+    monkeypatch.setattr(Device, "_as_table", None)
+    for a in (np.int64(3), np.int32(3), np.float64(3)):
+        assert survey.report({"a": a, "c": np.str_("y")}) == plain

@@ -1,0 +1,597 @@
+"""Reports go through Arrow, Parquet and bytes unchanged, and nothing else gets in."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tracemalloc
+from collections import Counter
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    ReportRefused,
+    Survey,
+    Tally,
+    ValueRefused,
+)
+from metricldp.reports import arrow, pack
+
+SIZES = [2, 3, 8, 9, 17, 256, 257, 300]
+MECHANISMS = ["threshold", "threshold-paper", "geometric", "response"]
+BITS = {
+    "threshold": lambda size: size - 1,
+    "threshold-paper": lambda size: size,
+    "geometric": lambda size: (size - 1).bit_length(),
+    "response": lambda size: (size - 1).bit_length(),
+}
+
+
+def names(size):
+    return [f"v{k}" for k in range(size)]
+
+
+def attribute(kind, size, mechanism):
+    if kind == "integer":
+        return Integer(-3, size - 4, epsilon=1, mechanism=mechanism)
+    if kind == "continuous":
+        return Continuous(0, size, bins=size, epsilon=1, mechanism=mechanism)
+    if kind == "ordinal":
+        return Ordinal(names(size), epsilon=1, mechanism=mechanism)
+    return Categorical(names(size), epsilon=1, mechanism="response")
+
+
+def values(kind, places):
+    if kind == "integer":
+        return places - 3
+    if kind == "continuous":
+        return places + 0.5
+    return [f"v{k}" for k in places]
+
+
+def people_of(survey, n, seed=5):
+    rng = np.random.default_rng(seed)
+    return {
+        name: values(a.kind, rng.integers(a.size, size=n)) for name, a in survey.attributes.items()
+    }
+
+
+def mixed(size):
+    """Every kind with every mechanism that serves it."""
+    kinds = [(k, m) for k in ("integer", "continuous", "ordinal") for m in MECHANISMS]
+    described = {f"{k} {m}": attribute(k, size, m) for k, m in [*kinds, ("categorical", "")]}
+    return Survey(described)
+
+
+def rows_of(table):
+    return table.to_pylist()
+
+
+# Round trips -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_kind_and_mechanism_goes_round(size, tmp_path):
+    survey = mixed(size)
+    table = survey.encode(people_of(survey, 70), coins=Coins.seeded(1))
+    assert table.num_rows == 70
+    assert table.schema.equals(arrow.schema(survey), check_metadata=True)
+    packed = pack.pack(survey, table)
+    assert {len(blob) for blob in packed} == {pack.packed_size(survey)}
+    assert pack.unpack(survey, packed).equals(table, check_metadata=True)
+    arrow.write(survey, table, tmp_path / "reports.parquet")
+    assert arrow.read(survey, tmp_path / "reports.parquet").equals(table, check_metadata=True)
+    tally = survey.tally(table)
+    assert survey.tally(packed) == tally == survey.tally(tmp_path / "reports.parquet")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_packed_size(size, mechanism):
+    survey = Survey({"x": attribute("integer", size, mechanism)})
+    bits = BITS[mechanism](size)
+    assert survey.report_bits == bits
+    assert pack.packed_size(survey) == 1 + 8 + -(-bits // 8)
+    packed = survey.report({"x": 0 if size > 4 else -3})
+    assert len(packed) == pack.packed_size(survey)
+
+
+def test_fields_follow_each_other_bit_after_bit():
+    survey = Survey(
+        {
+            "a": Integer(0, 4, epsilon=1, mechanism="response"),
+            "b": Integer(0, 10, epsilon=1, mechanism="threshold"),
+            "c": Integer(0, 299, epsilon=1, mechanism="geometric"),
+        }
+    )
+    table = survey.encode({"a": [4, 0], "b": [3, 10], "c": [299, 7]}, coins=Coins.seeded(3))
+    for row, blob in zip(rows_of(table), pack.pack(survey, table), strict=True):
+        assert blob[0] == 1
+        assert blob[1:9].hex() == survey.fingerprint[:16]
+        whole = int.from_bytes(blob[9:], "little")
+        assert whole & 0b111 == row["a"]
+        assert whole >> 3 & (1 << 10) - 1 == int.from_bytes(row["b"], "little")
+        assert whole >> 13 == row["c"]
+
+
+@st.composite
+def surveys(draw):
+    """A few attributes of any kind, mechanism and size."""
+    kinds = st.sampled_from(["integer", "continuous", "ordinal", "categorical"])
+    sizes = st.one_of(st.sampled_from(SIZES), st.integers(2, 70))
+    parts = draw(
+        st.lists(st.tuples(kinds, sizes, st.sampled_from(MECHANISMS)), min_size=1, max_size=5)
+    )
+    return Survey({f"x{k}": attribute(*part) for k, part in enumerate(parts)})
+
+
+@given(surveys(), st.integers(0, 40), st.integers(0, 1000))
+def test_any_survey_goes_round(survey, n, seed):
+    table = survey.encode(people_of(survey, n, seed), coins=Coins.seeded(seed))
+    packed = pack.pack(survey, table)
+    assert len(packed) == n
+    assert pack.unpack(survey, packed).equals(table, check_metadata=True)
+    sink = pa.BufferOutputStream()
+    with arrow.writer(survey, sink) as file:
+        file.write_table(table)
+    assert arrow.read(survey, pa.BufferReader(sink.getvalue())).equals(table)
+
+
+@given(surveys(), st.binary(max_size=80), st.booleans())
+def test_any_bytes_are_a_report_or_refused(survey, noise, as_body):
+    """What is accepted packs to the very same bytes; everything else has a reason."""
+    if as_body:
+        size = pack.packed_size(survey)
+        header = survey.report({n: values(a.kind, np.zeros(1, int))[0] for n, a in attrs(survey)})
+        noise = (header[:9] + noise + bytes(size))[:size]
+    seen = Counter()
+    table = pack.unpack(survey, [noise], refused=seen)
+    assert pack.pack(survey, table) == ([] if seen else [noise])
+    assert sum(seen.values()) + table.num_rows == 1
+    assert set(seen) <= {"length", "version", "survey", "padding", "range"}
+
+
+def attrs(survey):
+    return survey.attributes.items()
+
+
+@given(surveys(), st.lists(st.integers(0, 30), max_size=4), st.randoms())
+def test_slices_and_chunks_read_alike(survey, cuts, random):
+    table = survey.encode(people_of(survey, 30), coins=Coins.seeded(2))
+    ends = [0, *sorted(cuts), 30]
+    parts = [table.slice(a, b - a) for a, b in pairwise(ends)]
+    tally = survey.tally(table)
+    assert pack.pack(survey, pa.concat_tables(parts)) == pack.pack(survey, table)
+    random.shuffle(parts)
+    merged = survey.tally(parts[0])
+    for part in parts[1:]:
+        merged = merged + survey.tally(part)
+    assert merged == tally
+    where = {"x0": people_of(survey, 1)["x0"][0]}
+    one, other = merged.count(where), tally.count(where)
+    assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+    assert one.stderr == pytest.approx(other.stderr, rel=1e-9, abs=1e-9)
+
+
+# People in ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5, mechanism="threshold"),
+            "income": Continuous(0, 1000, bins=17, epsilon=1, per=100, mechanism="geometric"),
+            "sick": Integer(0, 1, epsilon=1, mechanism="threshold-paper"),
+            "region": Categorical(["north", "south", "east"], epsilon=2),
+        }
+    )
+
+
+AGES, INCOMES, SICK = [30, 0, 99, 7], [1.5, 1000.0, 0.0, 500.25], [True, False, False, True]
+REGIONS = ["north", "east", "south", "north"]
+PEOPLE = {"age": AGES, "income": INCOMES, "sick": SICK, "region": REGIONS}
+
+SAME_PEOPLE = {
+    "dict of lists": PEOPLE,
+    "dict of tuples": {name: tuple(column) for name, column in PEOPLE.items()},
+    "dict of arrays": {name: np.array(column) for name, column in PEOPLE.items()},
+    "dict of object arrays": {name: np.array(c, dtype=object) for name, c in PEOPLE.items()},
+    "dict of pandas": {name: pd.Series(column) for name, column in PEOPLE.items()},
+    "dict of polars": {name: pl.Series(column) for name, column in PEOPLE.items()},
+    "dict of arrow": {name: pa.array(column) for name, column in PEOPLE.items()},
+    "dict of chunks": {n: pa.chunked_array([c[:1], c[1:3], [], c[3:]]) for n, c in PEOPLE.items()},
+    "more columns": {"name": ["a", "b", "c", "d"], **PEOPLE},
+    "other order": dict(reversed(PEOPLE.items())),
+    "pandas": pd.DataFrame(PEOPLE),
+    "pandas index": pd.DataFrame(PEOPLE, index=[9, 3, 3, 1]),
+    "pandas categories": pd.DataFrame(PEOPLE).astype("category"),
+    "pandas nullable": pd.DataFrame(PEOPLE).convert_dtypes(),
+    "pandas arrow": pd.DataFrame(PEOPLE).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas text": pd.DataFrame(PEOPLE).astype({"age": str, "income": str}),
+    "pandas slice": pd.DataFrame({n: c * 2 for n, c in PEOPLE.items()}).iloc[4:],
+    "polars": pl.DataFrame(PEOPLE),
+    "polars categories": pl.DataFrame(PEOPLE).with_columns(pl.col("region").cast(pl.Categorical)),
+    "polars enum": pl.DataFrame(PEOPLE).with_columns(
+        pl.col("region").cast(pl.Enum(["east", "south", "north"]))
+    ),
+    "polars chunks": pl.concat([pl.DataFrame(PEOPLE)[:2], pl.DataFrame(PEOPLE)[2:]], rechunk=False),
+    "arrow": pa.table(PEOPLE),
+    "arrow batch": pa.RecordBatch.from_pydict(PEOPLE),
+    "arrow chunks": pa.concat_tables([pa.table(PEOPLE).slice(0, 3), pa.table(PEOPLE).slice(3)]),
+    "arrow slice": pa.table({n: c * 2 for n, c in PEOPLE.items()}).slice(4),
+    "arrow dictionaries": pa.table({n: pa.array(c).dictionary_encode() for n, c in PEOPLE.items()}),
+    "arrow dictionary chunks": pa.table(
+        {
+            name: pa.chunked_array([pa.array(half).dictionary_encode() for half in (c[:2], c[2:])])
+            for name, c in PEOPLE.items()
+        }
+    ),
+    "large text": {**PEOPLE, "region": pa.array(REGIONS, pa.large_string())},
+    "text views": {
+        **PEOPLE,
+        "region": pa.array(REGIONS, pa.string_view()),
+        "age": pa.array([str(a) for a in AGES], pa.string_view()),
+    },
+    "text": {**PEOPLE, "age": [" 30", "0 ", "99", "+7"], "income": [str(v) for v in INCOMES]},
+    "decimals": {**PEOPLE, "age": [Decimal(a) for a in AGES]},
+    "whole floats": {**PEOPLE, "age": np.array(AGES, "float32")},
+    **{
+        dtype: {**PEOPLE, "age": np.array(AGES, dtype), "sick": np.array(SICK, dtype)}
+        for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    },
+}
+
+
+@pytest.mark.parametrize("form", SAME_PEOPLE)
+def test_people_in_any_form_are_the_same_people(form, survey):
+    expected = survey.encode(PEOPLE, coins=Coins.seeded(8))
+    assert survey.encode(SAME_PEOPLE[form], coins=Coins.seeded(8)).equals(expected)
+
+
+def test_dictionaries_may_hold_names_that_nobody_has():
+    survey = Survey({"x": Ordinal(["low", "high"], epsilon=1)})
+    names = pa.array(["high", "low", "higher"])
+    fine = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), names)
+    expected = survey.encode({"x": ["high", "low", "high"]}, coins=Coins.seeded(1))
+    assert survey.encode({"x": fine}, coins=Coins.seeded(1)).equals(expected)
+    wrong = pa.DictionaryArray.from_arrays(pa.array([0, 2, 2], pa.int8()), names)
+    with pytest.raises(ValueRefused, match="row 2 is 'higher'"):
+        survey.encode({"x": wrong})
+
+
+@pytest.mark.parametrize("column", [[], np.array([]), pa.array([], pa.string()), pd.Series([])])
+def test_nobody_is_no_reports(survey, column):
+    table = survey.encode(dict.fromkeys(PEOPLE, column))
+    assert table.num_rows == 0
+    assert pack.pack(survey, table) == []
+    assert survey.tally(table).count({"age": (1, 2)}).value == 0
+
+
+def test_columns_of_different_length_are_refused(survey):
+    with pytest.raises(ValueRefused, match=r"differ in length: .*'income': 3"):
+        survey.encode({**PEOPLE, "income": INCOMES[:3]})
+
+
+def test_batches_are_encoded_like_one(monkeypatch, survey):
+    people = {name: column * 10 for name, column in PEOPLE.items()}
+    monkeypatch.setattr("metricldp.reports.encode.BATCH", 7)
+    table = survey.encode(people, coins=Coins.seeded(4))
+    assert table.num_rows == 40
+    packed = pack.pack(survey, table)
+    assert len(set(packed)) > 20
+    assert pack.unpack(survey, packed).equals(table)
+
+
+# Clipping ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "clipped"),
+    [
+        ([-50, -5, 0, 300, 999], [-5, -5, 0, 300, 300]),
+        ([-1e300, 1e300, 2.0], [-5, 300, 2]),
+        (["-99", "5", "1e9"], [-5, 5, 300]),
+        (np.array([-128, 127], "int8"), [-5, 127]),
+        (np.array([0, 255], "uint8"), [0, 255]),
+        (np.array([2**64 - 1], "uint64"), [300]),
+        (np.array([2**63 - 1, -(2**63)]), [300, -5]),
+    ],
+    ids=repr,
+)
+def test_integers_clip_to_the_ends(column, clipped):
+    survey = Survey({"x": Integer(-5, 300, epsilon=1)})
+    one = survey.encode({"x": column}, coins=Coins.seeded(1), clip=True)
+    assert one.equals(survey.encode({"x": clipped}, coins=Coins.seeded(1)))
+
+
+def test_reals_clip_to_the_ends():
+    survey = Survey({"x": Continuous(0, 1, bins=5, epsilon=1)})
+    one = survey.encode({"x": [-3, 1.5, 0.5, 1e300]}, coins=Coins.seeded(1), clip=True)
+    assert one.equals(survey.encode({"x": [0, 1, 0.5, 1]}, coins=Coins.seeded(1)))
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 1.5, "x", ""])
+def test_clipping_repairs_nothing_else(value):
+    survey = Survey({"x": Integer(0, 9, epsilon=1)})
+    with pytest.raises(ValueRefused):
+        survey.encode({"x": [value]}, clip=True)
+
+
+def test_names_do_not_clip():
+    survey = Survey({"x": Ordinal(["low", "high"], epsilon=1)})
+    with pytest.raises(ValueRefused, match="'higher'"):
+        survey.encode({"x": ["higher"]}, clip=True)
+
+
+# Strict decoding ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """3 bits of 5 values and 10 bits of thresholds: 3 impossible codes, 3 bits of padding."""
+    return Survey(
+        {
+            "a": Integer(0, 4, epsilon=1, mechanism="response"),
+            "b": Integer(0, 10, epsilon=1, mechanism="threshold"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def packed(strict):
+    people = {"a": np.arange(50) % 5, "b": np.arange(50) % 11}
+    return pack.pack(strict, strict.encode(people, coins=Coins.seeded(6)))
+
+
+def flipped(blob, bit):
+    changed = bytearray(blob)
+    changed[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(changed)
+
+
+def with_code(blob, code):
+    return blob[:9] + bytes([blob[9] & ~7 | code]) + blob[10:]
+
+
+def bad_ones(blob):
+    return {
+        "length": [b"", blob[:-1], blob + b"\0", blob * 2],
+        "version": [flipped(blob, bit) for bit in range(8)],
+        "survey": [flipped(blob, bit) for bit in range(8, 72)],
+        "padding": [flipped(blob, 8 * 9 + bit) for bit in (13, 14, 15)],
+        "range": [with_code(blob, code) for code in (5, 6, 7)],
+    }
+
+
+def test_every_flaw_has_its_reason(strict, packed):
+    for reason, blobs in bad_ones(packed[0]).items():
+        for blob in blobs:
+            with pytest.raises(ReportRefused) as caught:
+                pack.unpack(strict, [packed[0], packed[1], blob])
+            assert caught.value.reason == reason
+            assert str(caught.value).startswith("report 3 ")
+            assert "\n" not in str(caught.value)
+            with pytest.raises(ReportRefused):
+                strict.tally([blob])
+
+
+def test_bad_ones_are_counted_and_good_ones_kept_in_order(strict, packed):
+    flaws = [(reason, blob) for reason, blobs in bad_ones(packed[0]).items() for blob in blobs]
+    rng = np.random.default_rng(0)
+    mixed_up = [(None, blob) for blob in packed]
+    for flaw in flaws:
+        mixed_up.insert(int(rng.integers(len(mixed_up) + 1)), flaw)
+    seen = Counter({"length": 100})
+    table = pack.unpack(strict, [blob for _, blob in mixed_up], refused=seen)
+    assert pack.pack(strict, table) == packed
+    expected = Counter(reason for reason, _ in flaws)
+    expected["length"] += 100
+    assert seen == expected
+
+
+def test_only_bad_ones_and_none_at_all(strict, packed):
+    seen = Counter()
+    assert pack.unpack(strict, [b"", packed[0][:-1]], refused=seen).num_rows == 0
+    assert seen == {"length": 2}
+    assert pack.unpack(strict, [], refused=seen).num_rows == 0
+    assert strict.tally([]).n == 0
+
+
+@given(surveys(), st.integers(0, 71))
+def test_any_flipped_bit_of_any_header_is_refused(survey, bit):
+    person = {name: values(a.kind, np.zeros(1, int))[0] for name, a in attrs(survey)}
+    with pytest.raises(ReportRefused) as caught:
+        pack.unpack(survey, [flipped(survey.report(person), bit)])
+    assert caught.value.reason == ("version" if bit < 8 else "survey")
+
+
+def test_reports_of_another_survey_are_refused(strict, packed):
+    other = Survey({**strict.attributes, "a": Integer(0, 4, epsilon=2, mechanism="response")})
+    assert pack.packed_size(other) == pack.packed_size(strict)
+    seen = Counter()
+    assert pack.unpack(other, packed, refused=seen).num_rows == 0
+    assert seen == {"survey": 50}
+
+
+def test_a_table_is_checked_before_it_is_written_or_packed(strict, packed, tmp_path):
+    table = pack.unpack(strict, packed)
+    bad = table.set_column(0, table.schema.field(0), pa.array([5] * 50, pa.uint8()))
+    for call in (lambda: pack.pack(strict, bad), lambda: strict.tally(bad)):
+        with pytest.raises(ReportRefused, match="report 1 "):
+            call()
+    with pytest.raises(ReportRefused, match="report 1 "):
+        arrow.write(strict, bad, tmp_path / "bad.parquet")
+
+
+# Tallies -----------------------------------------------------------------------------------------
+
+
+def test_tallies_add_up_in_any_order():
+    numbers = survey_of_numbers()
+    table = numbers.encode(people_of(numbers, 60), coins=Coins.seeded(9))
+    whole = numbers.tally(table)
+    first, middle, last = (numbers.tally(table.slice(20 * k, 20)) for k in range(3))
+    assert first + middle + last == last + (first + middle) == whole
+    assert (first + middle).n == 40
+    assert first + middle != whole
+    assert first != middle
+    assert whole != numbers.tally(table.take(pa.array([0] * 60)))
+    backwards = numbers.tally(table.take(pa.array(range(59, -1, -1))))
+    assert backwards == whole
+    for where in ({"x": (0, 3)}, {"x": (0, 3), "y": "v1"}):
+        assert backwards.count(where) == whole.count(where)
+        assert (last + first + middle).count(where) == whole.count(where)
+    empty = numbers.tally(table.slice(0, 0))
+    assert whole + empty == whole
+    assert whole != "whole"
+    assert "60 reports" in repr(whole)
+
+
+def survey_of_numbers():
+    return Survey(
+        {"x": attribute("integer", 17, "geometric"), "y": attribute("categorical", 3, "")}
+    )
+
+
+def test_tallies_of_different_surveys_do_not_mix(survey, strict, packed):
+    with pytest.raises(ReportRefused, match="different surveys") as caught:
+        strict.tally(packed) + survey.tally(survey.encode(PEOPLE))
+    assert caught.value.reason == "survey"
+    assert strict.tally([]) != survey.tally([])
+    with pytest.raises(TypeError):
+        strict.tally(packed) + 3
+
+
+def test_tallies_are_saved_and_loaded(survey, tmp_path):
+    tally = survey.tally(survey.encode(PEOPLE)) + survey.tally(survey.encode(PEOPLE))
+    for path in (tmp_path / "tally.parquet", str(tmp_path / "text.parquet")):
+        tally.save(path)
+        loaded = survey.tally(path)
+        assert isinstance(loaded, Tally)
+        assert loaded == tally
+        assert loaded.count({"age": (18, 65)}) == tally.count({"age": (18, 65)})
+    merged = survey.tally(tmp_path / "tally.parquet") + tally
+    assert merged.n == 16
+
+
+def test_tables_from_other_programs_can_be_merged(survey, tmp_path):
+    """Another writer may drop the not-null marks or reorder columns, but not add any."""
+    table = survey.encode(PEOPLE)
+    loose = pa.table({name: table[name].combine_chunks() for name in reversed(table.column_names)})
+    loose = loose.replace_schema_metadata(table.schema.metadata)
+    with pytest.raises(ReportRefused, match="'arrived' of no attribute"):
+        survey.tally(loose.append_column("arrived", pa.array([1, 2, 3, 4])))
+    pq.write_table(loose, tmp_path / "loose.parquet")
+    tally = survey.tally(table)
+    for other in (survey.tally(loose), survey.tally(tmp_path / "loose.parquet")):
+        assert other == tally
+        assert (other + tally).n == (tally + other).n == 8
+        assert other + tally == tally + tally
+
+
+# Tallies -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tally(survey):
+    return survey.tally(survey.encode(PEOPLE, coins=Coins.seeded(8)))
+
+
+def test_many_tallies_are_summed(survey, tally):
+    assert sum([tally, tally, tally]) == tally + tally + tally
+    assert sum([tally]) is tally
+    with pytest.raises(TypeError):
+        1 + tally
+
+
+def test_a_tally_says_how_many(survey, tally):
+    assert "Tally of 4 reports" in repr(tally)
+    assert "Tally of 1 report " in repr(survey.tally(survey.encode(_first(1))))
+
+
+def _first(count):
+    return {name: column[:count] for name, column in PEOPLE.items()}
+
+
+def test_an_empty_tally_says_so(survey, tally):
+    empty = survey.tally(survey.encode(_first(0)))
+    for answer in (empty.count({"age": 3}), empty.histogram("region")[0], *empty.counts([{}])):
+        assert answer.value == 0
+        assert "no reports yet" in answer.notes
+    assert "no reports yet" not in tally.count().notes
+
+
+def test_answers_are_json_even_where_nothing_is_known(survey):
+    one = survey.tally(survey.encode(_first(1)))
+    data = one.count({"age": 3}, about="population").to_dict()
+    assert (data["stderr"], data["low"], data["high"]) == (None, None, None)
+    json.dumps(data, allow_nan=False)
+    bars = one.histogram("region", about="population")
+    json.dumps(bars.to_dict(), allow_nan=False)
+    assert bars.to_arrow()["high"].to_pylist() == [np.inf] * 3
+
+
+def test_bars_by_label(tally):
+    bars = tally.histogram("region")
+    assert bars["south"] is bars[1]
+    with pytest.raises(QueryError, match=r"no bar 'South'.*'south' differs only in its case"):
+        bars["South"]
+
+
+@pytest.mark.parametrize("width", [7, np.int64(7), np.uint8(7)])
+def test_widths_of_any_integer(tally, width):
+    bars = tally.histogram("age", width=width)
+    assert len(bars) == 15
+    assert bars.labels[-1] == "98 to 99"
+    assert bars[3].value == pytest.approx(tally.count({"age": (21, 27)}).value)
+
+
+def test_one_bar_wider_than_everything(tally):
+    (bar,) = tally.histogram("age", width=10**30)
+    assert bar.value == pytest.approx(tally.count().value)
+
+
+def test_bars_are_made_one_at_a_time():
+    """All at once, 30,000 bars would be 7 GB."""
+    survey = Survey({"x": Integer(0, 29_999, epsilon=1, mechanism="geometric")})
+    tally = survey.tally(survey.encode({"x": [1, 2]}))
+    taken = []
+    tally.profile = lambda attribute, query, bars, labels, *, about: [
+        taken.append(bar.sum()) for bar in itertools.islice(bars, 3)
+    ]
+    tracemalloc.start()
+    tally.histogram("x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken == [1, 1, 1]
+    assert peak < 30_000_000
+
+
+# True and false ----------------------------------------------------------------------------------
+
+
+def test_true_and_false_are_one_and_zero(survey, tally):
+    assert tally.count({"sick": True}).value == tally.count({"sick": 1}).value
+    assert tally.count({"sick": [True, False]}).value == tally.count().value
+
+
+@pytest.mark.parametrize("name", ["age", "income"])
+def test_true_and_false_are_no_other_numbers(survey, name):
+    with pytest.raises(ValueRefused, match=f"{name} holds bool values"):
+        survey.encode({**PEOPLE, name: SICK})

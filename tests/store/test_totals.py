@@ -1,0 +1,253 @@
+"""Totals of a stream: the answers of a tally of all reports, in memory that does not grow."""
+
+import pickle
+import tracemalloc
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
+from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.reports.pack import pack
+from metricldp.store import cubes
+
+SURVEY = Survey(
+    {
+        "age": Integer(0, 20, epsilon=1, mechanism="threshold"),
+        "visits": Integer(0, 9, epsilon=1, mechanism="geometric"),
+        "region": Categorical(["north", "south", "east"], epsilon=1),
+    }
+)
+KEEP = [("visits", "age"), ("age", "region")]
+WHERES = [
+    {},
+    {"age": (3, 9)},
+    {"age": (None, 4)},
+    {"visits": (2, 5)},
+    {"region": ["north", "east"]},
+    {"age": (3, 9), "visits": (2, None)},
+    {"age": [1, 5, 6, 20], "region": "south"},
+]
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(0, 21, n),
+        "visits": rng.integers(0, 10, n),
+        "region": rng.choice(["north", "south", "east"], n),
+    }
+
+
+def tables(count, size=300):
+    for seed in range(count):
+        yield SURVEY.encode(people(size, seed), coins=Coins.seeded(seed))
+
+
+@pytest.fixture(scope="module")
+def both():
+    return SURVEY.tally(pa.concat_tables(tables(4))), SURVEY.tally(tables(4), keep=KEEP)
+
+
+@pytest.mark.parametrize("where", WHERES)
+@pytest.mark.parametrize("about", ["respondents", "population"])
+def test_counts_are_those_of_all_reports(both, where, about):
+    whole, totals = (tally.count(where, about=about) for tally in both)
+    assert totals.value == pytest.approx(whole.value, rel=1e-9, abs=1e-9)
+    assert totals.stderr == pytest.approx(whole.stderr, rel=1e-9, abs=1e-9)
+    assert (totals.question, totals.about) == (whole.question, whole.about)
+
+
+def test_so_are_other_questions(both):
+    whole, totals = both
+    assert totals.n == whole.n == 1200
+    for ask in (
+        lambda t: t.mean("age", {"visits": (2, 7)}),
+        lambda t: t.sum("visits"),
+        lambda t: t.fraction({"region": "north"}),
+        *(lambda t, k=k: t.histogram("age", {"region": "north"})[k] for k in (0, 7, 20)),
+        *(lambda t, k=k: t.histogram("visits", {"age": (0, 9)})[k] for k in (0, 4, 9)),
+    ):
+        assert ask(totals).value == pytest.approx(ask(whole).value, rel=1e-9)
+        assert ask(totals).stderr == pytest.approx(ask(whole).stderr, rel=1e-9)
+    assert totals.quantile("age", 0.3).value == whole.quantile("age", 0.3).value
+    many = totals.counts(WHERES)
+    assert many == [totals.count(where) for where in WHERES]
+
+
+def test_the_literal_channels_keep_what_they_need():
+    survey = Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"})
+    reports = survey.encode({"a": [0, 1, 2], "b": [4, 4, 0]}, coins=Coins.seeded(1))
+    totals = survey.tally([reports], keep=[("a",)])
+    assert totals.keep == (("a", "b"),)
+    assert totals.count({"a": (1, 3)}).value == pytest.approx(
+        survey.tally(reports).count({"a": (1, 3)}).value
+    )
+
+
+def test_merging_and_order_change_nothing():
+    parts = list(tables(4))
+    whole = SURVEY.tally(parts, keep=KEEP)
+    assert SURVEY.tally(reversed(parts), keep=KEEP) == whole
+    assert SURVEY.tally(parts[:1], keep=KEEP) + SURVEY.tally(parts[1:], keep=KEEP) == whole
+    assert sum(SURVEY.tally([part], keep=KEEP) for part in parts) == whole
+    assert SURVEY.tally(parts[:3], keep=KEEP) != whole
+    asked = SURVEY.tally(parts[:1], keep=KEEP)
+    asked.count({"age": (3, 9)})
+    for part in parts[1:]:
+        asked.add(part)
+    assert asked.count({"age": (3, 9)}) == whole.count({"age": (3, 9)})
+
+
+def test_reports_in_any_form():
+    """Tables, record batches, bytes and files, one after the other, with and without keep."""
+    one, two, three = tables(3)
+    blobs = pack(SURVEY, two)
+    whole = SURVEY.tally(pa.concat_tables([one, two, three]))
+    for given in (
+        [one, *blobs, three],
+        iter([*one.to_batches(), three, *blobs]),
+        {"a": one, "b": two, "c": three}.values(),
+    ):
+        mixed = list(given)
+        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole._table, keep=KEEP)
+        assert SURVEY.tally(mixed) == whole
+    refused = Counter()
+    totals = SURVEY.tally([*blobs, b"short", blobs[0]], keep=KEEP, refused=refused)
+    assert (totals.n, refused) == (301, {"length": 1})
+    with pytest.raises(ReportRefused, match="report 302 has 5 bytes"):
+        SURVEY.tally([one, blobs[0], b"short"], keep=KEEP)
+    for wrong in (blobs[0], 5, {"a": one}, pa.array([1])):
+        with pytest.raises(ReportRefused, match="list or stream of tables, files or bytes, not"):
+            SURVEY.tally(wrong, keep=KEEP)
+
+
+def test_bytes_are_gathered_to_tables(monkeypatch):
+    monkeypatch.setattr("metricldp.reports.arrow.BATCH", 64)
+    (one,) = tables(1)
+    blobs = pack(SURVEY, one)
+    assert SURVEY.tally(iter(blobs), keep=KEEP) == SURVEY.tally(one, keep=KEEP)
+    assert SURVEY.tally(iter(blobs)) == SURVEY.tally(one)
+    with pytest.raises(ReportRefused, match="report 201 has 5 bytes"):
+        SURVEY.tally([*blobs[:200], b"short", *blobs], keep=KEEP)
+
+
+def test_tallies_and_totals_do_not_mix():
+    (one,) = tables(1)
+    whole, totals = SURVEY.tally(one), SURVEY.tally(one, keep=KEEP)
+    for merge in (lambda: whole + totals, lambda: totals + whole, lambda: sum([whole, totals])):
+        with pytest.raises(ReportRefused, match="make both with keep="):
+            merge()
+    other_order = SURVEY.tally(one, keep=KEEP[::-1])
+    assert (totals + other_order).n == 600
+    assert pickle.loads(pickle.dumps(totals)) == totals
+
+
+def test_reports_come_in_all_or_none(monkeypatch):
+    one, two = tables(2)
+    totals = SURVEY.tally(one, keep=KEEP)
+    before = totals.count({"age": (3, 9)})  # from a margin
+    with pytest.raises(ReportRefused):
+        totals.add([two, b"broken"])
+    assert totals.n == 300
+    assert totals.count({"age": (3, 9)}) == before
+    build, calls = cubes.build, iter([True, False])
+
+    def failing(*arguments):
+        if not next(calls):
+            raise MemoryError
+        return build(*arguments)
+
+    monkeypatch.setattr(cubes, "build", failing)
+    with pytest.raises(MemoryError):
+        totals.add(two)
+    monkeypatch.undo()
+    assert totals == SURVEY.tally(one, keep=KEEP)
+    totals.add(two)
+    assert totals == SURVEY.tally([one, two], keep=KEEP)
+    assert totals.count({"age": (3, 9)}) == SURVEY.tally([one, two], keep=KEEP).count(
+        {"age": (3, 9)}
+    )
+
+
+def test_a_file_is_read_piece_by_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr("metricldp.reports.arrow._PIECE", 100)
+    reports = pa.concat_tables(tables(4))
+    SURVEY.tally(reports).save(tmp_path / "reports.parquet")
+    totals = SURVEY.tally(tmp_path / "reports.parquet", keep=KEEP)
+    assert totals == SURVEY.tally(reports, keep=KEEP)
+    with pytest.raises(ReportRefused, match="no reports file"):
+        SURVEY.tally(tmp_path / "none.parquet", keep=KEEP)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(ReportRefused, match="not a whole Parquet file"):
+        SURVEY.tally(tmp_path / "broken.parquet", keep=KEEP)
+
+
+def test_memory_does_not_grow_with_the_stream():
+    """Ten times the reports, the same peak: were reports kept, it would be ten times as much."""
+
+    def peak(count):
+        before = pa.total_allocated_bytes()
+        tracemalloc.start()
+        totals = SURVEY.tally(tables(count, 5000), keep=KEEP)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert totals.n == 5000 * count
+        return most, pa.total_allocated_bytes() - before
+
+    peak(1)
+    (few, few_left), (many, many_left) = peak(4), peak(40)
+    assert many < 1.2 * few
+    assert many_left <= few_left + 1000
+
+
+@pytest.mark.parametrize(
+    ("keep", "needle"),
+    [
+        ("age", "not 'age'"),
+        (["age"], "a list with 'age'"),
+        ([("age", "hight")], "no attribute 'hight'"),
+        ([], "keep names no attributes"),
+        (5, "not 5"),
+    ],
+)
+def test_what_cannot_be_kept(keep, needle):
+    with pytest.raises(QueryError, match=needle):
+        SURVEY.tally(tables(1), keep=keep)
+
+
+def test_what_totals_cannot_answer(both, tmp_path):
+    _, totals = both
+    with pytest.raises(QueryError, match="so visits x region has no answer; name it in keep="):
+        totals.count({"visits": (0, 3), "region": "north"})
+    with pytest.raises(QueryError, match="totals keep no weights"):
+        totals.weighted()
+    with pytest.raises(QueryError, match="totals keep no reports"):
+        totals.save(tmp_path / "t.parquet")
+    with pytest.raises(ReportRefused, match="cannot be merged"):
+        totals + SURVEY.tally(tables(1), keep=[("age",)])
+    weighted = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
+    with pytest.raises(QueryError, match="w is a public weight"):
+        weighted.tally([], keep=[("a", "w")])
+    assert repr(totals).startswith("<Totals of 1,200 reports over")
+
+
+def test_a_table_too_large_is_refused():
+    survey = Survey({k: Integer(0, 9999, epsilon=1) for k in "abc"})
+    with pytest.raises(QueryError, match="GB"):
+        survey.tally([], keep=[("a", "b", "c")])
+
+
+def test_real_values_are_answered_too():
+    survey = Survey({"x": Real(0, 10, points=11, epsilon=1), "y": Integer(0, 3, epsilon=1)})
+    rng = np.random.default_rng(1)
+    reports = survey.encode(
+        {"x": rng.uniform(0, 10, 500), "y": rng.integers(0, 4, 500)}, coins=Coins.seeded(1)
+    )
+    totals, whole = survey.tally([reports], keep=[("x", "y")]), survey.tally(reports)
+    assert totals.mean("x").value == pytest.approx(whole.mean("x").value)
+    assert totals.count({"x": (2, 6), "y": 1}).stderr == pytest.approx(
+        whole.count({"x": (2, 6), "y": 1}).stderr
+    )

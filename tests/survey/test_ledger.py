@@ -1,0 +1,319 @@
+"""The ledger: what several collections add up to, pair by pair (appendix B)."""
+
+import itertools
+import json
+from fractions import Fraction
+
+import pytest
+
+from checks import enumerated_ratio, exact_law
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Ledger,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    SensitiveSet,
+    Survey,
+    SurveyError,
+    Tree,
+    Weight,
+)
+from metricldp.basics.exact import at_most_exp
+from metricldp.metrics import Line
+
+SITES = ("news", "games", "clinic")
+LEVELS = ("never", "rarely", "often")
+STAR = SensitiveSet(["clinic"])
+
+
+def ledger_of(*surveys):
+    ledger = Ledger()
+    for k, survey in enumerate(surveys):
+        ledger.add(survey, note=f"wave {k + 1}")
+    return ledger
+
+
+@pytest.fixture
+def ledger():
+    return ledger_of(
+        Survey({"age": Integer(0, 9, epsilon=1, per=5, mechanism="threshold")}),
+        Survey(
+            {
+                "age": Integer(0, 9, epsilon=0.5, mechanism="response"),
+                "site": Categorical(SITES, epsilon=2),
+            }
+        ),
+        Survey({"site": Categorical(SITES, epsilon=1, metric=STAR), "w": Weight(0, 1)}),
+    )
+
+
+def test_what_is_spent_is_the_sum(ledger):
+    assert ledger.spent("age", 2, 7) == 1 + Fraction(1, 2)  # response keeps 1/2 for every pair
+    assert ledger.spent("age", 2, 2) == 0
+    assert ledger.spent("site", "news", "clinic") == 3
+    assert ledger.spent("site", "news", "games") == 3  # response on the star keeps 1 as well
+    assert len(ledger) == 3
+    worst = ledger.worst("age")
+    assert (worst.x, worst.other, worst.epsilon) == ("0", "9", Fraction(23, 10))
+    assert str(worst) == "age 0 | 9: epsilon 2.3"
+    assert ledger.together == Fraction(23, 10) + 3
+
+
+def test_the_total_is_a_metric_on_positions(ledger):
+    total = ledger.total("age")
+    for x, other in itertools.product(range(10), repeat=2):
+        assert total.distance(x, other) == ledger.spent("age", x, other)
+        assert (total.distance(x, other) == 0) == (x == other)
+    for x, z, other in itertools.product(range(10), repeat=3):
+        assert total.distance(x, other) <= total.distance(x, z) + total.distance(z, other)
+    twice = ledger_of(*[Survey({"a": Integer(0, 99_999, epsilon=1)})] * 2)
+    assert twice.total("a") == Line(Fraction(2))
+
+
+def test_two_reports_keep_the_sum_and_no_less():
+    """All pairs of reports of both collections, by enumeration: the sum holds, and is needed."""
+    edges = Graph([("never", "rarely"), ("rarely", "often")])
+    surveys = [
+        Survey({"use": Ordinal(LEVELS, epsilon=1, mechanism="threshold", metric=edges)}),
+        Survey({"use": Ordinal(LEVELS, epsilon=0.5, mechanism="geometric")}),
+    ]
+    ledger = ledger_of(*surveys)
+    channels = [survey.channels["use"] for survey in surveys]
+    laws = [[exact_law(channel, x) for x in range(3)] for channel in channels]
+    for x, other in itertools.combinations(range(3), 2):
+        worst = max(
+            (laws[0][x][a] / laws[0][other][a]) * (laws[1][x][b] / laws[1][other][b])
+            for a in laws[0][0]
+            for b in laws[1][0]
+        )
+        spent = ledger.spent("use", LEVELS[x], LEVELS[other])
+        assert at_most_exp(worst, spent)
+        alone = [ledger_of(survey).spent("use", LEVELS[x], LEVELS[other]) for survey in surveys]
+        assert spent == sum(alone)
+        assert not at_most_exp(worst, max(alone))
+
+
+def test_bits_of_unary_are_counted_as_they_were_settled():
+    """Their share of an Lp metric is in the bits already."""
+    use = Ordinal(LEVELS, epsilon=2, mechanism="unary")
+    both = Survey(
+        {"use": use, "age": Integer(0, 9, epsilon=1, mechanism="threshold")},
+        metric=Lp(float("inf")),
+    )
+    alone = Survey({"use": use})
+    total = ledger_of(both, alone).total("use")
+    for x, other in itertools.combinations(range(3), 2):
+        told = sum(
+            max(here[0] + there[1], here[1] + there[0])
+            for here, there in (
+                [as_bits(survey.attributes["use"].bits[place]) for place in (x, other)]
+                for survey in (both, alone)
+            )
+        )
+        assert total.distance(x, other) == told
+        assert total.distance(x, other) <= 3 * (other - x)
+        ratio = [survey.channels["use"].worst_ratio(x, other) for survey in (both, alone)]
+        assert at_most_exp(ratio[0] * ratio[1], total.distance(x, other))
+
+
+def as_bits(pair):
+    return tuple(Fraction(repr(part)) for part in pair)
+
+
+def test_shares_and_values_between_positions():
+    attributes = {"v": Real(0, 10, points=11, epsilon=1), "b": Continuous(0, 10, bins=5, epsilon=1)}
+    both = Survey(attributes, metric=Lp(float("inf")))
+    ledger = ledger_of(both, Survey(attributes))
+    assert ledger.spent("v", 2.5, 4) == Fraction(3, 2) * Fraction(3, 2)
+    assert ledger.spent("b", 0.5, 9.9) == Fraction(3, 2) * 8
+    assert ledger.spent("b", 0.5, 1.9) == 0
+
+
+@pytest.mark.parametrize("mechanism", ["threshold", "response", "matrix"])
+def test_the_share_of_an_lp_metric_is_counted_once_everywhere(mechanism):
+    """Two attributes under the largest of their distances have half of them each."""
+    use = Ordinal(LEVELS, epsilon=2, mechanism=mechanism)
+    both = Survey(
+        {"use": use, "age": Integer(0, 9, epsilon=1, mechanism="threshold")},
+        metric=Lp(float("inf")),
+    )
+    ledger = ledger_of(both, Survey({"use": use}))
+    assert both.metric.share(2) == Fraction(1, 2)
+    far = Fraction(2 if mechanism == "response" else 4)
+    total = ledger.total("use")
+    for x, other in itertools.combinations(range(3), 2):
+        apart = Fraction(2) if mechanism == "response" else 2 * Fraction(other - x)
+        assert total.distance(x, other) == apart * Fraction(3, 2)
+        assert ledger.spent("use", LEVELS[x], LEVELS[other]) == apart * Fraction(3, 2)
+    assert ledger.worst("use").epsilon == far * Fraction(3, 2)
+    assert ledger.worst("age").epsilon == Fraction(9, 2)
+    assert ledger.together == far * Fraction(3, 2) + Fraction(9, 2)
+    assert [line.split()[-2:] for line in str(ledger).splitlines()[1:5]] == [
+        ["1", f"{float(far / 2):g}"],
+        ["2", f"{float(far):g}"],
+        ["3", f"{float(far * 3 / 2):g}"],
+        ["0.5", "4.5"],
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["geometric", "threshold", "threshold-paper"])
+def test_a_channel_of_a_line_is_counted_for_what_it_keeps(mechanism):
+    """On a graph it keeps the steepest line below, which is less: by enumeration, and so added."""
+    edges = Graph([("never", "rarely"), ("rarely", "often", 2)])
+    survey = Survey({"use": Ordinal(LEVELS, epsilon=0.5, metric=edges, mechanism=mechanism)})
+    ledger = ledger_of(survey)
+    assert ledger.total("use") == Line(Fraction(1, 2))
+    laws = [exact_law(survey.channels["use"], x) for x in range(3)]
+    for x, other in itertools.combinations(range(3), 2):
+        spent = ledger.spent("use", LEVELS[x], LEVELS[other])
+        assert (
+            spent == Fraction(other - x, 2) <= survey.attributes["use"].distances.distance(x, other)
+        )
+        assert at_most_exp(enumerated_ratio(laws[x], laws[other]), spent)
+
+
+def test_it_reads_well(ledger):
+    text = str(ledger)
+    assert text.splitlines()[0].split() == [
+        *("attribute", "collection", "nearest", "pair", "farthest", "pair")
+    ]
+    assert [line.split() for line in text.splitlines()[1:4]] == [
+        ["age", "wave", "1", "0.2", "1.8"],
+        ["wave", "2", "0.5", "0.5"],
+        ["together", "0.7", "2.3"],
+    ]
+    assert "w was sent in the clear" in text
+    assert text.endswith(
+        "3 collections; two people who differ as much as possible in everything are at epsilon 5.3"
+    )
+    assert str(Ledger()) == "nothing spent"
+    unnamed = Ledger()
+    unnamed.add(Survey({"a": Integer(0, 1, epsilon=1)}))
+    assert "survey " in str(unnamed)
+
+
+def test_files(ledger, tmp_path):
+    ledger.save(tmp_path / "ledger.json")
+    again = Ledger.load(tmp_path / "ledger.json")
+    assert again == ledger
+    assert str(again) == str(ledger)
+    assert again.to_dict() == json.loads(json.dumps(ledger.to_dict()))
+    again.add(Survey({"a": Integer(0, 1, epsilon=1)}))
+    assert again != ledger
+
+
+@pytest.mark.parametrize(
+    ("attribute", "needles"),
+    [
+        (Integer(0, 99, epsilon=1), ("high", "9", "99")),
+        (Ordinal(LEVELS, epsilon=1), ("kind", "'integer'", "'ordinal'")),
+        (Integer(1, 9, epsilon=1), ("low",)),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(ledger, attribute, needles):
+    before = len(ledger)
+    with pytest.raises(SurveyError) as caught:
+        ledger.add(Survey({"age": attribute}))
+    for needle in ("age cannot be added up", "the same ledger under another name", *needles):
+        assert needle in str(caught.value)
+    assert len(ledger) == before
+    with pytest.raises(SurveyError, match="its categories was"):
+        ledger.add(Survey({"site": Categorical(SITES[::-1], epsilon=1)}))
+    with pytest.raises(SurveyError, match="its private was"):
+        ledger.add(Survey({"w": Weight(0, 1, private=True, epsilon=1)}))
+
+
+def test_another_domain_counts_in_full_under_another_name(ledger, tmp_path):
+    before = ledger.together
+    finer = Survey({"age": Integer(0, 99, epsilon=1, per=5), "site": Categorical(SITES, epsilon=1)})
+    ledger.add(finer, note="finer", names={"age": "age to 99"})
+    assert ledger.together == before + Fraction(99, 5) + 1
+    assert ledger.spent("age to 99", 30, 40) == 2
+    assert ledger.spent("site", "news", "games") == 4  # one that keeps its name adds up as ever
+    assert "age to 99" in str(ledger)
+    assert repr(ledger) == "<Ledger of 4 collections about 'age', 'site', 'age to 99'>"
+    ledger.save(tmp_path / "ledger.json")
+    assert Ledger.load(tmp_path / "ledger.json") == ledger
+    for names, needle in (
+        ({"Age": "x"}, "no attribute 'Age' to be called another name"),
+        ({"age": "site"}, "two attributes of one survey are called 'site'"),
+        ({"age": "two\nlines"}, "a name in the ledger is a line of text"),
+        ({"age": 3}, "a name in the ledger is a line of text, not 3"),
+        ("age", "names map attributes"),
+    ):
+        with pytest.raises(SurveyError, match=needle):
+            ledger.add(finer, names=names)
+    with pytest.raises(SurveyError, match="age to 99 cannot be added up pair by pair"):
+        ledger.add(Survey({"age": Integer(0, 9, epsilon=1)}), names={"age": "age to 99"})
+
+
+UNARY = {
+    "tree": Tree({"web": ["news", "games"], "body": ["clinic"]}, {"web": 2}),
+    "star": STAR,
+    "path": Graph([("news", "games"), ("games", "clinic", 3)]),
+    "plain": None,
+}
+
+
+@pytest.mark.parametrize("case", UNARY)
+def test_of_unary_bits_the_ledger_counts_what_they_tell(case):
+    """By enumeration: the loss of every pair is below what is entered, and meets it somewhere."""
+    survey = Survey({"v": Categorical(SITES, epsilon=1, metric=UNARY[case], mechanism="unary")})
+    ledger, channel = ledger_of(survey), survey.channels["v"]
+    promised, total = survey.attributes["v"].distances, ledger.total("v")
+    laws = [exact_law(channel, x) for x in range(3)]
+    for x, other in itertools.combinations(range(3), 2):
+        worst = enumerated_ratio(laws[x], laws[other])
+        spent = ledger.spent("v", SITES[x], SITES[other])
+        assert spent == total.distance(x, other) == total.distance(other, x)
+        assert at_most_exp(worst, spent)
+        assert not at_most_exp(worst, spent * Fraction(999_999, 1_000_000))
+        assert spent <= promised.distance(x, other)
+    entry = survey.explain().to_dict()["attributes"][0]
+    assert entry["effective_epsilon"] == float(total.diameter(3)) == float(ledger.together)
+    more = total.diameter(3) < promised.diameter(3)
+    assert ("unary keeps more: epsilon" in str(survey.explain())) == more
+
+
+def test_mistakes(ledger, tmp_path):
+    for call, needle in (
+        (lambda: ledger.spent("Age", 1, 2), "differs only in its case"),
+        (lambda: ledger.total("height"), "no attribute 'height'"),
+        (lambda: ledger.worst("w"), "in the clear"),
+        (lambda: ledger.spent("age", 1, 200), "age is 200, which is outside 0 to 9"),
+        (lambda: ledger.spent("site", "news", "shop"), "site is 'shop'"),
+        (lambda: ledger.spent("site", "news", None), "site is missing"),
+    ):
+        with pytest.raises(QueryError, match=needle):
+            call()
+    path = tmp_path / "ledger.json"
+    for text, needle in (
+        ("{", "not a JSON file"),
+        ("[]", "metricldp-ledger = 1"),
+        ('{"metricldp-ledger": 2, "entries": []}', "not 2"),
+        ('{"metricldp-ledger": 1}', "list of entries"),
+        ('{"metricldp-ledger": 1, "entries": [3]}', "entry 1"),
+        ('{"metricldp-ledger": 1, "entries": [{"note": "", "survey": 3}]}', "entry 1"),
+        ('{"metricldp-ledger": 1, "entries": [{"note": 1, "survey": {}}]}', "metricldp = 1"),
+    ):
+        path.write_text(text)
+        with pytest.raises(SurveyError, match=needle):
+            Ledger.load(path)
+    with pytest.raises(SurveyError, match="cannot read the ledger"):
+        Ledger.load(tmp_path / "none.json")
+    with pytest.raises(SurveyError, match="cannot write the ledger"):
+        ledger.save(tmp_path)
+    with pytest.raises(SurveyError, match="adds up surveys"):
+        ledger.add({"age": 3})
+    with pytest.raises(SurveyError, match="a note is a line of text"):
+        ledger.add(Survey({"b": Integer(0, 1, epsilon=1)}), note="two\nlines")
+    large = Survey({"a": Integer(0, 9999, epsilon=1, mechanism="geometric")})
+    mixed = ledger_of(large, Survey({"a": Integer(0, 9999, epsilon=1, mechanism="response")}))
+    assert mixed.spent("a", 3, 9) == 7
+    with pytest.raises(SurveyError, match="different kinds are added up for 1,000 positions"):
+        mixed.total("a")

@@ -1,0 +1,310 @@
+"""Surveys: files, fingerprints, explanations and certificates."""
+
+import json
+import math
+import pickle
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Real, Survey, Weight
+from metricldp.attributes.base import SMALLEST_STEP
+from metricldp.basics.exact import at_most_exp
+from metricldp.channels import Geometric, Response
+from metricldp.lab.peers import PEERS
+from metricldp.metrics import Uniform
+from metricldp.survey.certify import prove
+
+FIXED = "b11d4983719009796e366be2227fa0169192d4ea56a8f49959eb5d5ba1c28615"
+"""Of the survey in test_fingerprints_tell_agreements_apart, version 1."""
+
+positive = st.floats(0.1, 30)
+names = st.text(
+    st.characters(exclude_categories=("C", "Z"), exclude_characters="="), min_size=1, max_size=8
+)
+integers = st.builds(
+    lambda low, width, e, per, m: Integer(low, low + width, epsilon=e, per=per, mechanism=m),
+    st.integers(-(10**6), 10**6),
+    st.integers(1, 50),
+    positive,
+    positive,
+    st.sampled_from(["auto", "threshold", "threshold-paper", "geometric", "response"]),
+)
+continuous = st.builds(
+    lambda low, width, bins, e: Continuous(low, low + width, bins=bins, epsilon=e, per=width),
+    st.floats(-1e6, 1e6),
+    st.floats(1, 1e6),
+    st.integers(2, 40),
+    positive,
+)
+categories = st.lists(names, min_size=2, max_size=6, unique=True)
+attributes = st.one_of(
+    integers,
+    continuous,
+    st.builds(lambda c, e: Categorical(c, epsilon=e), categories, positive),
+    st.builds(lambda c, e, per: Ordinal(c, epsilon=e, per=per), categories, positive, positive),
+)
+surveys = st.dictionaries(names, attributes, min_size=1, max_size=4).map(Survey)
+
+
+@given(surveys)
+def test_files_round_trip_exactly(survey):
+    for again in (Survey.from_toml(survey.to_toml()), Survey.from_json(survey.to_json())):
+        assert again == survey
+        assert again.attributes == survey.attributes
+        assert again.channels == survey.channels
+        assert again.to_toml() == survey.to_toml()
+
+
+@given(surveys)
+def test_every_survey_is_certified(survey):
+    assert survey.certify().holds
+
+
+def test_saved_files_load(tmp_path):
+    survey = Survey({"a": Integer(0, 9, epsilon=1), 'é \\ "q" #': Integer(0, 9, epsilon=1)})
+    for name in ("survey.toml", "survey.json"):
+        survey.save(tmp_path / name)
+        assert Survey.load(tmp_path / name) == survey
+
+
+def test_fingerprints_tell_agreements_apart():
+    base = {"a": Integer(0, 9, epsilon=1), "b": Integer(0, 9, epsilon=1)}
+    changed = [
+        {"b": base["b"], "a": base["a"]},
+        {"a": base["a"], "c": base["b"]},
+        {**base, "a": Integer(0, 9, epsilon=math.nextafter(1, 2))},
+        {**base, "a": Integer(0, 10, epsilon=1)},
+        {**base, "a": Integer(0, 9, epsilon=1, per=2)},
+        {**base, "a": Integer(0, 9, epsilon=1, mechanism="threshold-paper")},
+        {"a": base["a"]},
+    ]
+    prints = {Survey(one).fingerprint for one in [base, *changed]}
+    assert len(prints) == 1 + len(changed)
+    # Changing the canonical form would orphan every report ever collected.
+    fixed = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+    assert fixed.fingerprint == FIXED
+
+
+def test_surveys_are_fixed_and_can_be_pickled():
+    survey = Survey({"a": Integer(0, 9, epsilon=1), "w": Weight(0, 1)}, metric=Lp(2))
+    again = pickle.loads(pickle.dumps(survey))
+    assert again == survey
+    assert again.channels == survey.channels
+    with pytest.raises(TypeError):
+        survey.attributes["a"] = Integer(0, 9, epsilon=50)
+    with pytest.raises(TypeError):
+        survey.channels["a"] = None
+
+
+def test_decimals_mean_what_is_written():
+    assert Integer(0, 9, epsilon=0.1, per=0.3).distances.step == Fraction(1, 3)
+    assert Continuous(0, 0.3, bins=3, epsilon=1, per=0.1).distances.step == 1
+    assert Categorical(["x", "y"], epsilon=0.1).distances.step == Fraction(1, 10)
+
+
+def test_many_categories_are_certified_by_one_pair():
+    survey = Survey({"c": Categorical([f"c{k}" for k in range(2000)], epsilon=1)})
+    proof = survey.certify().proofs[0]
+    assert proof.holds
+    assert (len(proof.pairs), proof.count) == (1, 2000 * 1999 // 2)
+
+
+def test_auto_is_written_out():
+    survey = Survey({"a": Integer(0, 999, epsilon=1), "b": Integer(0, 4, epsilon=0.1)})
+    assert survey.attributes["a"].mechanism == "geometric"
+    assert survey.attributes["b"].mechanism == "threshold"
+    assert "auto" not in survey.to_toml()
+    assert 'mechanism = "threshold"' in survey.to_toml()
+
+
+def test_explain_says_what_matters():
+    survey = Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5),
+            "income": Continuous(0, 200_000, bins=100, epsilon=1, per=10_000),
+            "mood": Ordinal(["bad", "fair", "good"], epsilon=0.5),
+            "region": Categorical(["north", "south"], epsilon=2),
+        }
+    )
+    told = survey.explain(n=100_000)
+    text = " ".join(str(told).split())
+    assert "age 5 apart: at most 2.72 times more likely" in text
+    assert "age 1 apart: at most 1.23 times more likely" in text
+    assert "epsilon is 19.8" in text
+    assert "not plain 1-LDP" in text
+    assert "a hair apart on both sides of an edge" in text
+    assert "plain 2-LDP" in text
+    data = told.to_dict()
+    assert data["effective_epsilon"] == pytest.approx(19.8 + 19.8 + 1 + 2)
+    by_name = {entry["attribute"]: entry for entry in data["attributes"]}
+    assert by_name["age"]["error_uniform"] == pytest.approx(
+        survey.error({"age": (0, 49)}, 100_000, prior="uniform")
+    )
+    assert by_name["age"]["error_worst"] == pytest.approx(survey.error({"age": (0, 49)}, 100_000))
+    report = survey.report({"age": 30, "income": 5.5, "mood": "bad", "region": "south"})
+    assert len(report) == data["bytes_per_report"]
+    json.dumps(data)
+    assert survey.explain(1).to_dict()["n"] == 1
+
+
+def test_explain_of_extreme_epsilons_does_not_overflow():
+    survey = Survey({"a": Integer(0, 1000, epsilon=900), "b": Categorical(["x", "y"], epsilon=1e3)})
+    assert "e^" in str(survey.explain())
+    assert survey.certify().holds
+
+
+def test_certificate_reads_well():
+    survey = Survey({"age": Integer(0, 99, epsilon=1, per=5)})
+    certificate = survey.certify()
+    assert certificate.holds
+    assert len(certificate.proofs[0].pairs) == 99
+    assert certificate.proofs[0].tightest.loss == pytest.approx(0.2, rel=1e-12)
+    assert "certified: every pair" in str(certificate)
+    json.dumps(certificate.to_dict())
+
+
+def test_a_broken_certificate_says_so():
+    from metricldp.survey.certify import Certificate, Proof
+
+    pairs = prove(Response(3, 1 << 63), Uniform(SMALLEST_STEP))
+    broken = Certificate("f", (Proof("a", "response", pairs, 3, ("x", "y"), promised=True),))
+    assert not broken.holds
+    assert "NOT certified" in str(broken)
+    assert "BROKEN" in str(broken)
+
+
+ALIKE = ["response", "haar", "hierarchy-2", "hierarchy-3-plain", "hadamard", *PEERS]
+
+
+@pytest.mark.parametrize("mechanism", sorted(set(ALIKE)))
+def test_a_certificate_proves_that_any_two_values_are_alike(mechanism):
+    """By enumeration: no pair is above the smallest distance, and the farthest is as any other."""
+    survey = Survey({"age": Integer(0, 5, epsilon=1, per=2, mechanism=mechanism)})
+    certificate, channel = survey.certify(), survey.channels["age"]
+    ratios = {channel.worst_ratio(*pair) for pair in combinations(range(6), 2)}
+    assert ratios == {certificate.proofs[0].any_two.ratio}
+    assert at_most_exp(max(ratios), Fraction(1, 2))
+    assert "age: any two values within 0.5 (plain 0.5-LDP): holds" in str(certificate)
+    said = certificate.to_dict()["attributes"][0]["any_two"]
+    assert said["holds"]
+    assert said["allowed"] == 0.5
+    assert said["loss"] <= 0.5
+
+
+def test_nothing_is_said_of_any_two_values_where_the_table_says_it():
+    attributes = {"age": Integer(0, 5, epsilon=1), "c": Categorical(["x", "y", "z"], epsilon=1)}
+    certificate = Survey(attributes).certify()
+    assert [proof.any_two for proof in certificate.proofs] == [None, None]
+    assert "any two" not in str(certificate)
+    assert certificate.to_dict()["attributes"][0]["any_two"] is None
+
+
+class SaysAlike(Geometric):
+    """The broken twin: neighbours are within epsilon, far pairs are not, and it says all are."""
+
+    alike = True
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        Response.for_epsilon(6, Fraction(101, 200)),
+        SaysAlike.for_epsilon(6, Fraction(1, 2)),
+    ],
+    ids=["too much", "not alike"],
+)
+def test_a_channel_that_loses_more_than_the_smallest_distance_is_caught(channel):
+    survey = Survey({"age": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    survey.__dict__["channels"] = {"age": channel}
+    certificate = survey.certify()
+    assert not certificate.holds
+    assert "age: any two values within 0.5 (plain 0.5-LDP): BROKEN" in str(certificate)
+    assert not certificate.to_dict()["attributes"][0]["any_two"]["holds"]
+
+
+@pytest.mark.parametrize("metric", [Lp(1), Lp(2), Lp(math.inf)])
+def test_a_channel_that_keeps_another_metric_than_promised_is_not_certified(metric, monkeypatch):
+    """Everything is built and proved against three times the metric: the pairs hold, but not us."""
+    from metricldp.survey import agreement
+
+    attributes = {
+        "a": Integer(0, 9, epsilon=1),
+        "r": Real(0, 9, points=10, epsilon=1),
+        "c": Categorical(["x", "y"], epsilon=1),
+    }
+    assert Survey(attributes, metric=metric).certify().holds
+    honest = agreement._kept
+    monkeypatch.setattr(agreement, "_kept", lambda a, share: honest(a, share).scaled(Fraction(3)))
+    certificate = Survey(attributes, metric=metric).certify()
+    assert not certificate.holds
+    for proof in certificate.proofs:
+        assert all(pair.holds for pair in proof.pairs)
+        assert not proof.promised
+
+
+def test_continuous_values_fall_into_their_bins():
+    attribute = Continuous(0, 1, bins=10, epsilon=1)
+    edges = attribute.edges
+    places = attribute.positions(pa.array(edges), "v")
+    assert places.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9]
+    below = np.nextafter(edges[1:-1], 0)
+    assert attribute.positions(pa.array(below), "v").tolist() == list(range(9))
+
+
+@given(
+    low=st.floats(-1e9, 1e9),
+    width=st.floats(1e-3, 1e9),
+    bins=st.integers(2, 1000),
+    share=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+)
+def test_bins_agree_with_their_edges(low, width, bins, share):
+    high = low + width
+    edges = np.linspace(low, high, bins + 1)
+    if not (np.diff(edges) > 0).all():
+        return
+    attribute = Continuous(low, high, bins=bins, epsilon=1, per=width / bins)
+    values = np.clip(low + np.array(share) * width, low, high)
+    expected = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+    assert attribute.positions(pa.array(values), "v").tolist() == expected.tolist()
+
+
+def test_where_clauses_mean_what_they_say():
+    survey = Survey(
+        {
+            "age": Integer(0, 99, epsilon=1),
+            "income": Continuous(0, 100, bins=10, epsilon=1, per=10),
+            "mood": Ordinal(["bad", "fair", "good"], epsilon=0.5),
+            "region": Categorical(["north", "south", "east"], epsilon=2),
+        }
+    )
+
+    def chosen(name, words):
+        return np.flatnonzero(survey.attributes[name].choose(words, name).inside).tolist()
+
+    assert chosen("age", (18, 20)) == [18, 19, 20]
+    assert chosen("age", (97, None)) == [97, 98, 99]
+    assert chosen("age", (None, 1)) == [0, 1]
+    assert chosen("age", (98, 1000)) == [98, 99]
+    assert chosen("age", 7) == [7]
+    assert chosen("age", [7, 3]) == [3, 7]
+    assert chosen("income", (20, 50)) == [2, 3, 4]
+    assert chosen("income", (22, 49)) == [2, 3, 4]
+    assert "nearest bin edges" in survey.attributes["income"].choose((22, 49), "income").note
+    assert survey.attributes["income"].choose((20, 50), "income").note is None
+    assert chosen("income", 25.0) == [2]
+    assert chosen("mood", ("fair", None)) == [1, 2]
+    assert chosen("mood", "bad") == [0]
+    assert chosen("region", ["east", "north"]) == [0, 2]
+    tally = survey.tally(
+        survey.encode(
+            {"age": [1], "income": [1.0], "mood": ["bad"], "region": ["north"]},
+            coins=Coins.seeded(1),
+        )
+    )
+    assert "nearest bin edges" in str(tally.count({"income": (22, 49)}))

@@ -1,0 +1,185 @@
+"""The rooms of the house: imports point one way, and nothing but rooms has to be listed."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "metricldp"
+ROOMS = (
+    "basics",
+    "coins",
+    "metrics",
+    "attributes",
+    "channels",
+    "design",
+    "survey",
+    "reports",
+    "store",
+    "answers",
+    "lab",
+    "app",
+    "api",
+)
+"""In the way of the data: a room imports only from rooms above it."""
+HOMES = {
+    "cryptography": "coins/stream.py",
+    "matplotlib": "app/",
+    "narwhals": "reports/people.py",
+    "numba": "loops_compiled.py",
+    "llvmlite": "loops_compiled.py",
+    "rich": "app/",
+    "typer": "app/",
+}
+"""Heavy libraries, and the only place that names each."""
+MOST_LINES, LONGEST = 18_500, 450
+"""Of the whole package, and of one file."""
+
+
+def files():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in files()}
+
+
+def imports(source):
+    """Every import as (line, module, late): the module of the package that is really meant.
+
+    Late ones stand inside a function or under TYPE_CHECKING.
+    """
+    found = []
+
+    def visit(node, late):
+        if isinstance(node, ast.Import):
+            found.extend((node.lineno, alias.name, late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: write imports from metricldp in full"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.append((node.lineno, inner if inner in MODULES else node.module, late))
+        late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        late = late or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        for child in ast.iter_child_nodes(node):
+            visit(child, late)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def room_of(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def violations(module, source):
+    """What is wrong with the imports of one module, in words."""
+    room, path = room_of(module), str(MODULES.get(module, ""))
+    for line, name, late in imports(source):
+        library = name.split(".")[0]
+        if library in HOMES and HOMES[library] not in path:
+            yield f"{module} line {line}: only {HOMES[library]} imports {library}"
+        if library != "metricldp":
+            continue
+        if late:
+            yield f"{module} line {line}: imports of the package stand at the top of a file"
+        if name == "metricldp":
+            yield f"{module} line {line}: import from the module that defines it"
+        elif room in ROOMS and ROOMS.index(room_of(name)) > ROOMS.index(room):
+            yield f"{module} line {line}: {room_of(name)} comes after {room}"
+
+
+def test_every_file_is_in_a_room():
+    loose = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py", "__main__.py", "api.py"}
+    assert not loose
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert rooms == set(ROOMS) - {"api"}
+
+
+STILL = [
+    "app.cli",
+    "attributes.base",
+    "channels.matrix",
+    "channels.unary",
+    "design.auto",
+    "design.plans",
+    "lab.compare",
+    "lab.peers",
+    "lab.reproduce",
+    "reports.files",
+    "store.bits",
+    "store.totals",
+    "survey.agreement",
+]
+"""Modules that wait for their turn while the house is being built."""
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports_point_one_way(module):
+    if module in ("metricldp", "metricldp.__main__"):
+        return
+    if any(module.startswith(f"metricldp.{name}") for name in STILL):
+        pytest.skip("its turn comes")
+    found = list(violations(module, MODULES[module].read_text("utf-8")))
+    assert not found, "\n".join(found)
+
+
+def test_no_file_takes_part_in_a_cycle():
+    """Imports inside functions count as well."""
+    graph = {
+        module: {name for _, name, _ in imports(path.read_text("utf-8")) if name in MODULES}
+        for module, path in MODULES.items()
+    }
+    for module, package in ((m, m.rpartition(".")[0]) for m in graph):
+        graph[module].discard(module)
+        if graph.get(package) and module in graph[package]:
+            graph[module].discard(package)  # a package gathers the names of its own files
+    if STILL:
+        pytest.skip("being built")
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module in done:
+            return
+        path.append(module)
+        for name in sorted(graph[module]):
+            visit(name)
+        done.add(path.pop())
+
+    for module in graph:
+        visit(module)
+
+
+def test_the_package_is_small_and_so_are_its_files():
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in files()}
+    long = {str(path.relative_to(PACKAGE)): n for path, n in lines.items() if n > LONGEST}
+    if STILL:
+        pytest.skip(f"being built: {sum(lines.values()):,} lines, long ones {long}")
+    assert not long
+    assert sum(lines.values()) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "allowed"),
+    [
+        ("metricldp.answers.tally", "from metricldp.reports import arrow", True),
+        ("metricldp.answers.tally", "from metricldp.app.plots import histogram", False),
+        ("metricldp.answers.tally", "def f():\n    from metricldp.app import plots", False),
+        ("metricldp.answers.tally", "def f():\n    from metricldp.reports import arrow", False),
+        ("metricldp.answers.tally", "from metricldp import Survey", False),
+        ("metricldp.answers.tally", "import metricldp", False),
+        ("metricldp.answers.tally", "import matplotlib.pyplot as plt", False),
+        ("metricldp.answers.tally", "def f():\n    import scipy", True),
+        ("metricldp.api", "from metricldp.app.explain import explain", True),
+        ("metricldp.app.cli", "from metricldp.api import Survey", False),
+        ("metricldp.channels.base", "from metricldp.channels import fields", True),
+    ],
+)
+def test_the_rule_itself(module, source, allowed):
+    assert (not list(violations(module, source))) == allowed
