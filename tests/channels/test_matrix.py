@@ -522,7 +522,7 @@ def test_what_rows_leave_untold_is_found_by_rank():
         known = [*rows.tolist(), [1] * size]
         alone = np.eye(size, dtype=int).tolist()
         told = [_rank([*known, alone[x]]) == _rank(known) for x in range(size)]
-        assert strategies.untold(rows) == (None if all(told) else told.index(False))
+        assert strategies.undetermined(rows) == (None if all(told) else told.index(False))
 
 
 def _rank(rows):

@@ -395,7 +395,7 @@ def in_a_column(attribute, value, *, clip=False):
     """What the way of a table makes of one value; None where it refuses it."""
     try:
         column = people._column({"v": [value]}, "v")
-        if attribute.clear:
+        if attribute.is_public:
             double = attribute.checked(column, "v", clip=clip)
             return int(double.astype("<f8").view("<u8")[0])
         return int(attribute.positions(column, "v", clip=clip)[0])

@@ -58,7 +58,7 @@ def predicted_total(
     rounded at random, or decoders do not add up, the rows themselves are read.
     """
     blocks: Iterable[Floats]
-    if survey.attributes[attribute].rounds or not survey.channels[attribute].linear:
+    if survey.attributes[attribute].rounded_at_random or not survey.channels[attribute].linear:
         starts = range(0, workload.rows, TOGETHER)
         blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
     else:
@@ -97,7 +97,7 @@ def _weight_pair(
     if values.size == 0 or not ((values >= described.low) & (values <= described.high)).all():
         raise QueryError(f"weights of {name} lie between {described.low} and {described.high}")
     square = float((values**2).mean())
-    if described.clear:
+    if described.is_public:
         return square, square
     low, high = survey.channels[name].second_moment(described.ends)
     share = (values.mean() - described.low) / (described.high - described.low)

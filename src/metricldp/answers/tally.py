@@ -169,7 +169,7 @@ class Tally:
         name, described = weight_of(self.survey, weight)
         query = self._parsed(where)
         question = f"{name} among {query.words}"
-        if described.clear:
+        if described.is_public:
             return self._weighted_in_the_clear(name, query, question)
         readings = read_weighted(self.survey, query.functions, name, described.ends)
         sums = scan.from_reports(self._batches(_names(readings)), readings, 4)
@@ -212,7 +212,7 @@ class Tally:
             notes=query.notes,
             layout=layout,
         )
-        if not any(self.survey.attributes[reading.name].rounds for reading in readings):
+        if not any(self.survey.attributes[reading.name].rounded_at_random for reading in readings):
             return ratio
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))

@@ -69,7 +69,7 @@ def explain(survey: Agreement, n: int) -> Explanation:
     ]
     described = []
     for name, attribute in survey.attributes.items():
-        if attribute.clear:
+        if attribute.is_public:
             lines += ["", f"{name}: a public weight, sent in the clear; nothing is promised for it"]
             continue
         entry = _entry(survey, name, n)

@@ -145,12 +145,12 @@ class Attribute(ABC):
         return (metric or self.distances).distance(here, there)
 
     @property
-    def clear(self) -> bool:
+    def is_public(self) -> bool:
         """Whether the value is sent as it is: public weights only."""
         return False
 
     @property
-    def rounds(self) -> bool:
+    def rounded_at_random(self) -> bool:
         """Whether positions are in units of 2^-32 and rounded at random on the device."""
         return False
 

@@ -53,7 +53,7 @@ class Real(OnLine):
         self._check_metric()
 
     @property
-    def rounds(self) -> bool:
+    def rounded_at_random(self) -> bool:
         """Always."""
         return True
 

@@ -63,12 +63,12 @@ class Weight(Attribute):
             )
 
     @property
-    def clear(self) -> bool:
+    def is_public(self) -> bool:
         """Whether the weight is sent as it is."""
         return not self.private
 
     @property
-    def rounds(self) -> bool:
+    def rounded_at_random(self) -> bool:
         """A private weight is rounded at random to one of its two ends."""
         return True
 
@@ -106,7 +106,7 @@ class Weight(Attribute):
         number = plain_number(value, self.low, self.high)
         if number is None:
             return None
-        if self.clear:
+        if self.is_public:
             return int.from_bytes(struct.pack("<d", number), "little")
         return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
 

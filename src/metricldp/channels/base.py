@@ -172,7 +172,7 @@ class Channel(Field):
         """Sums of every feature over the reports of each code: (features, count), exact."""
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """Whether every two positions are told apart equally well, so that one pair shows all."""
         return False
 

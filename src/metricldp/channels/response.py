@@ -96,7 +96,7 @@ class Response(IntegerChannel):
         return Fraction(1) if x == other else self._true / self._other
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """The true value has one probability and all others another, whichever is true."""
         return True
 

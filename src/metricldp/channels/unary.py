@@ -225,7 +225,7 @@ class Unary(BitChannel):
         return self._ratios[kinds]
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """Where all bits have the same two probabilities."""
         return len(self._kinds) == 1
 

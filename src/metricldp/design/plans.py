@@ -173,12 +173,12 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
     return [as_written(epsilon) for epsilon in epsilons]
 
 
-def untold(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:
+def undetermined(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:
     """The first position whose count the rows that are sent leave open; None if there is none."""
     sent = [k for k, epsilon in enumerate(epsilons) if epsilon]
     if isinstance(strategy, str) and len(sent) == len(rows):
         return None  # a strategy with a name tells all
-    return strategies.untold(rows[sent])
+    return strategies.undetermined(rows[sent])
 
 
 def broken(

@@ -150,7 +150,7 @@ def _shortest(
     return found, distances[order][first]
 
 
-def untold(rows: npt.ArrayLike) -> int | None:
+def undetermined(rows: npt.ArrayLike) -> int | None:
     """The first position whose count the rows leave open, though all counts add up; else None."""
     a = np.asarray(rows, dtype=np.float64)
     seen = a[:, :-1] - a[:, -1:]

@@ -242,7 +242,7 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     for name, attribute in survey.attributes.items():
         if isinstance(attribute, Weight):
             notes.append(f"{name} is left out: it is a weight.")
-        elif attribute.rounds:
+        elif attribute.rounded_at_random:
             notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
         elif attribute.size > MOST:
             notes.append(
@@ -273,7 +273,9 @@ def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str
 def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
     """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
     survey = Agreement(attributes)
-    promise = ANY_TWO if all(c.alike for c in survey.channels.values()) else PER_STEP
+    promise = (
+        ANY_TWO if all(c.same_ratio_for_all_pairs for c in survey.channels.values()) else PER_STEP
+    )
     own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
     yield OWN, own
     wider = [c for c in COMPARED if isinstance(c, JointContender) and c.budget == "all"]

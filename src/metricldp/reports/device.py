@@ -90,9 +90,9 @@ class Device:
 def _blur(survey: Agreement, name: str) -> Callable[[int, Handful], int]:
     """From a place to a field: rounded at random first, blurred, or a public weight as it is."""
     attribute = survey.attributes[name]
-    if attribute.clear:
+    if attribute.is_public:
         return lambda place, _: place
     channel = survey.channels[name]
-    if attribute.rounds:
+    if attribute.rounded_at_random:
         return lambda place, coins: channel.blur(coins.rounded(place), coins)
     return channel.blur

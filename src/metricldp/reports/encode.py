@@ -43,7 +43,7 @@ def encode(
     source = coins or Coins()
     columns = {}
     for name, column in found.items():
-        if survey.attributes[name].clear:
+        if survey.attributes[name].is_public:
             columns[name] = column
         else:
             columns[name] = _encode_column(survey, name, column, source)
@@ -77,7 +77,7 @@ def _encode_column(
 def _encode_batch(
     survey: Agreement, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
 ) -> None:
-    if survey.attributes[name].rounds:
+    if survey.attributes[name].rounded_at_random:
         positions = round_at_random(coins, positions)
     column[:] = survey.channels[name].encode(positions, coins)
 

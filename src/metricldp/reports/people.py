@@ -34,7 +34,7 @@ def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, npt.NDAr
 
 
 def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
-    if isinstance(attribute, Weight) and attribute.clear:
+    if isinstance(attribute, Weight) and attribute.is_public:
         return attribute.checked(values, name, clip=clip)
     return attribute.positions(values, name, clip=clip)
 

@@ -112,7 +112,7 @@ class Cuts:
             if (
                 not isinstance(span, Span)
                 or type(channel) is not Threshold
-                or survey.attributes[name].rounds
+                or survey.attributes[name].rounded_at_random
             ):
                 return None
             first, end, size = span

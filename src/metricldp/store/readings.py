@@ -102,7 +102,7 @@ def _square(survey: Agreement, name: str, f: Floats) -> Floats:
     """
     square = f**2
     plain = np.array_equal(square, f)
-    if not survey.attributes[name].rounds:
+    if not survey.attributes[name].rounded_at_random:
         return f if plain else np.asarray(square)
     steps = np.abs(np.diff(f))
     nothing = np.zeros((*f.shape[:-1], 1))

@@ -42,7 +42,9 @@ class Agreement:
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
             raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
-        share = self.metric.share(sum(not getattr(a, "clear", False) for a in attributes.values()))
+        share = self.metric.share(
+            sum(not getattr(a, "is_public", False) for a in attributes.values())
+        )
         chosen: dict[str, Attribute] = {}
         built: dict[str, Channel] = {}
         kept: dict[str, Metric] = {}
@@ -54,7 +56,7 @@ class Agreement:
                     f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
                     f"or Weight, not {shown(attribute)}"
                 )
-            if isinstance(attribute, Weight) and attribute.clear:
+            if isinstance(attribute, Weight) and attribute.is_public:
                 chosen[name] = attribute
                 clear[name] = Clear(attribute.low, attribute.high)
                 continue
@@ -213,10 +215,10 @@ def _planned(attribute: Planned, share: Fraction) -> Planned:
     wish, rows, kept = attribute.workload, attribute.strategy, _kept(attribute, share)
     assert wish is not None
     assert rows is not None
-    if not isinstance(rows, str) and (untold := strategies.untold(rows)) is not None:
+    if not isinstance(rows, str) and (undetermined := strategies.undetermined(rows)) is not None:
         raise SurveyError(
             "the rows of the strategy cannot tell how many people have the value "
-            f"{attribute.label(untold)}; add rows, or leave strategy out to have it chosen"
+            f"{attribute.label(undetermined)}; add rows, or leave strategy out to have it chosen"
         )
     strategy, epsilons = plans.made(wish, rows, kept, attribute.size)
     workload = wish if isinstance(wish, str) else plans.GIVEN
@@ -239,11 +241,11 @@ def _channel(attribute: Attribute, kept: Metric) -> Channel:
             f"and {attribute.label(other)}, where the metric allows {allowed}; "
             "leave epsilons out to have them chosen"
         )
-    untold = plans.untold(attribute.strategy, rows, epsilons)
-    if untold is not None:
+    undetermined = plans.undetermined(attribute.strategy, rows, epsilons)
+    if undetermined is not None:
         raise SurveyError(
             "the rows with an epsilon above 0 cannot tell how many people have the value "
-            f"{attribute.label(untold)}; send more rows, or leave epsilons out to have them chosen"
+            f"{attribute.label(undetermined)}; send more rows, or leave epsilons out to have them chosen"
         )
     return Matrix.of(rows, epsilons, attribute.reach)
 
@@ -266,7 +268,7 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
     of 1 + e between neighbours, ln(1 + e) of it as epsilon, keeps e per step for real values.
     """
     metric = attribute.distances.scaled(share)
-    if attribute.rounds and isinstance(metric, Line):
+    if attribute.rounded_at_random and isinstance(metric, Line):
         return Line(log_bounds(1 + metric.step)[0])
     return metric
 

@@ -72,7 +72,7 @@ class Certificate:
 
     fingerprint: str
     proofs: tuple[Proof, ...]
-    clear: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
     """Public weights: sent as they are, nothing is promised for them."""
 
     @property
@@ -85,7 +85,7 @@ class Certificate:
         return {
             "survey": self.fingerprint,
             "holds": self.holds,
-            "clear": list(self.clear),
+            "public": list(self.public),
             "attributes": [
                 {
                     "attribute": proof.attribute,
@@ -120,7 +120,7 @@ class Certificate:
             verdict = "certified: every pair of values is within its distance"
         else:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
-        open_ones = [f"{name} is a public weight and sent in the clear" for name in self.clear]
+        open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
         return "\n".join([table(rows, left=2), *plain, *open_ones, verdict])
 
@@ -150,8 +150,8 @@ def certify(survey: Agreement) -> Certificate:
         promised = _implies(survey, name)
         any_two = prove_plain(channel, survey.kept[name])
         proofs.append(Proof(name, attribute.mechanism, pairs, count, labels, promised, any_two))
-    clear = tuple(name for name, a in survey.attributes.items() if a.clear)
-    return Certificate(survey.fingerprint, tuple(proofs), clear)
+    public = tuple(name for name, a in survey.attributes.items() if a.is_public)
+    return Certificate(survey.fingerprint, tuple(proofs), public)
 
 
 def _implies(survey: Agreement, name: str) -> bool:
@@ -167,7 +167,7 @@ def _implies(survey: Agreement, name: str) -> bool:
     promised = attribute.distances.scaled(share)
     if not survey.metric.proves(share, count):
         return False
-    if attribute.rounds and isinstance(promised, Line):
+    if attribute.rounded_at_random and isinstance(promised, Line):
         return isinstance(kept, Line) and exp_bounds(kept.step)[1] <= 1 + promised.step
     return kept.within(promised, attribute.size)
 
@@ -181,7 +181,11 @@ def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
     holds = cache(at_most_exp)
     found = []
     size = channel.size
-    for x, other in [metric.nearest(size)] if channel.alike else metric.generating_pairs(size):
+    for x, other in (
+        [metric.nearest(size)]
+        if channel.same_ratio_for_all_pairs
+        else metric.generating_pairs(size)
+    ):
         ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
         found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
     return tuple(found)
@@ -193,7 +197,7 @@ def prove_plain(channel: Channel, metric: Metric) -> Pair | None:
     Nothing where the channel does not, or the metric treats all pairs alike itself.
     """
     allowed = metric.smallest(channel.size)
-    if not channel.alike or metric.diameter(channel.size) == allowed:
+    if not channel.same_ratio_for_all_pairs or metric.diameter(channel.size) == allowed:
         return None
     x, other = metric.farthest(channel.size)
     ratio = channel.worst_ratio(x, other)

@@ -51,7 +51,7 @@ class Entry:
     def distance(self, called: str, x: object, other: object) -> Fraction:
         """The same for two values in the data's words, which may lie between positions."""
         attribute, metric = self.attribute(called), self.metric(called)
-        if not attribute.rounds:
+        if not attribute.rounded_at_random:
             return attribute.distance(x, other, metric)
         apart = share(self.survey) * attribute.distance(x, other)
         return min(apart, metric.smallest(attribute.size)) if isinstance(metric, Uniform) else apart
@@ -72,9 +72,9 @@ def kept(survey: Agreement, name: str) -> Metric:
     attribute, channel = survey.attributes[name], survey.channels[name]
     metric = attribute.distances.scaled(share(survey))
     if isinstance(attribute, Discrete) and attribute.bits:
-        few = channel.alike or attribute.size <= MOST_POSITIONS
+        few = channel.same_ratio_for_all_pairs or attribute.size <= MOST_POSITIONS
         return kept_by(attribute.bits) if few else metric
-    if channel.alike:
+    if channel.same_ratio_for_all_pairs:
         return Uniform(metric.smallest(channel.size))
     on_line = isinstance(channel, Geometric | Threshold) or channel.mechanism == "prefix"
     steep = on_line and not isinstance(metric, Line)
@@ -138,9 +138,9 @@ class Ledger:
         return found
 
     @property
-    def clear(self) -> tuple[str, ...]:
+    def public(self) -> tuple[str, ...]:
         """Public weights: sent as they are, nothing protects them."""
-        names = (n for e in self.entries for n in e.called if e.attribute(n).clear)
+        names = (n for e in self.entries for n in e.called if e.attribute(n).is_public)
         return tuple(dict.fromkeys(names))
 
     def spent(self, attribute: str, x: object, other: object) -> Fraction:
@@ -193,7 +193,7 @@ class Ledger:
             if len(entries) > 1:
                 rows.append(("", "together", *_ends(self.total(name), size)))
         lines = [table(rows, left=2)]
-        lines += [f"{name} was sent in the clear: nothing protects it" for name in self.clear]
+        lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
         lines.append(
             f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
             f"everything are at epsilon {_number(self.together)}"
@@ -261,7 +261,7 @@ class Ledger:
         known = self.attributes
         if name in known:
             return known[name]
-        if name in self.clear:
+        if name in self.public:
             raise QueryError(f"{name} was sent in the clear: nothing protects it")
         raise QueryError(
             f"the ledger has no attribute {shown(name)}; it has {listed(known)}{guess(name, known)}"

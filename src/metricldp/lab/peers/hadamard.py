@@ -101,7 +101,7 @@ class Hadamard(IntegerChannel):
         return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """Any two rows have the same four quarters."""
         return True
 

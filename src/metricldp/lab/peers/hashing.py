@@ -260,7 +260,7 @@ class LocalHashing(NumberChannel):
         return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """Two buckets are as hard to tell apart as any others."""
         return True
 

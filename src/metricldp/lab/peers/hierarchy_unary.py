@@ -280,7 +280,7 @@ class UnaryHierarchy(Tree, Channel):
         return self.oracles[-1].worst_ratio(x, other)
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """All nodes have the same two probabilities."""
         return True
 

@@ -52,7 +52,7 @@ class HistogramSum(Matrix):
         return np.eye(self.size)[:-1] - 1 / self.size
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """All rows have the same noise."""
         return True
 

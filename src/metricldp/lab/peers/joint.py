@@ -188,7 +188,7 @@ def on_grids(survey: object) -> Agreement:
     if not isinstance(survey, Agreement):
         raise SurveyError(f"a joint mechanism stands on a Survey, not {shown(survey)}")
     for name, attribute in survey.attributes.items():
-        if isinstance(attribute, Weight) or attribute.rounds:
+        if isinstance(attribute, Weight) or attribute.rounded_at_random:
             raise SurveyError(
                 f"{name} is {attribute.kind}; a joint mechanism blurs integer, continuous, ordinal "
                 "and categorical attributes only, so leave it out"

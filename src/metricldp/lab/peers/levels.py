@@ -217,7 +217,7 @@ class OneLevel(IntegerChannel):
         return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
 
     @property
-    def alike(self) -> bool:
+    def same_ratio_for_all_pairs(self) -> bool:
         """The sign is kept or turned, whatever the two values are."""
         return True
 
