@@ -245,7 +245,8 @@ def _channel(attribute: Attribute, kept: Metric) -> Channel:
     if undetermined is not None:
         raise SurveyError(
             "the rows with an epsilon above 0 cannot tell how many people have the value "
-            f"{attribute.label(undetermined)}; send more rows, or leave epsilons out to have them chosen"
+            f"{attribute.label(undetermined)}; send more rows, or leave epsilons out to have them "
+            "chosen"
         )
     return Matrix.of(rows, epsilons, attribute.reach)
 
