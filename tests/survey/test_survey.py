@@ -208,7 +208,7 @@ def test_nothing_is_said_of_any_two_values_where_the_table_says_it():
 class SaysAlike(Geometric):
     """The broken twin: neighbours are within epsilon, far pairs are not, and it says all are."""
 
-    alike = True
+    same_ratio_for_all_pairs = True
 
 
 @pytest.mark.parametrize(

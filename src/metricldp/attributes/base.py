@@ -80,6 +80,10 @@ class Attribute(ABC):
     mechanism: str = "auto"
 
     kind: ClassVar[str]
+    ordered: ClassVar[bool] = False
+    """Whether its values have an order, so that a question may be about a range of them."""
+    named: ClassVar[bool] = False
+    """Whether its values are names and not numbers."""
 
     def __new__(cls, *_: Any, **said: Any) -> Self:
         """A word that this kind does not know is refused like any other mistake."""
@@ -169,6 +173,14 @@ class Attribute(ABC):
     @abstractmethod
     def name_of(self, position: int) -> str:
         """A position in the data's own words."""
+
+    def values_at(self, position: int) -> tuple[Value | float, Value | float]:
+        """The lowest and the highest value at a position: of a bin its edges."""
+        return self.name_of(position), self.name_of(position)
+
+    def describe(self) -> str:
+        """What its values are, in words."""
+        return f"{self.size} {self.kind} values"
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The number that each position stands for, and a note where it stands for several."""
@@ -361,6 +373,8 @@ class OnLine(Planned):
     """Attributes whose values have an order and a distance: epsilon for every `per` units."""
 
     per: float = 1.0
+
+    ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

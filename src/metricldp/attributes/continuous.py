@@ -194,6 +194,13 @@ class Continuous(OnLine):
     def _domain(self) -> str:
         return f"from {plain(self.low)} to {plain(self.high)} in bins of {plain(self.width)}"
 
+    def values_at(self, position: int) -> tuple[float, float]:
+        low, high = self.edges[position : position + 2].tolist()
+        return low, high
+
+    def describe(self) -> str:
+        return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins"
+
     def name_of(self, position: int) -> str:
         """The edges of the bin."""
         return self.label(position, position)

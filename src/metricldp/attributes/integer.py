@@ -28,7 +28,7 @@ from metricldp.attributes.selection import (
 from metricldp.attributes.values import numbers_of, refuse, refuse_outside
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import shown
+from metricldp.basics.text import plain, shown
 from metricldp.metrics import Value
 
 
@@ -128,6 +128,12 @@ class Integer(Discrete, OnLine):
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The numbers themselves."""
         return np.arange(self.low, self.high + 1, dtype=np.float64), None
+
+    def values_at(self, position: int) -> tuple[int, int]:
+        return self.low + position, self.low + position
+
+    def describe(self) -> str:
+        return f"whole numbers from {plain(self.low)} to {plain(self.high)}"
 
     def name_of(self, position: int) -> str:
         """The number itself."""

@@ -37,6 +37,7 @@ class Ordinal(Discrete, OnLine):
     levels: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "ordinal"
+    named: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,6 +82,9 @@ class Ordinal(Discrete, OnLine):
             return Chosen.of(inside, range_words(words[0], words[1]))
         return choose_names(words, self.levels, name)
 
+    def describe(self) -> str:
+        return f"{self.size} levels from {self.levels[0]} to {self.levels[-1]}"
+
     def name_of(self, position: int) -> str:
         """The level."""
         return self.levels[position]
@@ -93,6 +97,7 @@ class Categorical(Discrete):
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
+    named: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix", *ORACLES)
     usual_workload: ClassVar[str] = "values"
 
@@ -133,6 +138,9 @@ class Categorical(Discrete):
         if isinstance(words, tuple):
             raise QueryError(f"{name} has no order, so no range; give a list of categories")
         return choose_names(words, self.categories, name)
+
+    def describe(self) -> str:
+        return f"{self.size} categories"
 
     def name_of(self, position: int) -> str:
         """The category."""

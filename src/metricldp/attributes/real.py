@@ -124,6 +124,10 @@ class Real(OnLine):
         """The points: rounding at random keeps the mean of every value."""
         return self.grid, None
 
+    def describe(self) -> str:
+        steps = f"rounded at random in steps of {plain(float(self.step))}"
+        return f"{plain(self.low)} to {plain(self.high)}, {steps}"
+
     def name_of(self, position: int) -> str:
         """The point."""
         return plain(self.grid[position])

@@ -118,6 +118,10 @@ class Weight(Attribute):
         """Weighted counts have a method of their own."""
         raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
 
+    def describe(self) -> str:
+        ends = f"{plain(self.low)} to {plain(self.high)}"
+        return f"a private weight from {ends}, rounded at random to one of the two"
+
     def name_of(self, position: int) -> str:
         """An end of the interval."""
         return plain(self.ends[position])
