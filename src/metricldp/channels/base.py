@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,19 @@ class Levels:
     """The value of each decoder at each code, (k, codes)."""
     codes: Callable[[Column], Integers]
     """The code of each report of a column."""
+
+
+class Cut(NamedTuple):
+    """The decoder of a range as F = constant + weight g, with E[F^2 | x] = f(x) + noise for all x.
+
+    The digit g is the sign of one bit, or half the difference of the signs of two: -1, 0 or 1.
+    """
+
+    first: int
+    second: int | None
+    constant: float
+    weight: float
+    noise: float
 
 
 class Field(ABC):
@@ -93,6 +106,16 @@ class Channel(Field):
     """Whether the whole epsilon is used: the worst ratio is e^epsilon, up to rounding."""
     size: int
     """How many positions the private value can take."""
+    cumulates: ClassVar[bool] = False
+    """Whether a report is one value, feature j says whether it is j, and prefix sums make sense."""
+    is_bits: ClassVar[bool] = False
+    """Whether features are the signs of the report's bits, to be read from bit columns."""
+    constant: ClassVar[bool] = False
+    """Whether feature 0 is the known constant 1."""
+    encodes_in_threads: ClassVar[bool] = False
+    """Whether coins come in blocks so large that threads do not wait for each other."""
+    made_for_a_line: ClassVar[bool] = False
+    """Whether it keeps epsilon per step: of any other metric the steepest line below it."""
 
     @property
     @abstractmethod
@@ -158,6 +181,16 @@ class Channel(Field):
     def expand(self, column: Column) -> Integers:
         """Every feature of every report: (n, features)."""
 
+    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
+        """One bit of every report, the lowest is 0."""
+        if column.ndim == 1:
+            return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
+        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
+
+    def cut(self, first: int, end: int) -> Cut | None:
+        """A range of positions, not all of them, in closed form; None where there is none."""
+        return None
+
     @property
     def largest(self) -> int:
         """The largest |feature| of any report."""
@@ -222,6 +255,8 @@ class NumberChannel(Channel):
 class IntegerChannel(NumberChannel):
     """Feature j of a report, one integer below `outputs`, says whether it is j."""
 
+    cumulates: ClassVar[bool] = True
+
     @property
     def outputs(self) -> int:
         """As many as there are positions, unless a channel says otherwise."""
@@ -282,7 +317,8 @@ class BitChannel(Channel):
     Where `constant` is true, feature 0 is the known constant 1 and the bits follow it.
     """
 
-    constant: ClassVar[bool]
+    is_bits: ClassVar[bool] = True
+    encodes_in_threads: ClassVar[bool] = True
 
     @property
     def features(self) -> int:
@@ -308,10 +344,6 @@ class BitChannel(Channel):
         spare = 8 * self.width - self.bits
         wrong: npt.NDArray[np.bool_] = column[:, -1] >= 1 << (8 - spare)
         return wrong
-
-    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
-        """One bit of every report."""
-        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
         """A sign for each bit."""

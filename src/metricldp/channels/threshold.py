@@ -16,7 +16,7 @@ import numpy as np
 
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
-from metricldp.channels.base import BitChannel, Column, Floats, Integers
+from metricldp.channels.base import BitChannel, Column, Cut, Floats, Integers
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.loops_plain import rows
@@ -33,6 +33,7 @@ class Threshold(BitChannel):
 
     mechanism: ClassVar[str] = "threshold"
     constant: ClassVar[bool] = True
+    made_for_a_line: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Threshold:
@@ -107,6 +108,14 @@ class Threshold(BitChannel):
         result[0] += totals[0] / 2
         result[-1] += totals[0] / 2
         return result
+
+    def cut(self, first: int, end: int) -> Cut | None:
+        """Each end inside the domain is a bit and adds (kappa^2 - 1)/4, wherever a person is."""
+        if first == 0:
+            return Cut(end - 1, None, 0.5, self.kappa / 2, self.noise / 4)
+        if end == self.size:
+            return Cut(first - 1, None, 0.5, -self.kappa / 2, self.noise / 4)
+        return Cut(end - 1, first - 1, 0.0, self.kappa, self.noise / 2)
 
     def mean_range_variance(self) -> float:
         """The variance one person adds to a count, mean over all ranges and positions."""

@@ -32,6 +32,9 @@ class ThresholdPaper(Threshold):
         """The paper decodes an attribute left whole by its noisy last bit, and pays kappa^2."""
         return False
 
+    def cut(self, first: int, end: int) -> None:
+        """Equation 7 reads the noisy last bit as well."""
+
     def coefficients(self, functions: Floats) -> Floats:
         """Equation 7: the rows of the inverse of B, (1/2)(s_0 + s_last) and (1/2)(s_k - s_k-1)."""
         steps = functions[..., :-1] - functions[..., 1:]
