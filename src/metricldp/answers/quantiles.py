@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
+from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.continuous import Continuous
@@ -374,14 +375,12 @@ def value_of(attribute: Attribute, place: int) -> tuple[Value, Value]:
 
 def monotone(shares: Floats, variances: Floats) -> Floats:
     """The nondecreasing sequence nearest to the shares, each weighted by its inverse variance."""
-    from scipy.optimize import isotonic_regression
-
     if not len(shares):
         return shares
     # A variance estimated at zero must not outweigh everything else.
     least = 1e-3 * variances.max()
     weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
-    return np.asarray(isotonic_regression(shares, weights=weights).x)
+    return isotonic(shares, weights)
 
 
 def binary_search(shares: Floats, p: float) -> int:

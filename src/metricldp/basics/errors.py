@@ -5,7 +5,8 @@ MetricLdpError
 ├── ValueRefused       a private value cannot be encoded: missing, not a number, out of range
 ├── ReportRefused      a report or a reports file cannot be trusted to be of this survey
 ├── QueryError         a question that the survey cannot answer
-└── CertificateError   a channel was asked to promise what it cannot keep
+├── CertificateError   a channel was asked to promise what it cannot keep
+└── MissingLibrary     what was asked for needs a library that is not installed
 
 Each message names the value, the place and the remedy, in one line.
 """
@@ -49,6 +50,10 @@ class QueryError(MetricLdpError, ValueError):
 
 class CertificateError(MetricLdpError, ValueError):
     """No integers exist with which a channel could keep the promise asked of it."""
+
+
+class MissingLibrary(MetricLdpError, ImportError):
+    """Something that not everybody needs is not installed; the message has the command."""
 
 
 class SeededCoinsWarning(UserWarning):

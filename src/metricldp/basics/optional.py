@@ -1,0 +1,59 @@
+"""Libraries that may be missing and are slow to load: imported when first used, not before.
+
+A file that needs one says so at its top, and its functions use it as if it had been imported:
+
+    if TYPE_CHECKING:
+        import pyarrow as pa
+    else:
+        pa = optional("pyarrow")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from metricldp.basics.errors import MissingLibrary
+
+_NEEDED = {
+    "matplotlib": ("pictures need", "[plot]"),
+    "narwhals": ("tables of people need", ""),
+    "pyarrow": ("tables and files of reports need", ""),
+    "rich": ("the command line needs", "[cli]"),
+    "scipy": ("choosing a strategy for the matrix mechanism needs", "[design]"),
+    "threadpoolctl": ("choosing a strategy for the matrix mechanism needs", "[design]"),
+    "typer": ("the command line needs", "[cli]"),
+}
+"""What each library is for, and the extra that installs it; none where the package itself does."""
+
+
+class _Library:
+    """A module that is imported at the first look inside."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        found = getattr(loaded(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
+
+
+def optional(name: str) -> Any:
+    """A library of those above, or a module in one, to be imported when it is first used."""
+    return _Library(name)
+
+
+def loaded(name: str) -> Any:
+    """The module itself, or one line that says what it is for and how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as wrong:
+        library = name.partition(".")[0]
+        use, extra = _NEEDED[library]
+        raise MissingLibrary(
+            f"{use} {library} ({wrong}); run python -m pip install 'metricldp{extra}'",
+            name=library,
+        ) from None
