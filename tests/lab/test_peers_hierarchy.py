@@ -11,7 +11,7 @@ from scipy.linalg import hadamard, null_space
 from checks import EveryCoin, assert_mean, exact_law, sampled_law
 from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.basics.exact import ONE
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
@@ -196,9 +196,9 @@ def _branching(channel):
 @pytest.mark.parametrize("size", [2, 9, 257])
 def test_without_noise_both_ways_send_true_signs(name, size):
     channel = built(name, size, 64)
-    coins = Handful(Coins.seeded(4))
+    tape = Tape(Coins.seeded(4))
     for x in {0, 1, size // 2, size - 1}:
-        for report in (*channel.encode(np.full(50, x), Coins.seeded(x)), channel.blur(x, coins)):
+        for report in (*channel.encode(np.full(50, x), Coins.seeded(x)), channel.blur(x, tape)):
             assert channel.probability(x, np.asarray(report)) > Fraction(1, 1 << 20)
 
 

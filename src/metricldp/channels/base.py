@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -127,7 +127,7 @@ class Channel(Field):
         """Blur positions: the only step that sees private values, and it runs on the device."""
 
     @abstractmethod
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """Blur one position, with the law of `encode`: the report as an integer of `bits` bits."""
 
     @abstractmethod

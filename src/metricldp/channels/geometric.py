@@ -19,7 +19,7 @@ from metricldp.basics.exact import ONE, shortened
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 _EXACT = 1 << 8
 """Up to this length of a block the reports of a narrow domain are told apart in a proof."""
@@ -47,9 +47,9 @@ class Geometric(IntegerChannel):
         self.noise.blur(coins, positions, self.size, column)
         return column
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """Add noise and clip."""
-        return min(max(position + self.noise.draw(coins, self.size), 0), self.size - 1)
+        return min(max(position + self.noise.draw(tape, self.size), 0), self.size - 1)
 
     def coefficients(self, functions: Floats) -> Floats:
         """The exact inverse of the channel, a second difference of f."""

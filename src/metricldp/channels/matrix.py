@@ -38,7 +38,7 @@ from metricldp.basics.exact import ceil_of, shortened
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.design.plans import LARGEST_ENTRY, LARGEST_REACH
 from metricldp.design.strategies import identity, prefix
 from metricldp.metrics import Line, Metric
@@ -146,11 +146,11 @@ class Matrix(Channel):
                 drawn >>= np.uint64(8)
         return column
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same, row by row."""
         report = 0
         for at, noise, start in zip(self._places[position], self.noises, self._starts, strict=True):
-            report |= noise.blur(at, coins) << start
+            report |= noise.blur(at, tape) << start
         return report
 
     @cached_property

@@ -17,7 +17,7 @@ from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Response(IntegerChannel):
         moved = (positions + 1 + uniform(coins, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.dtype)
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """Keep or move on; both are drawn, so that the time does not tell which."""
-        keep, moved = coins.toss(self.keep), 1 + coins.uniform(self.size - 1)
+        keep, moved = tape.toss(self.keep), 1 + tape.uniform(self.size - 1)
         return position if keep else (position + moved) % self.size
 
     def coefficients(self, functions: Floats) -> Floats:

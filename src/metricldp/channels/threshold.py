@@ -21,7 +21,7 @@ from metricldp.coins import loops as encoding
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.loops_plain import rows
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Threshold(BitChannel):
             encoding.cross(flips, part, self.width, self.bits)
         return column.view(np.uint8)[: count * self.width].reshape(count, self.width)
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """Ones from the position on, then flips."""
         truth = (1 << self.bits) - (1 << position)
-        return truth ^ coins.lanes(self.flip, self.bits)
+        return truth ^ tape.lanes(self.flip, self.bits)
 
     def _rows(self, positions: Integers) -> Column:
         """The bits x <= k before blurring."""

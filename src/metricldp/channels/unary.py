@@ -34,7 +34,7 @@ from metricldp.channels.base import BitChannel, Column, Floats, Integers
 from metricldp.channels.unary_losses import Losses, uniform_losses
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.design.workloads import Workload
 
 _AT_ONCE = 1 << 22
@@ -103,15 +103,15 @@ class Unary(BitChannel):
             column[start : start + step] = rows
         return column
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same: a coin for every bit, whatever her value, and one more for her own."""
         report = 0
         for threshold, places in self._places:
-            drawn = coins.lanes(threshold, len(places))
+            drawn = tape.lanes(threshold, len(places))
             for place in places:
                 report |= (drawn & 1) << place
                 drawn >>= 1
-        own = coins.toss(self.own[position])
+        own = tape.toss(self.own[position])
         return report & ~(1 << position) | own << position
 
     @cached_property

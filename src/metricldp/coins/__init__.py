@@ -1,1 +1,1 @@
-"""coins"""
+"""Coins: random words, and the exact random bits and integers that are made from them."""

@@ -1,4 +1,4 @@
-"""Coins: cryptographic random words, and exact random bits and integers made from them.
+"""Exact random bits and integers for many people at once.
 
 Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
 random bits with the binary digits of that integer, and the certificate of a channel is computed

@@ -1,9 +1,4 @@
-"""Coins: cryptographic random words, and exact random bits and integers made from them.
-
-Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
-random bits with the binary digits of that integer, and the certificate of a channel is computed
-from the very same integers.
-"""
+"""Two-sided geometric noise, drawn digit by digit from exact coins."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 _CROWD = 1 << 16
 """People who get their noise together, with few calls for all of them."""
@@ -124,16 +119,16 @@ class GeometricNoise:
             at, alive = at[alive != 0], alive[alive != 0]
             most -= len(growing)
 
-    def draw(self, coins: Handful, limit: int) -> int:
+    def draw(self, tape: Tape, limit: int) -> int:
         """One draw, as `blur` makes many: exact below `limit` in size."""
         size = 1
         for j, digit in enumerate(self.digits):
-            size += coins.toss(digit) << j
+            size += tape.toss(digit) << j
         for _ in range(limit // self.length + 1):
-            if not coins.toss(self.block):
+            if not tape.toss(self.block):
                 break
             size += self.length
-        negative, zero = coins.integer(1), coins.toss(self.zero)
+        negative, zero = tape.integer(1), tape.toss(self.zero)
         if zero:
             return 0
         return -size if negative else size

@@ -1,9 +1,4 @@
-"""Coins: cryptographic random words, and exact random bits and integers made from them.
-
-Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
-random bits with the binary digits of that integer, and the certificate of a channel is computed
-from the very same integers.
-"""
+"""The stream of random words that all coins come from: AES-256 in counter mode."""
 
 from __future__ import annotations
 

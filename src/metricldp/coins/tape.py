@@ -1,57 +1,95 @@
-"""Coins: cryptographic random words, and exact random bits and integers made from them.
+"""The tape: one device's coins, a plain sequence of 64-bit words, read in order and each once.
 
-Nothing here draws a floating-point number. A probability is an integer over 2^64, a draw compares
-random bits with the binary digits of that integer, and the certificate of a channel is computed
-from the very same integers.
+A report is a function of the survey, the person and the words of the tape, and nothing else. Fair
+words make the law that is certified; given words make a report that can be repeated, in any
+language. Draws read the tape by these rules, and nothing else reads it:
+
+- integer(bits), bits from 0 to 64: the top `bits` bits of the next word. No bits, no word: it is 0.
+- toss(threshold): one word; true if it is below the threshold, which is an integer over 2^64.
+- uniform(bound): an integer of as many bits as bound - 1 has, drawn again, a word each time, until
+  it is below the bound. So a bound of 1 reads no word.
+- rounded(position), a position in units of 2^-32: one word. The whole part, plus 1 if the top 32
+  bits of the word are below the rest.
+- lanes(threshold, count): many tosses at once. Lane k stands for a number of 64 binary digits and
+  is 1 if that is below the threshold. The digits are drawn for all lanes together: for each digit
+  of the threshold, from the highest to the last that is 1, ceil(count / 64) words, of which bit
+  k % 64 (0 the lowest) of word k // 64 is the digit of lane k. A lane is decided by its first digit
+  that differs from the threshold's; one that never differs is 0. As soon as all lanes are decided
+  no more words are read. A threshold of 0 or less, or of 2^64 or more, decides all without a word.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NoReturn, Protocol
 
+from metricldp.basics.errors import MetricLdpError
 from metricldp.basics.exact import ONE
 from metricldp.coins.draws import FRACTION_BITS
-from metricldp.coins.stream import Coins
 
-# One person at a time, in plain integers ---------------------------------------------------------
-
-_HANDFUL = 512
+_BLOCK = 512
 """Bytes taken from a stream at once: enough for most reports, and quick to make."""
 
 
-class Handful:
-    """Coins for one report, taken from a stream many at a time; for one thread only."""
+class _Stream(Protocol):
+    def draw(self, count: int) -> bytes:
+        """The next `count` bytes."""
 
-    def __init__(self, coins: Coins) -> None:
+
+class Tape:
+    """Coins for one report, from a stream or written down; for one thread only."""
+
+    def __init__(self, coins: _Stream) -> None:
         self._coins = coins
         self._drawn = b""
-        self._used = 0
+        self._at = 0
+        self._let_go = 0
+
+    @classmethod
+    def of(cls, words: Sequence[int]) -> Tape:
+        """The words given; whoever needs more is refused."""
+        tape = cls(_UsedUp())
+        tape._drawn = struct.pack(f"<{len(words)}Q", *words)
+        return tape
+
+    @property
+    def used(self) -> int:
+        """How many words were read so far."""
+        return self._let_go + self._at >> 3
 
     def integer(self, bits: int) -> int:
-        """An integer of that many fair bits; what is left over in a byte is not used again."""
-        start = self._used
-        end = start + (bits + 7 >> 3)
+        """An integer of that many fair bits, at most 64."""
+        return self._read(8) >> 64 - bits if bits else 0
+
+    def _read(self, count: int) -> int:
+        """The next bytes as an integer, the first lowest: of words, lane k is its bit k."""
+        start = self._at
+        end = start + count
         if end > len(self._drawn):
-            start, end = 0, end - start
-            self._drawn = self._coins.draw(max(end, _HANDFUL))
-        self._used = end
-        return int.from_bytes(self._drawn[start:end], "little") >> (-bits & 7)
+            missing = max(end - len(self._drawn), _BLOCK)
+            self._drawn = self._drawn[start:] + self._coins.draw(missing)
+            self._let_go += start
+            start, end = 0, count
+        self._at = end
+        return int.from_bytes(self._drawn[start:end], "little")
+
+    def plane(self, count: int) -> int:
+        """A fair bit for each of `count` lanes, from as many words as hold them."""
+        return self._read(-(-count // 64) * 8) & (1 << count) - 1
 
     def toss(self, threshold: int) -> bool:
         """True with probability exactly threshold / 2^64."""
         return self.integer(64) < threshold
 
     def lanes(self, threshold: int, count: int) -> int:
-        """An integer of `count` bits, each 1 with probability exactly threshold / 2^64.
-
-        As in `bernoulli`, every bit stands for a number that is drawn digit by digit until it
-        differs from the threshold.
-        """
+        """An integer of `count` bits, each 1 with probability exactly threshold / 2^64."""
         below, undecided = 0, (1 << count) - 1
         if threshold <= 0 or threshold >= ONE:
             return below if threshold <= 0 else undecided
         for digit in _digits(threshold):
-            agree = undecided & self.integer(count)
+            agree = undecided & self.plane(count)
             if digit:
                 below |= undecided ^ agree
                 undecided = agree
@@ -70,9 +108,16 @@ class Handful:
         return drawn
 
     def rounded(self, position: int) -> int:
-        """A position in units of 2^-32 to a whole one, as `round_at_random` does it."""
+        """A position in units of 2^-32 to a whole one, up with exactly the chance of the rest."""
         rest = position & ((1 << FRACTION_BITS) - 1)
         return (position >> FRACTION_BITS) + (self.integer(FRACTION_BITS) < rest)
+
+
+class _UsedUp:
+    """A stream without coins."""
+
+    def draw(self, count: int) -> NoReturn:
+        raise MetricLdpError("the tape is used up and the report needs more; give it more words")
 
 
 @lru_cache(maxsize=256)

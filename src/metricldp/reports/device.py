@@ -15,7 +15,7 @@ import numpy as np
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.reports import encode, pack
 from metricldp.survey.agreement import Agreement
 
@@ -28,7 +28,7 @@ class _Part(NamedTuple):
 
     name: str
     place: Callable[[object], int | None]
-    blur: Callable[[int, Handful], int]
+    blur: Callable[[int, Tape], int]
     start: int
 
 
@@ -50,10 +50,10 @@ class Device:
         places = self._places(person)
         if places is None:
             return self._as_table(person, coins, clip)
-        handful = Handful(coins or Coins())
+        tape = Tape(coins or Coins())
         fields = 0
         for part, place in zip(self._parts, places, strict=True):
-            fields |= part.blur(place, handful) << part.start
+            fields |= part.blur(place, tape) << part.start
         return self._header + fields.to_bytes(self._width, "little")
 
     def _places(self, person: object) -> list[int] | None:
@@ -87,12 +87,12 @@ class Device:
         return pack.pack(survey, table)[0]
 
 
-def _blur(survey: Agreement, name: str) -> Callable[[int, Handful], int]:
+def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
     """From a place to a field: rounded at random first, blurred, or a public weight as it is."""
     attribute = survey.attributes[name]
     if attribute.is_public:
         return lambda place, _: place
     channel = survey.channels[name]
     if attribute.rounded_at_random:
-        return lambda place, coins: channel.blur(coins.rounded(place), coins)
+        return lambda place, tape: channel.blur(tape.rounded(place), tape)
     return channel.blur

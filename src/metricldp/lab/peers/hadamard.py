@@ -26,7 +26,7 @@ from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers.walsh import odd, transform
 
 
@@ -62,9 +62,9 @@ class Hadamard(IntegerChannel):
         rows = positions.astype(np.int64) + 1
         return np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows)).astype(self.dtype)
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same for one."""
-        keep, drawn, row = coins.toss(self.keep), coins.uniform(self.outputs), position + 1
+        keep, drawn, row = tape.toss(self.keep), tape.uniform(self.outputs), position + 1
         return drawn if _agrees(row, drawn) == keep else drawn ^ (row & -row)
 
     # The collector -------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Column, Floats, Integers, Levels, NumberChannel, Response
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 
 _LARGEST = 1 << 63
 """Reports are integers below this."""
@@ -103,10 +103,10 @@ class LocalHashing(NumberChannel):
         blurred = self.response.encode(buckets.astype(np.int64), coins)
         return (drawn * np.uint64(self.buckets) + blurred).astype(self.dtype)
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same for one."""
-        drawn = coins.uniform(self.prime**3)
-        return drawn * self.buckets + self.response.blur(self._bucket(drawn, position), coins)
+        drawn = tape.uniform(self.prime**3)
+        return drawn * self.buckets + self.response.blur(self._bucket(drawn, position), tape)
 
     def _bucket(self, polynomial: int, x: int) -> int:
         rest, c = divmod(polynomial, self.prime)

@@ -35,7 +35,7 @@ from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Column, Floats, Integers, Levels
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers.hierarchy import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
 
@@ -98,10 +98,10 @@ class UnaryHierarchy(Tree, Channel):
             column[rows, : oracle.width] |= oracle.encode(positions[rows] // width, coins)
         return column
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same for one."""
-        level = coins.uniform(len(self.counts))
-        bits = self.oracles[level].blur(position // self.widths[level], coins)
+        level = tape.uniform(len(self.counts))
+        bits = self.oracles[level].blur(position // self.widths[level], tape)
         return bits | level << self.size
 
     def _labelled(self, levels: Integers) -> Column:

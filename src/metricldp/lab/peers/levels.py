@@ -32,7 +32,7 @@ from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
-from metricldp.coins.tape import Handful
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
 
 
@@ -128,11 +128,11 @@ class OneLevel(IntegerChannel):
         report = np.array(self._starts)[level] + minus * orders + index
         return np.asarray(report, dtype=self.dtype)
 
-    def blur(self, position: int, coins: Handful) -> int:
+    def blur(self, position: int, tape: Tape) -> int:
         """The same, one coin after the other."""
-        level = coins.uniform(len(self.counts))
+        level = tape.uniform(len(self.counts))
         order = self._orders[level]
-        index, keep = coins.integer(order.bit_length() - 1), coins.toss(self.keep)
+        index, keep = tape.integer(order.bit_length() - 1), tape.toss(self.keep)
         node, minus = self._seen_alone(position, level)
         minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
         return self._starts[level] + minus * order + index

@@ -1,0 +1,123 @@
+"""The tape: every word in its order and once, and the rules of the module, to the letter."""
+
+import itertools
+import struct
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks import assert_counts
+from metricldp import Coins, MetricLdpError
+from metricldp.basics.exact import ONE
+from metricldp.coins.tape import Tape
+
+WORD = st.integers(0, ONE - 1)
+CALLS = st.one_of(
+    st.tuples(st.just("integer"), st.integers(0, 64)),
+    st.tuples(st.just("toss"), st.one_of(WORD, st.sampled_from([0, ONE]))),
+    st.tuples(st.just("uniform"), st.one_of(st.integers(1, 9), st.integers(1, ONE))),
+    st.tuples(st.just("rounded"), st.integers(0, 1 << 40)),
+    st.tuples(
+        st.just("lanes"),
+        st.one_of(WORD, st.integers(0, 64).map(lambda k: 1 << k)),
+        st.integers(1, 200),
+    ),
+)
+
+
+def by_the_rules(words, call, *arguments):
+    """What the docstring of the module says, written again without a thought of speed."""
+    if call == "integer":
+        (bits,) = arguments
+        return next(words) // 2 ** (64 - bits) if bits else 0
+    if call == "toss":
+        return next(words) < arguments[0]
+    if call == "uniform":
+        (bound,) = arguments
+        while True:
+            drawn = by_the_rules(words, "integer", (bound - 1).bit_length())
+            if drawn < bound:
+                return drawn
+    if call == "rounded":
+        whole, rest = divmod(arguments[0], 2**32)
+        return whole + (next(words) >> 32 < rest)
+    threshold, count = arguments
+    if threshold in (0, ONE):
+        return (1 << count) - 1 if threshold else 0
+    lanes = [None] * count
+    for digit in f"{threshold:064b}".rstrip("0"):
+        plane = [next(words) for _ in range(-(-count // 64))]
+        for k in range(count):
+            drawn = plane[k // 64] >> k % 64 & 1
+            if lanes[k] is None and drawn != int(digit):
+                lanes[k] = drawn < int(digit)
+        if None not in lanes:
+            break
+    return sum(bool(lane) << k for k, lane in enumerate(lanes))
+
+
+@given(st.lists(CALLS, max_size=30), st.integers(0, 999))
+def test_draws_read_the_tape_by_the_rules(calls, seed):
+    """From a stream, and from the same words written down."""
+    drawn = Coins.seeded(seed).words(3000 + 64 * 4 * len(calls)).tolist()
+    for tape in (Tape(Coins.seeded(seed)), Tape.of(drawn)):
+        words = iter(drawn)
+        for call, *arguments in calls:
+            assert getattr(tape, call)(*arguments) == by_the_rules(words, call, *arguments)
+            assert tape.used == len(drawn) - words.__length_hint__()
+
+
+class Counting:
+    """A stream of the words 0, 1, 2 and so on."""
+
+    def __init__(self):
+        self.numbers = itertools.count()
+
+    def draw(self, count):
+        assert count % 8 == 0
+        return b"".join(struct.pack("<Q", next(self.numbers)) for _ in range(count // 8))
+
+
+@given(st.lists(st.integers(1, 300), max_size=60))
+def test_no_word_is_dropped_or_read_twice(widths):
+    tape, seen = Tape(Counting()), []
+    for width in widths:
+        drawn = tape.plane(64 * width).to_bytes(8 * width, "little")
+        seen += struct.unpack(f"<{width}Q", drawn)
+    assert seen == list(range(sum(widths)))
+    assert tape.used == len(seen)
+
+
+def test_what_needs_more_words_than_there_are_is_refused():
+    tape = Tape.of([5, 6])
+    assert [tape.integer(64), tape.integer(64)] == [5, 6]
+    for draw in (lambda: tape.toss(1), lambda: tape.lanes(ONE - 1, 70), lambda: tape.uniform(3)):
+        with pytest.raises(MetricLdpError, match="the tape is used up"):
+            draw()
+    assert tape.integer(0) == tape.uniform(1) == 0
+    assert (tape.lanes(0, 5), tape.lanes(ONE, 5)) == (0, 31)
+    assert tape.used == 2
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 63, 64])
+def test_integers_have_fair_bits(bits):
+    tape, n = Tape(Coins.seeded(7)), 400
+    check_fair([tape.integer(bits) for _ in range(n)], bits)
+
+
+@pytest.mark.parametrize("bits", [1, 64, 65, 255, 5000])
+def test_planes_have_fair_bits(bits):
+    tape, n = Tape(Coins.seeded(8)), 400
+    check_fair([tape.plane(bits) for _ in range(n)], bits)
+
+
+def check_fair(drawn, bits):
+    n = len(drawn)
+    assert max(drawn) >> bits == 0
+    ones = sum(x.bit_count() for x in drawn)
+    assert_counts([ones, n * bits - ones], [Fraction(1, 2)] * 2, false_alarm=1e-9)
+    for lane in (0, bits - 1):
+        ones = sum(x >> lane & 1 for x in drawn)
+        assert_counts([ones, n - ones], [Fraction(1, 2)] * 2, false_alarm=1e-9)
