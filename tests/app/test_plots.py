@@ -6,7 +6,6 @@ import re
 import warnings
 from itertools import pairwise
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -22,6 +21,8 @@ from metricldp import (
     Table,
 )
 from metricldp.app import plots
+from metricldp.app.plots import answers, metrics
+from metricldp.app.plots.shared import save
 
 NAMES = [
     "north",
@@ -55,16 +56,17 @@ def tally():
 
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
-    """Draw, save, and look at the axes before they are thrown away."""
+    """Draw, save, and look at the axes."""
 
     def look(draw, thing, name="a.png", **options):
+        seen = []
         with monkeypatch.context() as patch:
-            patch.setattr(plt, "close", lambda figure: None)
+            for module in (answers, metrics):
+                patch.setattr(module, "save", lambda *words: (seen.append(words[0]), save(*words)))
             draw(thing, tmp_path / name, title="price in $ and $", **options)
         assert (tmp_path / name).stat().st_size > 1000
-        axes = plt.gcf().axes[0]
-        plt.close("all")
-        return axes
+        (figure,) = seen
+        return figure.axes[0]
 
     return look
 
@@ -174,7 +176,7 @@ def test_a_metric_is_drawn_with_all_values_and_generating_pairs(kind, drawn):
     assert not any(text.get_parse_math() for text in texts)
     title = axes.figure.get_suptitle()
     assert title == "price in $ and $"
-    assert plots._clearance(places, np.array(pairs)) > 0.01, "an edge runs behind a node"
+    assert metrics._clearance(places, np.array(pairs)) > 0.01, "an edge runs behind a node"
 
 
 @pytest.mark.parametrize("kind", METRICS)
@@ -230,7 +232,8 @@ def test_places_follow_the_distances_where_a_plane_can_hold_them():
         [side, across, side, 0],
     ]
     metric = Categorical(list("abcd"), epsilon=1, metric=Table(rows)).distances
-    places = plots._node_places(metric, 4)
+    pairs = list(metric.generating_pairs(4))
+    places = metrics._nodes(metric, 4, pairs, [metric.distance(*pair) for pair in pairs])
     between = np.linalg.norm(places[:, None] - places, axis=2)
     np.testing.assert_allclose(between / between[0, 1], rows, atol=1e-6)
 

@@ -17,7 +17,8 @@ from metricldp.answers.tally import Tally
 from metricldp.answers.theorems import paper_range_variance
 from metricldp.app import cli
 from metricldp.design.scales import best_scales
-from metricldp.lab.reproduce import RUNS, figure1, figure1_errors, figure2, table1, table2
+from metricldp.lab.pages import Panels
+from metricldp.lab.reproduce import STUDIES, figure1, figure1_page, figure2, page, table1, table2
 from metricldp.metrics import Sensitive
 from metricldp.reports.arrow import batches
 
@@ -88,7 +89,7 @@ def test_what_figure_1_says_of_who_wins(exact_points):
         assert p.unary < 1.016 * p.plain
     at = {p.sensitive: p.unary / p.unary_plain for p in exact_points}
     assert [round(at[k], 3) for k in setting.shown] == [0.428, 0.719, 0.976, 0.990, 0.990]
-    words = " ".join(figure1.describe(setting, exact_points, [_exact(1, 1.0)]).split())
+    words = " ".join(figure1_page.describe(setting, exact_points, [_exact(1, 1.0)]).split())
     assert "the matrix mechanism wins at |S| = 1 only with the paper's noise;" in words
     assert "the channel matrix, with discrete noise, wins at |S| = 1 only." in words
     assert "the channel matrix has 0.50 of its error, and wins up to |S| = 27." in words
@@ -100,7 +101,7 @@ def test_what_figure_1_says_of_who_wins(exact_points):
 def test_the_best_plan_does_not_change_who_wins(exact_points):
     """Scales that are the best for the decoder in use, which knows n, are hardly better."""
     for k in (1, 2):
-        value = figure1_errors.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
+        value = figure1.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
         best = Survey({"value": replace(value, strategy="identity-total", epsilons=None)})
         total = best.total_error("value", "values", 10_000, "uniform")
         assert 0.98 * exact_points[k - 1].matrix < total < exact_points[k - 1].matrix
@@ -124,7 +125,7 @@ def test_plain_formulas_by_their_definitions():
         decoded = (holds - q) / (p - q)
         np.testing.assert_allclose(law @ decoded.T, np.eye(size), atol=1e-12)
         totals.append((law @ (decoded**2).T - np.eye(size)).sum() / size)
-    assert figure1_errors.subset_selection(size, 0.7) == pytest.approx(min(totals), rel=1e-9)
+    assert figure1.subset_selection(size, 0.7) == pytest.approx(min(totals), rel=1e-9)
 
 
 def test_the_matrix_mechanism_by_the_sum_of_its_noise():
@@ -132,20 +133,20 @@ def test_the_matrix_mechanism_by_the_sum_of_its_noise():
     points = figure1.points(figure1.QUICK)
     j = np.arange(-1000, 1001)
     for k in figure1.QUICK.shown:
-        u = figure1_errors.scales(20, k, 1.0)
+        u = figure1.scales(20, k, 1.0)
         noise = np.exp(-np.abs(j) * u[:, None])
         v = (noise / noise.sum(axis=1, keepdims=True)) @ j**2
         total = 2000 * (v.sum() - (v**2).sum() / v.sum())
         assert points[k - 1].matrix == pytest.approx(total, rel=1e-5)
 
 
-@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+@pytest.mark.parametrize("mechanism", figure1.PLANS)
 def test_the_expectation_of_a_simulation_is_the_point_of_the_curve(mechanism):
     points = figure1.points(figure1.QUICK)
     for k in figure1.QUICK.shown:
-        survey = figure1_errors.survey_of(figure1.QUICK, k, mechanism)
+        survey = figure1.survey_of(figure1.QUICK, k, mechanism)
         people = np.full(20, 100.0)
-        exact, spread = figure1_errors.expected(survey.channels["value"], people)
+        exact, spread = figure1.expected(survey.channels["value"], people)
         assert exact == pytest.approx(getattr(points[k - 1], mechanism), rel=1e-9)
         # Between that of one frequency that has it all and of 20 independent ones.
         assert exact * math.sqrt(2 / 20) < spread < exact * math.sqrt(2)
@@ -167,7 +168,7 @@ def test_simulated_frequencies_agree_in_the_papers_own_setting():
     assert_simulated(figure1.simulate(figure1.Setting()))
 
 
-@pytest.mark.parametrize("mechanism", figure1_errors.PLANS)
+@pytest.mark.parametrize("mechanism", figure1.PLANS)
 @pytest.mark.parametrize("wrong", ["other", "plain", "more", "less"])
 def test_a_wrong_theory_of_frequencies_is_noticed(simulated, mechanism, wrong):
     points = figure1.points(figure1.QUICK)
@@ -456,13 +457,14 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
     assert errors.count("\n") == 1
 
 
-def test_progress_ends_at_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", STUDIES)
+def test_progress_ends_at_one(name, monkeypatch):
     monkeypatch.setattr(figure2, "QUICK", SMALL)
     monkeypatch.setattr(figure1, "QUICK", SMALL1)
     monkeypatch.setattr(table2, "QUICK", SMALL2)
-    monkeypatch.setattr("metricldp.app.plots.panels", lambda *rest, **named: None)
-    for run in RUNS.values():
-        seen = []
-        run(tmp_path, quick=True, progress=seen.append)
-        assert seen == sorted(seen)
-        assert seen[-1] == pytest.approx(1)
+    seen = []
+    found = page(name, quick=True, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1)
+    assert found.name == name
+    assert all("(quick version)" in p.title for p in found.pictures if isinstance(p, Panels))

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from metricldp.app.runner import write
 from metricldp.basics.errors import SurveyError
 from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP, Contender, JointContender
-from metricldp.lab.reproduce import RUNS, table2, table2_errors
-from metricldp.lab.reproduce.table2_errors import attributes_of, crowd_of
+from metricldp.lab.reproduce import page, table2, table2_page
+from metricldp.lab.reproduce.table2 import attributes_of, crowd_of
 
 SMALL = replace(
     table2.QUICK,
@@ -101,8 +102,7 @@ def test_too_few_sizes_and_constant_errors():
 
 def test_resamples_are_the_same_people_and_questions_at_every_size():
     drawn = [
-        table2_errors.resampled(SMALL, crowd_of(attributes_of(1, m, 1.0), 200, 5), 20)
-        for m in (16, 64)
+        table2.resampled(SMALL, crowd_of(attributes_of(1, m, 1.0), 200, 5), 20) for m in (16, 64)
     ]
     for small, large in zip(drawn[0][0], drawn[1][0], strict=True):
         np.testing.assert_array_equal(small.positions["v1"], large.positions["v1"] // 4)
@@ -201,7 +201,7 @@ def test_the_check_rejects_a_careless_contender():
 
 
 def test_the_page_says_who_wins_where(points, checked):
-    text = table2.describe(SMALL, points, table2.slopes(points), checked)
+    text = table2_page.describe(SMALL, points, table2.slopes(points), checked)
     words = " ".join(text.split())
     assert "there are always two columns for them" in words
     assert "threshold bits: stays" in words
@@ -212,11 +212,11 @@ def test_the_page_says_who_wins_where(points, checked):
     assert "one epsilon for all pairs is better from w = " in words
     assert "The check at one false alarm in 1,000,000 runs holds." in words
     wrong = [replace(checked[0], surprise=1e-12)]
-    assert "runs FAILS." in table2.describe(SMALL, points, table2.slopes(points), wrong)
+    assert "runs FAILS." in table2_page.describe(SMALL, points, table2.slopes(points), wrong)
 
 
 def test_no_number_of_the_page_is_without_its_promise(points, checked):
-    text = table2.describe(SMALL, points, table2.slopes(points), checked)
+    text = table2_page.describe(SMALL, points, table2.slopes(points), checked)
     heads = re.findall(r"```text\n(.*)", text)
     assert len(heads) == 9
     for head in heads:
@@ -224,7 +224,7 @@ def test_no_number_of_the_page_is_without_its_promise(points, checked):
     assert "m = 256 and epsilon = 1 per step it is 255" in " ".join(text.split())
     assert "nan" not in text
     assert re.search(r"^HIO with Hadamard response, epsilon in all .*too few sizes", text, re.M)
-    grid = table2._meaning_grid(points).splitlines()
+    grid = table2_page._meaning_grid(points).splitlines()
     assert grid[1].split() == ["epsilon", "per", "step:", "step", "1", "0.125", "0.0159"]
     assert grid[2].split()[-3:] == ["63", "7.88", "1"]
 
@@ -234,8 +234,8 @@ def test_errors_that_do_not_change_have_an_exponent():
 
 
 def test_every_picture_says_what_its_lines_mean(points):
-    for title, _ in table2.pictures(SMALL, points).values():
-        first, second = title.split("\n")
+    for picture in table2_page.pictures(SMALL, points):
+        first, second = picture.title.split("\n")
         assert len(first) < 90
         assert second == "Solid lines: ε per step. Dashes: ε between any two values."
 
@@ -246,8 +246,23 @@ def test_joint_mechanisms_need_several_attributes():
         joint.enter(attributes_of(1, 8, 1.0))
 
 
+@pytest.mark.parametrize("promise", [PER_STEP, ANY_TWO])
+def test_one_more_contender_has_a_colour_of_its_own(points, promise):
+    """However many there are; those that were there before keep theirs."""
+    known = {c.label: c.color for p in table2_page.pictures(SMALL, points) for c in curves(p)}
+    more = [replace(points[0], title=f"newcomer {k}", promise=promise) for k in range(30)]
+    drawn = curves(table2_page.pictures(SMALL, [*points, *more])[0])
+    colors = {curve.label: curve.color for curve in drawn}
+    assert len(set(colors.values())) == len(colors) > 30
+    assert known.items() >= {k: v for k, v in colors.items() if k in known}.items()
+
+
+def curves(picture):
+    return [curve for row in picture.rows for panel in row for curve in panel.curves]
+
+
 @pytest.mark.slow
 def test_the_quick_version(tmp_path):
-    text, files = RUNS["table2"](tmp_path, quick=True)
-    assert "runs holds." in text
-    assert all(path.stat().st_size > 1000 for path in files)
+    found = page("table2", quick=True)
+    assert "runs holds." in found.text
+    assert all(path.stat().st_size > 1000 for path in write(found, tmp_path))

@@ -13,15 +13,19 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from metricldp.answers.answer import percent
+from metricldp.app.runner import directory, run, watched, write
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.basics.text import counted, table
+from metricldp.lab import compare as contest
+from metricldp.lab.reproduce import STUDIES
+from metricldp.lab.reproduce import page as study
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -340,15 +344,14 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
-    from metricldp.lab.compare import compare as contest
-    from metricldp.lab.compare import write
-
     agreed = Agreement.load(survey)
     if output is not None:
-        _directory(output)
-    with _progress("comparing") as advance:
-        found = contest(agreed, people, queries=queries, seed=seed, clip=clip, progress=advance)
-    files = [] if output is None else [str(path) for path in write(found, output)]
+        directory(output)
+    with watched("comparing") as progress:
+        found = contest.compare(
+            agreed, people, queries=queries, seed=seed, clip=clip, progress=progress
+        )
+    files = [] if output is None else [str(path) for path in write(contest.page(found), output)]
     if as_json:
         _print_json({**found.to_dict(), "files": files})
         return
@@ -369,16 +372,13 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's figures and tables again, with the exact theory beside them."""
-    from metricldp.lab.reproduce import RUNS
-
-    if what != "all" and what not in RUNS:
-        raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(RUNS)} or all")
-    _directory(output)
+    if what != "all" and what not in STUDIES:
+        raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(STUDIES)} or all")
+    directory(output)
     say, files = _say(as_json), []
-    for name in RUNS if what == "all" else [what]:
-        with _progress(name) as advance:
-            text, written = RUNS[name](output, quick=quick, progress=advance)
-        say(text)
+    for name in STUDIES if what == "all" else [what]:
+        page, written = run(name, partial(study, name, quick), output)
+        say(page.text)
         files += [str(path) for path in written]
     if as_json:
         _print_json({"files": files})
@@ -453,29 +453,6 @@ def _drop_output() -> None:
     """What is left in a full or closed standard output must not be tried again at the end."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextlib.contextmanager
-def _progress(name: str) -> Iterator[Callable[[float], None]]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(name), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=1.0)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def _directory(path: Path) -> None:
-    """Made if need be."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise QueryError(f"{path} is a file; name a directory to write into") from None
 
 
 def _opened(survey: Path, reports: Path, conditions: list[str] | None) -> tuple[Tally, Where]:

@@ -7,10 +7,8 @@ sample of them, said to be one, stands beside.
 
 from __future__ import annotations
 
-import csv
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -19,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.app import plots
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.named import Categorical
 from metricldp.attributes.weight import Weight
-from metricldp.basics.errors import QueryError, SeededCoinsWarning
+from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
 from metricldp.coins.stream import Coins
@@ -39,7 +36,8 @@ from metricldp.lab.contest import (
     entries,
     spread_out,
 )
-from metricldp.lab.crowd import Crowd, Questions
+from metricldp.lab.crowd import Crowd, Questions, seeded
+from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
@@ -159,24 +157,24 @@ def _table(rows: Sequence[Row]) -> str:
     return "\n".join(found)
 
 
-def write(found: Comparison, output: Path) -> list[Path]:
-    """The table as text, the rows as CSV, and a picture."""
-    files = [output / name for name in ("compare.txt", "compare.csv", "compare.png")]
-    files[0].write_text(f"{found.text()}\n", "utf-8")
-    with files[1].open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(found.rows[0])))
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in found.rows)
+def page(found: Comparison) -> Page:
+    """The whole table as text, the rows, and a picture of the best."""
     blocks = {
         f"{about} ({rows[0].questions})": [
-            (f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
+            Line(f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
     }
     title = f"{found.people:,} people; ε: one step to the whole width"
-    plots.ranking(blocks, files[2], title=title, xlabel="exact root mean squared error (people)")
-    return files
+    xlabel = "exact root mean squared error (people)"
+    return Page(
+        "compare",
+        f"{found.text()}\n",
+        {"compare.csv": rows_of(found.rows)},
+        [Ranking(("compare.png",), title, xlabel, blocks)],
+        kind="txt",
+    )
 
 
 def _label(row: Row) -> str:
@@ -195,7 +193,7 @@ def compare(
     seed: int = 1,
     clip: bool = False,
     repetitions: int = REPETITIONS,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> Comparison:
     """Everybody on one's own survey and file of people."""
     if queries < 1:
@@ -214,7 +212,7 @@ def compare(
     chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
     sample = crowd.some(np.sort(chosen))
     sets = [(name,) for name in attributes] + joint_sets(list(attributes), rng)
-    coins = _seeded(seed)
+    coins = seeded(seed)
     rows: list[Row] = []
     for k, names in enumerate(sets):
         mine = {name: attributes[name] for name in names}
@@ -373,10 +371,3 @@ def _scaled(errors: Floats, exact: float, expected: float) -> tuple[float, float
         return scale * root, None
     spread = float(means.std(ddof=1)) / math.sqrt(len(means))
     return scale * root, scale * spread / (2 * root) if root else 0.0
-
-
-def _seeded(seed: int) -> Coins:
-    """For a simulation that stays on this machine, and comes out the same again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededCoinsWarning)
-        return Coins.seeded(seed)

@@ -1,14 +1,9 @@
-"""The contest: mechanisms side by side on the same people, with the same questions.
-
-A contender is a mechanism under the name that people know it by, and the promise it keeps. Entered
-for some attributes it has two numbers of privacy, never one: epsilon for one step, and epsilon
-across the whole domain. Its error is exact for given people and questions; simulated people on the
-whole way, from their values to answers, check it.
-"""
+"""People and the questions that they are asked, to set mechanisms side by side on both."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,12 +15,21 @@ import numpy.typing as npt
 from metricldp.answers.quantiles import value_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.named import Categorical
+from metricldp.basics.errors import SeededCoinsWarning
 from metricldp.channels import Floats, Integers
+from metricldp.coins.stream import Coins
 
 _AT_ONCE = 1 << 22
 """Products of factors written out at a time."""
 _SMALL = 1 << 16
 """A table with so many cells is never too large."""
+
+
+def seeded(seed: int) -> Coins:
+    """Coins that fall the same way every time: for simulations of one's own, never for people."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededCoinsWarning)
+        return Coins.seeded(seed)
 
 
 # People and questions

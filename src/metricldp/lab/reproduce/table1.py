@@ -10,22 +10,18 @@ import gc
 import math
 import time
 import tracemalloc
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from metricldp.app import plots
 from metricldp.attributes.integer import Integer
-from metricldp.basics.errors import SeededCoinsWarning
 from metricldp.basics.text import table
 from metricldp.channels import Channel, Column
-from metricldp.coins.stream import Coins
-from metricldp.lab.reproduce.pages import write_rows
+from metricldp.lab.crowd import seeded
+from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, color_of
 from metricldp.reports.arrow import batches
 from metricldp.reports.encode import encode
 from metricldp.store import cubes, scan
@@ -57,16 +53,30 @@ class Size:
         return int((high - low + 1) ** self.attributes)
 
 
-SWEEPS: dict[str, list[Size]] = {
+Sweeps = Mapping[str, Sequence[Size]]
+SWEEPS: Sweeps = {
     "people": [Size(people=n) for n in (1_000, 10_000, 100_000, 1_000_000)],
     "values": [Size(values=m) for m in (4, 8, 16, 32, 64)],
     "attributes": [Size(attributes=d) for d in range(1, 7)],
 }
-QUICK: dict[str, list[Size]] = {
-    "people": [Size(people=n, values=4, attributes=2) for n in (200, 400)],
-    "values": [Size(people=200, values=m, attributes=2) for m in (3, 4)],
-    "attributes": [Size(people=200, values=4, attributes=d) for d in (1, 2)],
-}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is measured, and for how many seconds at least."""
+
+    sweeps: Sweeps = field(default_factory=lambda: SWEEPS)
+    least: float = 0.2
+
+
+QUICK = Setting(
+    {
+        "people": [Size(people=n, values=4, attributes=2) for n in (200, 400)],
+        "values": [Size(people=200, values=m, attributes=2) for m in (3, 4)],
+        "attributes": [Size(people=200, values=4, attributes=d) for d in (1, 2)],
+    },
+    least=0.01,
+)
 
 
 @dataclass(frozen=True)
@@ -153,9 +163,7 @@ def _reports(size: Size) -> tuple[Agreement, Any]:
     survey = Agreement({f"v{d + 1}": attribute for d in range(size.attributes)})
     rng = np.random.default_rng(SEED)
     people = {name: rng.integers(0, size.values, size.people) for name in survey.attributes}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededCoinsWarning)
-        return survey, encode(survey, people, coins=Coins.seeded(SEED))
+    return survey, encode(survey, people, coins=seeded(SEED))
 
 
 def _readings(survey: Agreement, size: Size) -> list[Reading]:
@@ -196,40 +204,29 @@ def _memory(
 # What is written
 
 
-def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    progress: Callable[[float], None] = lambda done: None,
-) -> tuple[str, list[Path]]:
-    """Measure, and write the picture, the numbers, and the text that is returned too."""
-    sweeps = QUICK if quick else SWEEPS
+def page(setting: Setting, progress: Progress) -> Page:
+    """Measure one size after the other."""
+    sweeps = setting.sweeps
     todo, done = sum(map(len, sweeps.values())), 0
     costs: dict[str, list[list[Cost]]] = {name: [] for name in sweeps}
     for name, sizes in sweeps.items():
         for size in sizes:
-            costs[name].append(measure(size, 0.01 if quick else 0.2))
+            costs[name].append(measure(size, setting.least))
             done += 1
             progress(done / todo)
-    text = describe(sweeps, costs) + (_QUICK_NOTE if quick else "")
-    files = [output / f"table1.{kind}" for kind in ("png", "svg", "csv", "md")]
-    title = "Table 1 measured: the collector's three layouts, threshold-paper"
-    title += " (quick version)" if quick else ""
-    plots.panels(picture(sweeps, costs), files[:2], title=title, size=(4.2, 3.4))
     rows = [
         {"sweep": name, **asdict(cost)}
         for name, found in costs.items()
         for same_size in found
         for cost in same_size
     ]
-    write_rows(files[2], rows)
-    files[3].write_text(text, "utf-8")
-    return text, files
+    title = "Table 1 measured: the collector's three layouts, threshold-paper"
+    drawn = Panels(("table1.png", "table1.svg"), title, picture(sweeps, costs), size=(4.2, 3.4))
+    return Page("table1", describe(sweeps, costs), {"table1.csv": rows}, [drawn])
 
 
-_QUICK_NOTE = "\nA quick version, for trying things out: much too small to show how costs grow.\n"
+QUICK_NOTE = "\nA quick version, for trying things out: much too small to show how costs grow.\n"
 Costs = Mapping[str, Sequence[Sequence[Cost]]]
-Sweeps = Mapping[str, Sequence[Size]]
 
 _PREFACE = """# Table 1 measured
 
@@ -272,9 +269,9 @@ def describe(sweeps: Sweeps, costs: Costs) -> str:
                     _bytes(cost.peak),
                 )
             )
-        parts.append(f"## As {_WORDS[name]} grows\n\n```text\n{table(rows, left=0)}\n```\n")
+        parts.append(f"## As {_WORDS[name]} grows\n\n{block(table(rows, left=0))}")
     parts.append("## Growth\n\nThe last step of each sweep: so many times more, and the paper's.\n")
-    parts.append(f"```text\n{table(_growth(sweeps, costs), left=2)}\n```\n")
+    parts.append(block(table(_growth(sweeps, costs), left=2)))
     return "\n".join(parts)
 
 
@@ -309,11 +306,11 @@ def _bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-_COLORS = dict(zip(LAYOUTS, ("#d1495b", "#1b4965", "#3a8f5c"), strict=True))
+_COLORS = ("#d1495b", "#1b4965", "#3a8f5c")
 _UNITS = {"build": "build (s)", "query": "one query (s)", "kept": "memory kept (bytes)"}
 
 
-def picture(sweeps: Sweeps, costs: Costs) -> list[list[plots.Panel]]:
+def picture(sweeps: Sweeps, costs: Costs) -> list[list[Panel]]:
     """A row for each measure, a column for each of n, m and D; the paper's orders dashed."""
     return [
         [_panel(measure, name, sweeps[name], costs[name]) for name in sweeps]
@@ -323,7 +320,7 @@ def picture(sweeps: Sweeps, costs: Costs) -> list[list[plots.Panel]]:
 
 def _panel(
     measure: str, name: str, sizes: Sequence[Size], found: Sequence[Sequence[Cost]]
-) -> plots.Panel:
+) -> Panel:
     grown = [getattr(size, name) for size in sizes]
     curves = []
     for k, layout in enumerate(LAYOUTS):
@@ -332,12 +329,12 @@ def _panel(
             continue
         orders = [paper_order(size, layout)[measure] for size in sizes]
         scaled = [measured[-1] * order / orders[-1] for order in orders]
-        curves.append(plots.Curve(layout, grown, measured, _COLORS[layout], "marked"))
-        label = f"{layout}, the paper's order\nthrough the last point"
-        curves.append(plots.Curve(label, grown, scaled, _COLORS[layout], "dashes"))
+        color, order = color_of(k, _COLORS), f"{layout}, the paper's order\nthrough the last point"
+        curves.append(Curve(layout, grown, measured, color, "marked"))
+        curves.append(Curve(order, grown, scaled, color, "dashes"))
     fixed = asdict(sizes[0])
     others = ", ".join(f"{_WORDS[k]} = {v:,}" for k, v in fixed.items() if k != name)
-    return plots.Panel(
+    return Panel(
         f"{_WORDS[name]} grows" if measure == MEASURES[0] else "",
         f"{name} {_WORDS[name]} ({others})",
         _UNITS[measure],

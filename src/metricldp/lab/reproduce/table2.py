@@ -1,465 +1,378 @@
-"""Table 2 of the paper again: orders of error, with all mechanisms on the same people."""
+"""Table 2: errors of ranges and quantiles against m, D, epsilon, and an equal meaning of epsilon.
+
+The paper's table states orders. Here every mechanism that there is runs on the same people with the
+same questions; its errors are exact, and simulation checks them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from metricldp.app import plots
-from metricldp.basics.text import table
-from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP
-from metricldp.lab.reproduce.pages import block, filled, write_rows
-from metricldp.lab.reproduce.table2_errors import (
-    FALSE_ALARM,
-    FEWEST,
-    FINE,
-    QUICK,
-    Checked,
-    Point,
-    Setting,
-    Slope,
-    check,
-    exponent,
-    holds,
-    points,
-    slopes,
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.integer import Integer
+from metricldp.channels import Floats
+from metricldp.coins.stream import Coins
+from metricldp.lab.contest import CONTENDERS, Contender, Entry, Product, entries, surprise
+from metricldp.lab.crowd import Crowd, Questions, seeded
+from metricldp.lab.pages import Progress, silent
+
+FALSE_ALARM = 1e-6
+"""How often the check of a whole run would fail by chance, if all errors were as stated.
+
+Each comparison has the exact chi-squared tail of its worst question (see `contest.surprise`), and
+the limit is shared out over all comparisons. The seed is fixed, and was before the first run.
+"""
+FINE = 64
+"""m from which on the growth of quantile errors is fitted."""
+FEWEST = 4
+"""Sizes from which on an exponent has an interval."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is computed, and what is simulated."""
+
+    people: int = 5000
+    sizes: tuple[int, ...] = tuple(1 << k for k in range(4, 13))
+    """m, for one attribute."""
+    sizes_of_two: tuple[int, ...] = tuple(1 << k for k in range(3, 9))
+    """m, for two attributes."""
+    attributes: tuple[int, ...] = (1, 2, 3, 4)
+    modest: int = 16
+    """m where the number of attributes changes."""
+    epsilon: float = 1.0
+    epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    middle: int = 256
+    """m where epsilon changes."""
+    large: int = 1024
+    """m where the meaning of epsilon changes."""
+    withins: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1023)
+    questions: int = 200
+    questions_of_many: int = 40
+    probabilities: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9)
+    quantiles: int = 24
+    """Repetitions for the quantile errors, which have no exact form."""
+    resamples: int = 200
+    """Resamples of people and questions, or of repetitions, for intervals of exponents."""
+    checks: tuple[tuple[int, int, float], ...] = (
+        (1, 16, 1.0),
+        (1, 16, 0.5),
+        (1, 64, 1.0),
+        (2, 8, 1.0),
+    )
+    """Attributes, m and epsilon that are simulated to check the exact errors."""
+    checked_people: int = 1000
+    repetitions: int = 600
+    seed: int = 2026
+
+
+QUICK = Setting(
+    people=2000,
+    sizes=(16, 32, 64, 128, 256),
+    sizes_of_two=(8, 16, 32),
+    attributes=(1, 2, 3),
+    epsilons=(0.5, 1.0),
+    middle=64,
+    large=128,
+    withins=(1, 4, 16, 64, 127),
+    questions=60,
+    questions_of_many=20,
+    quantiles=10,
+    resamples=100,
+    checks=((1, 16, 1.0), (2, 8, 1.0)),
+    repetitions=200,
 )
 
-__all__ = [
-    "FALSE_ALARM",
-    "QUICK",
-    "Checked",
-    "Point",
-    "Setting",
-    "Slope",
-    "check",
-    "describe",
-    "exponent",
-    "holds",
-    "pictures",
-    "points",
-    "run",
-    "slopes",
-]
+
+@dataclass(frozen=True)
+class Point:
+    """The errors of one contender at one place."""
+
+    panel: str
+    mechanism: str
+    title: str
+    promise: str
+    attributes: int
+    size: int
+    within: int
+    """Values up to so many steps apart get `epsilon`."""
+    epsilon: float
+    step: float
+    """Epsilon that is kept for one step of one attribute."""
+    width: float
+    """Epsilon that is kept across the whole domain, all attributes together."""
+    error: float
+    """Exact mean squared error of the ranges over the number of people: people^2 per person."""
+    quantile: float | None = None
+    """Simulated mean quantile error times the root of the number of people."""
+    quantile_error: float | None = None
+    """Its standard error."""
+    errors: tuple[float, ...] = ()
+    """The error of each resample of people and questions, the same ones at every size."""
+    quantiles: tuple[float, ...] = ()
+    """The quantile error of each resample of repetitions."""
 
 
-def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    progress: Callable[[float], None] = lambda done: None,
-) -> tuple[str, list[Path]]:
-    """Compute, check by simulation, and write pictures, numbers, and the text."""
-    setting = QUICK if quick else Setting()
-    found = points(setting, lambda done: progress(0.6 * done))
-    checked = check(setting, lambda done: progress(0.6 + 0.4 * done))
-    fitted = slopes(found)
-    text = describe(setting, found, fitted, checked) + (_QUICK_NOTE if quick else "")
-    files = []
-    for name, (title, panel) in pictures(setting, found).items():
-        version = " (quick version)" if quick else ""
-        drawn = [output / f"table2-{name}.png", output / f"table2-{name}.svg"]
-        plots.panels([[panel]], drawn, title=title + version, size=(8.2, 6.2))
-        files += drawn
-    for name, rows in (("table2", found), ("table2-slopes", fitted), ("table2-checked", checked)):
-        files.append(output / f"{name}.csv")
-        flat = ({k: v for k, v in asdict(row).items() if k not in _RESAMPLED} for row in rows)
-        write_rows(files[-1], list(flat))
-    files.append(output / "table2.md")
-    files[-1].write_text(text, "utf-8")
-    return text, files
+@dataclass(frozen=True)
+class Checked:
+    """The exact mean squared error of one contender, and a simulation of it; per person."""
+
+    mechanism: str
+    title: str
+    attributes: int
+    size: int
+    epsilon: float
+    step: float
+    width: float
+    exact: float
+    simulated: float
+    standard_error: float
+    surprise: float
+    """The chance of being so far off in the worst question (see `contest.surprise`)."""
 
 
-_RESAMPLED = ("errors", "quantiles")
-_QUICK_NOTE = "\nA quick version, for trying things out: smaller domains and fewer people.\n"
+@dataclass(frozen=True)
+class Slope:
+    """error ~ (log2 m)^exponent: the least squares fit on logarithmic scales.
+
+    The interval holds 95% of the fits to resamples; it tells how far these people and questions, or
+    these repetitions, decide the exponent, and not whether there is such a law: see `local`.
+    """
+
+    mechanism: str
+    title: str
+    promise: str
+    attributes: int
+    what: str
+    exponent: float
+    low: float | None
+    """None where there are too few sizes for an interval."""
+    high: float | None
+    local: float
+    """The exponent between the last two sizes: what a curve that levels off comes to."""
 
 
-# Pictures
+# People, attributes, questions
 
 
-def pictures(setting: Setting, found: Sequence[Point]) -> dict[str, tuple[str, plots.Panel]]:
-    """Against m, for ranges and for quantiles; against D; and against the meaning of epsilon."""
-    per_person = "mean squared error / people (people² per person)"
-    both = "\nSolid lines: ε per step. Dashes: ε between any two values."
-    return {
-        "ranges": (
-            f"Ranges of one attribute, ε = {setting.epsilon:g}.{both}",
-            _panel(found, "m", "size", "error", "m, the number of values", per_person, "xy"),
-        ),
-        "quantiles": (
-            f"Quantiles of one attribute, ε = {setting.epsilon:g}.{both}",
-            _panel(
-                found,
-                "m",
-                "size",
-                "quantile",
-                "m, the number of values",
-                "mean error of quantiles × √people (± 2 s.e.)",
-                "xy",
-            ),
-        ),
-        "attributes": (
-            f"Ranges over D attributes of {setting.modest} values, ε = {setting.epsilon:g} for "
-            f"each.{both}",
-            _panel(
-                found, "D", "attributes", "error", "D, the number of attributes", per_person, "y"
-            ),
-        ),
-        "within": (
-            f"An equal meaning: values up to w steps apart get ε = {setting.epsilon:g}. "
-            f"{setting.large:,} values.{both}",
-            _panel(found, "within", "within", "error", "w, in steps", per_person, "xy"),
-        ),
-    }
+def attributes_of(count: int, size: int, epsilon: float, within: int = 1) -> dict[str, Attribute]:
+    """So many attributes alike, with epsilon for every `within` steps."""
+    one = Integer(0, size - 1, epsilon=epsilon, per=within)
+    return {f"v{d + 1}": one for d in range(count)}
 
 
-def _panel(
-    found: Sequence[Point], panel: str, x: str, y: str, xlabel: str, ylabel: str, logs: str
-) -> plots.Panel:
-    here = [p for p in found if p.panel == panel and getattr(p, y)]
-    curves = []
-    for title in dict.fromkeys(p.title for p in here):
-        mine = [p for p in here if p.title == title]
-        look = "dashes" if mine[0].promise == ANY_TWO else "line"
-        places, heights = [getattr(p, x) for p in mine], [getattr(p, y) for p in mine]
-        errors = [2 * (p.quantile_error or 0.0) for p in mine] if y == "quantile" else None
-        curves.append(plots.Curve(title, places, heights, _COLORS[title], look, errors))
-    ticks = sorted({getattr(p, x) for p in here})
-    return plots.Panel("", xlabel, ylabel, curves, logs=logs, ticks=ticks)
+def crowd_of(attributes: dict[str, Attribute], people: int, seed: int) -> Crowd:
+    """Half of the people evenly spread, half Beta(2, 5); the same places whatever the size."""
+    rng = np.random.default_rng([seed, 1])
+    positions = {}
+    for name, attribute in attributes.items():
+        even, hill = rng.random(people), rng.beta(2, 5, people)
+        places = np.where(np.arange(people) % 2 == 0, even, hill)
+        positions[name] = (places * attribute.size).astype(np.int64)
+    return Crowd(attributes, positions)
 
 
-# Cold colours for epsilon per step, warm and green ones for epsilon between any two.
-_PALETTE = (
-    *("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff"),
-    *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
-    *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),
-    *("#8c6bb1", "#c994c7", "#54278f", "#9e9ac8"),
-)
-_COLORS = {c.title: color for c, color in zip(CONTENDERS, _PALETTE, strict=True)}
+def questions_of(attributes: dict[str, Attribute], count: int, seed: int) -> Questions:
+    """Random ranges that cut every attribute, the same relative to any domain."""
+    return Questions.draw(attributes, count, np.random.default_rng([seed, 2]))
 
 
-# What it says
+# Points
+
+GROWTH = ("m", "m, D = 2")
+"""The panels whose exponents are fitted."""
 
 
-def describe(
+def places(setting: Setting) -> Iterator[tuple[str, int, int, int, float]]:
+    """Panel, attributes, m, within and epsilon of everything that is computed."""
+    for size in setting.sizes:
+        yield "m", 1, size, 1, setting.epsilon
+    for size in setting.sizes_of_two:
+        yield "m, D = 2", 2, size, 1, setting.epsilon
+    for attributes in setting.attributes:
+        yield "D", attributes, setting.modest, 1, setting.epsilon
+    for epsilon in setting.epsilons:
+        yield "epsilon", 1, setting.middle, 1, epsilon
+    for within in setting.withins:
+        yield "within", 1, setting.large, within, setting.epsilon
+
+
+def points(
     setting: Setting,
-    found: Sequence[Point],
-    fitted: Sequence[Slope],
-    checked: Sequence[Checked],
-) -> str:
-    """What was done, what came out, and who wins where; a Markdown page."""
-    last = setting.sizes[-1]
-    shown = asdict(setting) | {
-        "asked": ", ".join(f"{p:g}" for p in setting.probabilities),
-        "last": last,
-        "wide": f"{setting.epsilon * (last - 1):,g}",
-    }
-    parts = [
-        "# Table 2 again\n",
-        *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
-        "## How errors grow with m\n",
-        filled(_ORDERS.format(fine=FINE, fewest=FEWEST, resamples=setting.resamples)),
-        "",
-        *(filled(f"- {line}") for line in _growth(setting, found, fitted)),
-        "",
-        block(_slope_table(setting, found, fitted)),
-        "Mean squared error of ranges per person, one attribute, against m:\n",
-        block(_grid(found, "m", "size", "error")),
-        "Mean error of quantiles times the root of the number of people, simulated (± standard "
-        "error), against\nm:\n",
-        block(_grid(found, "m", "size", "quantile")),
-        filled(_DASHES) + "\n",
-        "Mean squared error of ranges over two attributes per person, against m:\n",
-        block(_grid(found, "m, D = 2", "size", "error")),
-        "## Against D\n",
-        filled(_DIMENSIONS.format(**asdict(setting))),
-        "",
-        block(_grid(found, "D", "attributes", "error")),
-        "## Against epsilon\n",
-        f"{setting.middle} values, one attribute; ranges, then quantiles:\n",
-        block(_grid(found, "epsilon", "epsilon", "error")),
-        block(_grid(found, "epsilon", "epsilon", "quantile")),
-        "## At an equal meaning of epsilon\n",
-        filled(_MEANING.format(**asdict(setting))),
-        "",
-        *(filled(f"- {line}") for line in _crossings(setting, found)),
-        "",
-        block(_meaning_grid(found)),
-        _agreement(setting, checked),
-    ]
-    return "\n".join(parts)
+    progress: Progress = silent,
+    contenders: Sequence[Contender] = CONTENDERS,
+) -> list[Point]:
+    """All panels."""
+    coins, todo = seeded(setting.seed), list(places(setting))
+    found: list[Point] = []
+    for k, place in enumerate(todo):
+        found += _points(setting, *place, coins, contenders)
+        progress((k + 1) / len(todo))
+    return found
 
 
-_PREFACE = """{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the
-same places whatever the size. {questions} random ranges ({questions_of_many} over several
-attributes): both ends of every attribute's part are drawn uniformly. All mechanisms see the same
-people and the same questions. The error is the mean over the questions of the exact expected
-squared error, over the number of people: people squared per person. Times the number of people, the
-root of it is the usual error in people.
-
-**Two promises are compared, and there are always two columns for them.** "step" is the epsilon
-between two people one step apart in one attribute, "width" that between opposite ends of the whole
-domain, all attributes together. Mechanisms with epsilon per step keep little at the width: at m =
-{last:,} and epsilon = {epsilon:g} per step it is {wide}, which is nothing. Mechanisms with one
-epsilon between any two values promise more, and pay for it. An error means nothing without its two
-columns.
-
-The quantiles are {asked}; their error is the paper's, the distance between the probability asked
-for and the true percentiles of the value given. It has no exact form: it is simulated, {quantiles}
-times, with shares made monotone by isotonic regression. People, questions and coins are seeded, so
-that this page comes out the same again; no real survey does so."""
-
-_ORDERS = """Table 2 of the paper states orders in log m. Epsilon-LDP: n log m / eps^2 for one
-attribute (its sections 1 and 4 say log^2 m, which is also what its own formula for D attributes,
-(log m)^(D + D_R), gives at D = 1), and log m sqrt(log log m) for quantiles. Epsilon per step:
-nothing in m for ranges, sqrt(log log m) for quantiles. Below is the exponent b of error ~ (log2
-m)^b, fitted on logarithmic scales, and behind the comma the exponent between the last two sizes
-alone. The interval holds 95% of the fits to {resamples} bootstrap samples: of people and questions
-together, the same ones at every m, for ranges; of the simulated repetitions for quantiles. It tells
-how much the exponent depends on who was asked what. Whether there is such a law at all it does not
-tell: a curve that levels off has an exponent above 0, but a local one that goes to 0. Quantiles are
-fitted from m = {fine} on, because a value of a coarser domain holds so many percentiles that it is
-often right. Fewer than {fewest} sizes are too few for an interval. An empty cell is a mechanism
-that is not there."""
-
-_DASHES = """A dash stands where a mechanism is too slow to be simulated at that size, an empty cell
-where it is too slow to be computed, or needs several attributes."""
-
-_DIMENSIONS = """D attributes of {modest} values, epsilon = {epsilon:g} for each. A mechanism with a
-channel for each attribute then keeps D times that between people who differ in all of them: see the
-width. HIO blurs the whole person at once: its epsilon is that of one attribute, or, in the lines
-that say so, that of all together."""
-
-_MEANING = """One epsilon per step against the same epsilon for everything is no fair contest: a
-step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
-Mechanisms with epsilon per step get {epsilon:g}/w of it, and everything farther apart than w is
-protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One
-attribute of {large:,} values. Step and width of each w stand above the rows they belong to."""
-
-
-def _shown(number: float | None) -> str:
-    if number is None:
-        return "-"
-    if 0.01 <= number < 1e5:
-        return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
-    return f"{number:.1e}"
-
-
-def _grid(found: Sequence[Point], panel: str, across: str, what: str) -> str:
-    """A row for each contender, its promise, and a column for each place."""
-    here = [p for p in found if p.panel == panel]
-    places = sorted({getattr(p, across) for p in here})
-    letter = {"size": "m", "attributes": "D", "epsilon": "eps", "within": "w"}[across]
-    rows = [["mechanism", "step", "width", *(f"{letter} = {place:g}" for place in places)]]
-    for title in dict.fromkeys(p.title for p in here):
-        mine = {getattr(p, across): p for p in here if p.title == title}
-        if what == "quantile" and not any(p.quantile is not None for p in mine.values()):
-            continue
-        cells = (_cell(mine[x], what) if x in mine else "" for x in places)
-        rows.append([title, *_privacy(list(mine.values())), *cells])
-    return table(rows)
-
-
-def _cell(point: Point, what: str) -> str:
-    """An exact error, or a simulated one with as many digits as its standard error allows."""
-    if what == "error" or point.quantile is None or not point.quantile_error:
-        return _shown(getattr(point, what))
-    digits = max(0, -math.floor(math.log10(point.quantile_error)))
-    return f"{point.quantile:,.{digits}f} ± {point.quantile_error:.{digits}f}"
-
-
-def _meaning_grid(found: Sequence[Point]) -> str:
-    """Against w: step and width of every w above the rows of each promise."""
-    here = [p for p in found if p.panel == "within"]
-    places = sorted({p.within for p in here})
-    rows = [["mechanism", *(f"w = {place:,}" for place in places)]]
-    for promise in (PER_STEP, ANY_TWO):
-        mine = [p for p in here if p.promise == promise]
-        for what in ("step", "width"):
-            at = {p.within: getattr(p, what) for p in mine}
-            rows.append([f"{promise}: {what}", *(f"{at[place]:.3g}" for place in places)])
-        for title in dict.fromkeys(p.title for p in mine):
-            errors = {p.within: p.error for p in mine if p.title == title}
-            rows.append([title, *(_shown(errors.get(place)) for place in places)])
-    return table(rows)
-
-
-def _privacy(mine: Sequence[Point]) -> list[str]:
-    """Step and width of some points."""
-    return [_between([getattr(p, what) for p in mine]) for what in ("step", "width")]
-
-
-def _between(values: Sequence[float]) -> str:
-    """One number, or the first and the last of several."""
-    if not values:
-        return ""
-    ends = [f"{value:g}" for value in (values[0], values[-1])]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
-
-
-def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> str:
-    """Exponents beside the orders of the paper; the last column needs no law."""
-    half = setting.sizes[len(setting.sizes) // 2]
-    last = setting.sizes[-1]
-    rows = [
-        ["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"],
-    ]
-    rows[0] += [f"m = {last:,} / {half:,}", "step", "width", "D = 2", "paper"]
-    for title in dict.fromkeys(p.title for p in found):
-        alone, two = (
-            [p for p in found if (p.panel, p.title) == (panel, title)]
-            for panel in ("m", "m, D = 2")
+def _points(
+    setting: Setting,
+    panel: str,
+    count: int,
+    size: int,
+    within: int,
+    epsilon: float,
+    coins: Coins,
+    contenders: Sequence[Contender],
+) -> Iterator[Point]:
+    usual = attributes_of(count, size, epsilon)
+    crowd = crowd_of(usual, setting.people, setting.seed)
+    number = setting.questions if count == 1 else setting.questions_of_many
+    asked = questions_of(usual, number, setting.seed)
+    # Epsilon up to `within` steps apart is epsilon / within per step; or for all pairs at once.
+    near = [c for c in contenders if not c.plain], attributes_of(count, size, epsilon, within)
+    plain = [c for c in contenders if c.plain], usual
+    crowds, chosen = resampled(setting, crowd, number) if panel in GROWTH else ([], [])
+    for entry in (e for group, attributes in (near, plain) for e in entries(attributes, group)):
+        contender = entry.contender
+        quantile = quantile_error = None
+        quantiles: tuple[float, ...] = ()
+        drawn = panel in ("m", "epsilon") and size <= contender.drawn
+        if drawn and isinstance(entry, Product):
+            errors = entry.quantiles(crowd, setting.probabilities, setting.quantiles, coins)
+            means = errors.mean(axis=1) * math.sqrt(crowd.n)
+            quantile = float(means.mean())
+            quantile_error = float(means.std(ddof=1) / math.sqrt(len(means)))
+            quantiles = _of_repetitions(setting, means, size)
+        variances = entry.variances_of([crowd, *crowds], asked) / crowd.n
+        again = zip(variances[1:], chosen, strict=True)
+        yield Point(
+            panel=panel,
+            mechanism=contender.mechanism,
+            title=contender.title,
+            promise=contender.promise,
+            attributes=count,
+            size=size,
+            within=within,
+            epsilon=epsilon,
+            step=entry.step,
+            width=entry.width,
+            error=float(variances[0].mean()),
+            quantile=quantile,
+            quantile_error=quantile_error,
+            errors=tuple(float(one[rows].mean()) for one, rows in again),
+            quantiles=quantiles,
         )
-        at = {p.size: p.error for p in alone}
-        growth = f"{at[last] / at[half]:.3g}" if half in at and last in at else ""
-        rows.append(
-            [
-                title,
-                *_privacy(alone),
-                *_fit(alone, "error", fitted),
-                *_fit(alone, "quantile", fitted),
-                growth,
-                *_privacy(two),
-                *_fit(two, "error", fitted),
-            ]
-        )
-    return table(rows)
 
 
-def _fit(mine: Sequence[Point], what: str, fitted: Sequence[Slope]) -> list[str]:
-    """The exponent with its interval and what the paper states; nothing where nothing is known."""
-    known = [p for p in mine if getattr(p, what) is not None]
-    if not known:
-        return ["", ""]
-    place = known[0].title, known[0].attributes, what
-    slope = next((s for s in fitted if (s.title, s.attributes, s.what) == place), None)
-    order = _order(known[0], what)
-    if slope is None:
-        return ["too few sizes", order]
-    return [_interval(slope), order]
+def resampled(
+    setting: Setting, crowd: Crowd, questions: int
+) -> tuple[list[Crowd], list[npt.NDArray[np.int64]]]:
+    """People and questions drawn again with replacement; the same ones whatever the size."""
+    rng = np.random.default_rng([setting.seed, 3])
+    people = rng.integers(0, crowd.n, (setting.resamples, crowd.n))
+    rng = np.random.default_rng([setting.seed, 4])
+    chosen = rng.integers(0, questions, (setting.resamples, questions))
+    return [crowd.some(rows) for rows in people], list(chosen)
 
 
-def _interval(slope: Slope) -> str:
-    sure = "too few sizes"
-    if slope.low is not None and slope.high is not None:
-        sure = f"{slope.low:.2f} to {slope.high:.2f}"
-    return f"{slope.exponent:.2f} ({sure}), {slope.local:.2f}"
+def _of_repetitions(setting: Setting, means: Floats, size: int) -> tuple[float, ...]:
+    """Mean errors of repetitions drawn again; those of different sizes are independent."""
+    rng = np.random.default_rng([setting.seed, 5, size])
+    rows = rng.integers(0, len(means), (setting.resamples, len(means)))
+    return tuple(means[rows].mean(axis=1).tolist())
 
 
-_LOGARITHMIC = ("hierarchy", "haar", "hio")
-"""The mechanisms under epsilon-LDP whose order the paper states."""
+# Slopes
 
 
-def _order(point: Point, what: str) -> str:
-    """What the paper states, with powers of log log m left out; nothing where it states nothing."""
-    kind = point.attributes, what
-    if point.mechanism == "prefix":
-        return "0" if kind == (1, "error") else ""
-    if point.promise == PER_STEP:
-        return "0"
-    if not point.mechanism.startswith(_LOGARITHMIC):
-        return ""
-    return {(1, "error"): "1 or 2", (2, "error"): "4", (1, "quantile"): "1"}[kind]
+def slopes(found: Sequence[Point]) -> list[Slope]:
+    """How errors grow with log m, for one and for two attributes."""
+    fitted = []
+    for panel, what in (("m", "error"), ("m", "quantile"), ("m, D = 2", "error")):
+        here = [p for p in found if p.panel == panel]
+        for title in dict.fromkeys(p.title for p in here):
+            least = FINE if what == "quantile" else 0
+            mine = [p for p in here if p.title == title and p.size >= least and getattr(p, what)]
+            if len(mine) > 2:
+                fitted.append(_slope(mine, what))
+    return fitted
 
 
-def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> list[str]:
-    """What the slopes say, in words that follow from the numbers."""
-    here = [p for p in found if p.panel == "m"]
-    lines = []
-    for mechanism in ("geometric", "threshold"):
-        mine = {p.size: p.error for p in here if p.mechanism == mechanism}
-        if mine:
-            first, last = mine[min(mine)], mine[max(mine)]
-            most = max(mine, key=lambda size: mine[size])
-            words = "falls" if last < first / 2 else "stays" if last < 1.5 * first else "grows"
-            lines.append(
-                f"{_title(mechanism)}: {words}, {_shown(first)} at m = {min(mine):,}, "
-                f"{_shown(last)} at m = {max(mine):,}, at most {_shown(mine[most])} in between. "
-                + _WHY[mechanism]
-            )
-            lines[-1] += "".join(
-                f" Between the last two sizes its exponent is {s.local:.2f}."
-                for s in fitted
-                if (s.mechanism, s.attributes, s.what) == (mechanism, 1, "error")
-            )
-    logs = [s for s in fitted if s.mechanism.startswith(_LOGARITHMIC) and s.what == "error"]
-    alone = [s for s in logs if s.attributes == 1]
-    if alone:
-        low, high = min(s.exponent for s in alone), max(s.exponent for s in alone)
-        lines.append(
-            f"Hierarchies and wavelets grow like a power of log m: {low:.1f} to {high:.1f} for one "
-            "attribute."
-        )
-    return lines
+def _slope(mine: Sequence[Point], what: str) -> Slope:
+    """The fit to the points of one contender, and to each of their resamples."""
+    one, sizes, errors = mine[0], [p.size for p in mine], [getattr(p, what) for p in mine]
+    again = np.array([p.quantiles if what == "quantile" else p.errors for p in mine]).T
+    low = high = None
+    if len(mine) >= FEWEST and again.size:
+        fits = [exponent(sizes, row) for row in again]
+        low, high = (float(end) for end in np.quantile(fits, [0.025, 0.975]))
+    return Slope(
+        one.mechanism,
+        one.title,
+        one.promise,
+        one.attributes,
+        what,
+        exponent(sizes, errors),
+        low,
+        high,
+        exponent(sizes[-2:], errors[-2:]),
+    )
 
 
-_WHY = {
-    "geometric": "Only people near the ends of a range can be taken for others, and of so many "
-    "people fewer are near, the more values there are.",
-    "threshold": "Each end of a range costs the same noise from everybody, whatever m: "
-    "(coth^2(epsilon/2) - 1)/2 for both, 1.84 at epsilon = 1, is the most there can be. Ends of "
-    "the domain are free, and met more rarely the larger it is: so the error comes up to that "
-    "bound, and an exponent above 0 on small m is no growth.",
-}
+def exponent(sizes: Sequence[int], errors: Sequence[float]) -> float:
+    """b of error = a (log2 m)^b, by least squares on logarithmic scales."""
+    x, y = np.log(np.log2(sizes)), np.log(errors)
+    x, y = x - x.mean(), y - y[0]
+    return float(x @ y / (x @ x))
 
 
-def _title(mechanism: str) -> str:
-    return next(c.title for c in CONTENDERS if c.mechanism == mechanism)
+# The check
 
 
-def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
-    """From which w on the best plain mechanism is better than the best with epsilon per step."""
-    here = [p for p in found if p.panel == "within"]
-    lines: list[str] = []
-    wins = []
-    for within in sorted({p.within for p in here}):
-        best = {}
-        for promise in (PER_STEP, ANY_TWO):
-            mine = [p for p in here if (p.within, p.promise) == (within, promise)]
-            best[promise] = min(mine, key=lambda p: p.error)
-        ours, plain = best[PER_STEP], best[ANY_TWO]
-        first = ours if ours.error < plain.error else plain
-        second = plain if first is ours else ours
-        wins += [within] if first is plain else []
-        lines.append(
-            f"w = {within:,}: {first.title} ({first.promise}; {_shown(first.error)}) has "
-            f"{_shown(second.error / first.error)} times less error than {second.title} "
-            f"({second.promise}; {_shown(second.error)}). The first keeps {first.width:.3g} at the "
-            f"width, the second {second.width:.3g}."
-        )
-    if not wins:
-        return [*lines, "Epsilon per step is better at every w tried."]
-    return [
-        *lines,
-        f"So one epsilon for all pairs is better from w = {min(wins):,} on, of those tried: where "
-        "what has to be protected is wider than that, use it.",
-    ]
+def check(
+    setting: Setting,
+    progress: Progress = silent,
+    contenders: Sequence[Contender] = CONTENDERS,
+) -> list[Checked]:
+    """Some places simulated: people, reports, answers."""
+    coins = seeded(setting.seed + 1)
+    found = []
+    for k, (count, size, epsilon) in enumerate(setting.checks):
+        usual = attributes_of(count, size, epsilon)
+        crowd = crowd_of(usual, setting.checked_people, setting.seed)
+        asked = questions_of(usual, setting.questions_of_many, setting.seed)
+        drawn = [e for e in entries(usual, contenders) if size <= e.contender.drawn]
+        for place, entry in enumerate(drawn):
+            found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
+            progress((k + (place + 1) / len(drawn)) / len(setting.checks))
+    return found
 
 
-def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:
-    verdict = "holds" if holds(checked) else "FAILS"
-    words = f"""At {len(setting.checks)} places {setting.checked_people:,} people are blurred and
-        asked about {setting.repetitions} times. Each question's squared errors over their exact
-        variance, added up over the repetitions, are chi-squared; that checks bias and variance at
-        once. The last column is the chance of the worst question of each line, times the number of
-        questions. The check at one false alarm in {round(1 / FALSE_ALARM):,} runs {verdict}."""
-    rows = [["mechanism", "step", "width", "D", "m", "eps", "exact", "simulated", "± s.e."]]
-    rows[0].append("chance")
-    for one in checked:
-        numbers = (f"{n:.4g}" for n in (one.exact, one.simulated))
-        place = (str(one.attributes), str(one.size), f"{one.epsilon:g}")
-        rows.append(
-            [
-                one.title,
-                f"{one.step:g}",
-                f"{one.width:g}",
-                *place,
-                *numbers,
-                f"{one.standard_error:.1g}",
-                f"{one.surprise:.2g}",
-            ]
-        )
-    head = "## Do simulation and theory agree\n"
-    return "\n".join([head, filled(words), "", block(table(rows))])
+def checked(
+    entry: Entry, crowd: Crowd, asked: Questions, repetitions: int, epsilon: float, coins: Coins
+) -> Checked:
+    """One simulation beside its expectation."""
+    errors = entry.answers(crowd, asked, repetitions, coins) - crowd.truth(asked)
+    variances = entry.variances(crowd, asked)
+    means = (errors**2).mean(axis=1) / crowd.n
+    first = next(iter(crowd.attributes.values()))
+    return Checked(
+        entry.contender.mechanism,
+        entry.contender.title,
+        len(crowd.attributes),
+        first.size,
+        epsilon,
+        entry.step,
+        entry.width,
+        float(variances.mean() / crowd.n),
+        float(means.mean()),
+        float(means.std(ddof=1) / math.sqrt(repetitions)),
+        surprise(errors, variances),
+    )
+
+
+def holds(found: Sequence[Checked]) -> bool:
+    """Whether nothing is farther off than chance allows."""
+    return min(one.surprise for one in found) * len(found) > FALSE_ALARM

@@ -1,0 +1,455 @@
+"""Table 2 of the paper again: orders of error, with all mechanisms on the same people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from metricldp.basics.text import table
+from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP
+from metricldp.lab.pages import (
+    Curve,
+    Page,
+    Panel,
+    Panels,
+    Progress,
+    block,
+    color_of,
+    filled,
+    rows_of,
+)
+from metricldp.lab.reproduce.table2 import (
+    FALSE_ALARM,
+    FEWEST,
+    FINE,
+    Checked,
+    Point,
+    Setting,
+    Slope,
+    check,
+    holds,
+    points,
+    slopes,
+)
+
+QUICK_NOTE = "\nA quick version, for trying things out: smaller domains and fewer people.\n"
+_RESAMPLED = ("errors", "quantiles")
+
+
+def page(setting: Setting, progress: Progress) -> Page:
+    """Compute, and check by simulation."""
+    found = points(setting, lambda done: progress(0.6 * done))
+    checked = check(setting, lambda done: progress(0.6 + 0.4 * done))
+    fitted = slopes(found)
+    tables: dict[str, Sequence[Any]] = {
+        "table2": found,
+        "table2-slopes": fitted,
+        "table2-checked": checked,
+    }
+    return Page(
+        "table2",
+        describe(setting, found, fitted, checked),
+        {f"{name}.csv": rows_of(rows, _RESAMPLED) for name, rows in tables.items()},
+        pictures(setting, found),
+    )
+
+
+# Pictures
+
+
+def pictures(setting: Setting, found: Sequence[Point]) -> list[Panels]:
+    """Against m, for ranges and for quantiles; against D; and against the meaning of epsilon."""
+    one, each = f"of one attribute, ε = {setting.epsilon:g}.", f"ε = {setting.epsilon:g} for each."
+    error = "error", "mean squared error / people (people² per person)"
+    quantile = "quantile", "mean error of quantiles × √people (± 2 s.e.)"
+    against_m = "m", "size", "m, the number of values"
+    against_d = "D", "attributes", "D, the number of attributes"
+    within = "within", "within", "w, in steps"
+    meaning = f"An equal meaning: values up to w steps apart get ε = {setting.epsilon:g}."
+    shown = {
+        "ranges": (f"Ranges {one}", against_m, error, "xy"),
+        "quantiles": (f"Quantiles {one}", against_m, quantile, "xy"),
+        "attributes": (
+            f"Ranges over D attributes of {setting.modest} values, {each}",
+            against_d,
+            error,
+            "y",
+        ),
+        "within": (f"{meaning} {setting.large:,} values.", within, error, "xy"),
+    }
+    both = "\nSolid lines: ε per step. Dashes: ε between any two values."
+    colors = _colors(found)
+    return [
+        Panels(
+            (f"table2-{name}.png", f"table2-{name}.svg"),
+            title + both,
+            [[_panel(found, colors, across, up, logs)]],
+            size=(8.2, 6.2),
+        )
+        for name, (title, across, up, logs) in shown.items()
+    ]
+
+
+def _panel(
+    found: Sequence[Point],
+    colors: Mapping[str, str],
+    across: tuple[str, str, str],
+    up: tuple[str, str],
+    logs: str,
+) -> Panel:
+    """Of one sweep: which, the field along the x axis, its label; the field of the y axis."""
+    (panel, x, xlabel), (y, ylabel) = across, up
+    here = [p for p in found if p.panel == panel and getattr(p, y)]
+    curves = []
+    for title in dict.fromkeys(p.title for p in here):
+        mine = [p for p in here if p.title == title]
+        look = "dashes" if mine[0].promise == ANY_TWO else "line"
+        places, heights = [getattr(p, x) for p in mine], [getattr(p, y) for p in mine]
+        errors = [2 * (p.quantile_error or 0.0) for p in mine] if y == "quantile" else None
+        curves.append(Curve(title, places, heights, colors[title], look, errors))
+    ticks = sorted({getattr(p, x) for p in here})
+    return Panel("", xlabel, ylabel, curves, logs=logs, ticks=ticks)
+
+
+_COLD = ("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff")
+_WARM = (
+    *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
+    *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),
+    *("#8c6bb1", "#c994c7", "#54278f", "#9e9ac8"),
+)
+
+
+def _colors(found: Sequence[Point]) -> dict[str, str]:
+    """By title: cold for epsilon per step, warm and green for epsilon between any two."""
+    colors: dict[str, str] = {}
+    for promise, palette in ((PER_STEP, _COLD), (ANY_TWO, _WARM)):
+        titles = dict.fromkeys(p.title for p in found if p.promise == promise)
+        colors |= {title: color_of(place, palette) for place, title in enumerate(titles)}
+    return colors
+
+
+# What it says
+
+
+def describe(
+    setting: Setting,
+    found: Sequence[Point],
+    fitted: Sequence[Slope],
+    checked: Sequence[Checked],
+) -> str:
+    """What was done, what came out, and who wins where; a Markdown page."""
+    last = setting.sizes[-1]
+    shown = asdict(setting) | {
+        "asked": ", ".join(f"{p:g}" for p in setting.probabilities),
+        "last": last,
+        "wide": f"{setting.epsilon * (last - 1):,g}",
+    }
+    parts = [
+        "# Table 2 again\n",
+        *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
+        "## How errors grow with m\n",
+        filled(_ORDERS.format(fine=FINE, fewest=FEWEST, resamples=setting.resamples)),
+        "",
+        *(filled(f"- {line}") for line in _growth(setting, found, fitted)),
+        "",
+        block(_slope_table(setting, found, fitted)),
+        "Mean squared error of ranges per person, one attribute, against m:\n",
+        block(_grid(found, "m", "size", "error")),
+        "Mean error of quantiles times the root of the number of people, simulated (± standard "
+        "error), against\nm:\n",
+        block(_grid(found, "m", "size", "quantile")),
+        filled(_DASHES) + "\n",
+        "Mean squared error of ranges over two attributes per person, against m:\n",
+        block(_grid(found, "m, D = 2", "size", "error")),
+        "## Against D\n",
+        filled(_DIMENSIONS.format(**asdict(setting))),
+        "",
+        block(_grid(found, "D", "attributes", "error")),
+        "## Against epsilon\n",
+        f"{setting.middle} values, one attribute; ranges, then quantiles:\n",
+        block(_grid(found, "epsilon", "epsilon", "error")),
+        block(_grid(found, "epsilon", "epsilon", "quantile")),
+        "## At an equal meaning of epsilon\n",
+        filled(_MEANING.format(**asdict(setting))),
+        "",
+        *(filled(f"- {line}") for line in _crossings(setting, found)),
+        "",
+        block(_meaning_grid(found)),
+        _agreement(setting, checked),
+    ]
+    return "\n".join(parts)
+
+
+_PREFACE = """{people:,} people, half of them spread evenly over the domain, half by Beta(2, 5), the
+same places whatever the size. {questions} random ranges ({questions_of_many} over several
+attributes): both ends of every attribute's part are drawn uniformly. All mechanisms see the same
+people and the same questions. The error is the mean over the questions of the exact expected
+squared error, over the number of people: people squared per person. Times the number of people, the
+root of it is the usual error in people.
+
+**Two promises are compared, and there are always two columns for them.** "step" is the epsilon
+between two people one step apart in one attribute, "width" that between opposite ends of the whole
+domain, all attributes together. Mechanisms with epsilon per step keep little at the width: at m =
+{last:,} and epsilon = {epsilon:g} per step it is {wide}, which is nothing. Mechanisms with one
+epsilon between any two values promise more, and pay for it. An error means nothing without its two
+columns.
+
+The quantiles are {asked}; their error is the paper's, the distance between the probability asked
+for and the true percentiles of the value given. It has no exact form: it is simulated, {quantiles}
+times, with shares made monotone by isotonic regression. People, questions and coins are seeded, so
+that this page comes out the same again; no real survey does so."""
+
+_ORDERS = """Table 2 of the paper states orders in log m. Epsilon-LDP: n log m / eps^2 for one
+attribute (its sections 1 and 4 say log^2 m, which is also what its own formula for D attributes,
+(log m)^(D + D_R), gives at D = 1), and log m sqrt(log log m) for quantiles. Epsilon per step:
+nothing in m for ranges, sqrt(log log m) for quantiles. Below is the exponent b of error ~ (log2
+m)^b, fitted on logarithmic scales, and behind the comma the exponent between the last two sizes
+alone. The interval holds 95% of the fits to {resamples} bootstrap samples: of people and questions
+together, the same ones at every m, for ranges; of the simulated repetitions for quantiles. It tells
+how much the exponent depends on who was asked what. Whether there is such a law at all it does not
+tell: a curve that levels off has an exponent above 0, but a local one that goes to 0. Quantiles are
+fitted from m = {fine} on, because a value of a coarser domain holds so many percentiles that it is
+often right. Fewer than {fewest} sizes are too few for an interval. An empty cell is a mechanism
+that is not there."""
+
+_DASHES = """A dash stands where a mechanism is too slow to be simulated at that size, an empty cell
+where it is too slow to be computed, or needs several attributes."""
+
+_DIMENSIONS = """D attributes of {modest} values, epsilon = {epsilon:g} for each. A mechanism with a
+channel for each attribute then keeps D times that between people who differ in all of them: see the
+width. HIO blurs the whole person at once: its epsilon is that of one attribute, or, in the lines
+that say so, that of all together."""
+
+_MEANING = """One epsilon per step against the same epsilon for everything is no fair contest: a
+step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
+Mechanisms with epsilon per step get {epsilon:g}/w of it, and everything farther apart than w is
+protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One
+attribute of {large:,} values. Step and width of each w stand above the rows they belong to."""
+
+
+def _shown(number: float | None) -> str:
+    if number is None:
+        return "-"
+    if 0.01 <= number < 1e5:
+        return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+    return f"{number:.1e}"
+
+
+def _grid(found: Sequence[Point], panel: str, across: str, what: str) -> str:
+    """A row for each contender, its promise, and a column for each place."""
+    here = [p for p in found if p.panel == panel]
+    places = sorted({getattr(p, across) for p in here})
+    letter = {"size": "m", "attributes": "D", "epsilon": "eps", "within": "w"}[across]
+    rows = [["mechanism", "step", "width", *(f"{letter} = {place:g}" for place in places)]]
+    for title in dict.fromkeys(p.title for p in here):
+        mine = {getattr(p, across): p for p in here if p.title == title}
+        if what == "quantile" and not any(p.quantile is not None for p in mine.values()):
+            continue
+        cells = (_cell(mine[x], what) if x in mine else "" for x in places)
+        rows.append([title, *_privacy(list(mine.values())), *cells])
+    return table(rows)
+
+
+def _cell(point: Point, what: str) -> str:
+    """An exact error, or a simulated one with as many digits as its standard error allows."""
+    if what == "error" or point.quantile is None or not point.quantile_error:
+        return _shown(getattr(point, what))
+    digits = max(0, -math.floor(math.log10(point.quantile_error)))
+    return f"{point.quantile:,.{digits}f} ± {point.quantile_error:.{digits}f}"
+
+
+def _meaning_grid(found: Sequence[Point]) -> str:
+    """Against w: step and width of every w above the rows of each promise."""
+    here = [p for p in found if p.panel == "within"]
+    places = sorted({p.within for p in here})
+    rows = [["mechanism", *(f"w = {place:,}" for place in places)]]
+    for promise in (PER_STEP, ANY_TWO):
+        mine = [p for p in here if p.promise == promise]
+        for what in ("step", "width"):
+            at = {p.within: getattr(p, what) for p in mine}
+            rows.append([f"{promise}: {what}", *(f"{at[place]:.3g}" for place in places)])
+        for title in dict.fromkeys(p.title for p in mine):
+            errors = {p.within: p.error for p in mine if p.title == title}
+            rows.append([title, *(_shown(errors.get(place)) for place in places)])
+    return table(rows)
+
+
+def _privacy(mine: Sequence[Point]) -> list[str]:
+    """Step and width of some points."""
+    return [_between([getattr(p, what) for p in mine]) for what in ("step", "width")]
+
+
+def _between(values: Sequence[float]) -> str:
+    """One number, or the first and the last of several."""
+    if not values:
+        return ""
+    ends = [f"{value:g}" for value in (values[0], values[-1])]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> str:
+    """Exponents beside the orders of the paper; the last column needs no law."""
+    half = setting.sizes[len(setting.sizes) // 2]
+    last = setting.sizes[-1]
+    rows = [
+        ["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"],
+    ]
+    rows[0] += [f"m = {last:,} / {half:,}", "step", "width", "D = 2", "paper"]
+    for title in dict.fromkeys(p.title for p in found):
+        alone, two = (
+            [p for p in found if (p.panel, p.title) == (panel, title)]
+            for panel in ("m", "m, D = 2")
+        )
+        at = {p.size: p.error for p in alone}
+        growth = f"{at[last] / at[half]:.3g}" if half in at and last in at else ""
+        rows.append(
+            [
+                title,
+                *_privacy(alone),
+                *_fit(alone, "error", fitted),
+                *_fit(alone, "quantile", fitted),
+                growth,
+                *_privacy(two),
+                *_fit(two, "error", fitted),
+            ]
+        )
+    return table(rows)
+
+
+def _fit(mine: Sequence[Point], what: str, fitted: Sequence[Slope]) -> list[str]:
+    """The exponent with its interval and what the paper states; nothing where nothing is known."""
+    known = [p for p in mine if getattr(p, what) is not None]
+    if not known:
+        return ["", ""]
+    place = known[0].title, known[0].attributes, what
+    slope = next((s for s in fitted if (s.title, s.attributes, s.what) == place), None)
+    order = _order(known[0], what)
+    if slope is None:
+        return ["too few sizes", order]
+    return [_interval(slope), order]
+
+
+def _interval(slope: Slope) -> str:
+    sure = "too few sizes"
+    if slope.low is not None and slope.high is not None:
+        sure = f"{slope.low:.2f} to {slope.high:.2f}"
+    return f"{slope.exponent:.2f} ({sure}), {slope.local:.2f}"
+
+
+_LOGARITHMIC = ("hierarchy", "haar", "hio")
+"""The mechanisms under epsilon-LDP whose order the paper states."""
+
+
+def _order(point: Point, what: str) -> str:
+    """What the paper states, with powers of log log m left out; nothing where it states nothing."""
+    kind = point.attributes, what
+    if point.mechanism == "prefix":
+        return "0" if kind == (1, "error") else ""
+    if point.promise == PER_STEP:
+        return "0"
+    if not point.mechanism.startswith(_LOGARITHMIC):
+        return ""
+    return {(1, "error"): "1 or 2", (2, "error"): "4", (1, "quantile"): "1"}[kind]
+
+
+def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> list[str]:
+    """What the slopes say, in words that follow from the numbers."""
+    here = [p for p in found if p.panel == "m"]
+    lines = []
+    for mechanism in ("geometric", "threshold"):
+        mine = {p.size: p.error for p in here if p.mechanism == mechanism}
+        if mine:
+            first, last = mine[min(mine)], mine[max(mine)]
+            most = max(mine, key=lambda size: mine[size])
+            words = "falls" if last < first / 2 else "stays" if last < 1.5 * first else "grows"
+            lines.append(
+                f"{_title(mechanism)}: {words}, {_shown(first)} at m = {min(mine):,}, "
+                f"{_shown(last)} at m = {max(mine):,}, at most {_shown(mine[most])} in between. "
+                + _WHY[mechanism]
+            )
+            lines[-1] += "".join(
+                f" Between the last two sizes its exponent is {s.local:.2f}."
+                for s in fitted
+                if (s.mechanism, s.attributes, s.what) == (mechanism, 1, "error")
+            )
+    logs = [s for s in fitted if s.mechanism.startswith(_LOGARITHMIC) and s.what == "error"]
+    alone = [s for s in logs if s.attributes == 1]
+    if alone:
+        low, high = min(s.exponent for s in alone), max(s.exponent for s in alone)
+        lines.append(
+            f"Hierarchies and wavelets grow like a power of log m: {low:.1f} to {high:.1f} for one "
+            "attribute."
+        )
+    return lines
+
+
+_WHY = {
+    "geometric": "Only people near the ends of a range can be taken for others, and of so many "
+    "people fewer are near, the more values there are.",
+    "threshold": "Each end of a range costs the same noise from everybody, whatever m: "
+    "(coth^2(epsilon/2) - 1)/2 for both, 1.84 at epsilon = 1, is the most there can be. Ends of "
+    "the domain are free, and met more rarely the larger it is: so the error comes up to that "
+    "bound, and an exponent above 0 on small m is no growth.",
+}
+
+
+def _title(mechanism: str) -> str:
+    return next(c.title for c in CONTENDERS if c.mechanism == mechanism)
+
+
+def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
+    """From which w on the best plain mechanism is better than the best with epsilon per step."""
+    here = [p for p in found if p.panel == "within"]
+    lines: list[str] = []
+    wins = []
+    for within in sorted({p.within for p in here}):
+        best = {}
+        for promise in (PER_STEP, ANY_TWO):
+            mine = [p for p in here if (p.within, p.promise) == (within, promise)]
+            best[promise] = min(mine, key=lambda p: p.error)
+        ours, plain = best[PER_STEP], best[ANY_TWO]
+        first = ours if ours.error < plain.error else plain
+        second = plain if first is ours else ours
+        wins += [within] if first is plain else []
+        lines.append(
+            f"w = {within:,}: {first.title} ({first.promise}; {_shown(first.error)}) has "
+            f"{_shown(second.error / first.error)} times less error than {second.title} "
+            f"({second.promise}; {_shown(second.error)}). The first keeps {first.width:.3g} at the "
+            f"width, the second {second.width:.3g}."
+        )
+    if not wins:
+        return [*lines, "Epsilon per step is better at every w tried."]
+    return [
+        *lines,
+        f"So one epsilon for all pairs is better from w = {min(wins):,} on, of those tried: where "
+        "what has to be protected is wider than that, use it.",
+    ]
+
+
+def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:
+    verdict = "holds" if holds(checked) else "FAILS"
+    words = f"""At {len(setting.checks)} places {setting.checked_people:,} people are blurred and
+        asked about {setting.repetitions} times. Each question's squared errors over their exact
+        variance, added up over the repetitions, are chi-squared; that checks bias and variance at
+        once. The last column is the chance of the worst question of each line, times the number of
+        questions. The check at one false alarm in {round(1 / FALSE_ALARM):,} runs {verdict}."""
+    rows = [["mechanism", "step", "width", "D", "m", "eps", "exact", "simulated", "± s.e."]]
+    rows[0].append("chance")
+    for one in checked:
+        numbers = (f"{n:.4g}" for n in (one.exact, one.simulated))
+        place = (str(one.attributes), str(one.size), f"{one.epsilon:g}")
+        rows.append(
+            [
+                one.title,
+                f"{one.step:g}",
+                f"{one.width:g}",
+                *place,
+                *numbers,
+                f"{one.standard_error:.1g}",
+                f"{one.surprise:.2g}",
+            ]
+        )
+    head = "## Do simulation and theory agree\n"
+    return "\n".join([head, filled(words), "", block(table(rows))])
