@@ -33,6 +33,8 @@ from metricldp.basics.errors import (
     ValueRefused,
 )
 from metricldp.coins.stream import Coins
+from metricldp.design.matrix import MatrixPlan
+from metricldp.design.unary import UnaryBits
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
 from metricldp.survey.certify import Certificate
@@ -55,6 +57,7 @@ __all__ = [
     "Ledger",
     "Linear",
     "Lp",
+    "MatrixPlan",
     "MetricLdpError",
     "Ordinal",
     "Quantile",
@@ -70,6 +73,7 @@ __all__ = [
     "Tally",
     "TightenedMetricWarning",
     "Tree",
+    "UnaryBits",
     "ValueRefused",
     "Weight",
     "Workload",

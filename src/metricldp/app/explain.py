@@ -12,21 +12,16 @@ import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query
-from metricldp.attributes.base import Attribute, Discrete, OnLine, Planned
-from metricldp.attributes.continuous import Continuous
-from metricldp.attributes.integer import Integer
-from metricldp.attributes.named import Ordinal
-from metricldp.attributes.real import Real
-from metricldp.attributes.weight import Weight
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
 from metricldp.channels import Channel
 from metricldp.design.plans import GIVEN, workload_of
-from metricldp.metrics import Line, Metric, Sensitive, Uniform
+from metricldp.metrics import Metric
 from metricldp.reports.pack import packed_size
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.ledger import kept, share
+from metricldp.survey.ledger import kept
 
 MOST_PEOPLE = 10**15
 """More than this nobody expects."""
@@ -92,7 +87,7 @@ def _together(survey: Agreement, width: float) -> list[str]:
     if survey.metric.p == 1:
         joined = ["Together: distances add up over attributes. Two people who differ as much as"]
     else:
-        share = float(survey.metric.share(len(survey.channels)))
+        share = float(survey.share)
         joined = [
             f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
             f"works with {share:.3g} of its epsilon. Two people who differ as much as",
@@ -108,16 +103,16 @@ def _together(survey: Agreement, width: float) -> list[str]:
 
 def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     attribute, channel = survey.attributes[name], survey.channels[name]
-    last = (attribute.size + 1) // 2 - 1 if isinstance(attribute, OnLine) else 0
+    last = (attribute.size + 1) // 2 - 1 if attribute.ordered else 0
     query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
     return {
         "attribute": name,
         "kind": attribute.kind,
-        "mechanism": attribute.mechanism,
+        "mechanism": survey.mechanisms[name].name,
         "positions": attribute.size,
         "epsilon": attribute.epsilon,
         "per": getattr(attribute, "per", None),
-        "metric": _kind(attribute),
+        "metric": attribute.metric_kind,
         "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
         "effective_epsilon": float(_widest(survey, name)),
         "bits": channel.bits,
@@ -132,19 +127,17 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
 
 def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     """What a plan was made for, its total error there, and what "auto" would have instead."""
-    attribute = survey.attributes[name]
-    if not isinstance(attribute, Planned) or not isinstance(attribute.workload, str):
+    attribute, workload = survey.attributes[name], survey.mechanisms[name].workload
+    if not isinstance(workload, str):
         return {}
-    found: dict[str, Any] = {"workload": attribute.workload}
-    if attribute.workload == GIVEN or attribute.size > _MOST_PLANNED:
+    found: dict[str, Any] = {"workload": workload}
+    if workload == GIVEN or attribute.size > _MOST_PLANNED:
         return found
-    usual = replace(
-        attribute, mechanism="auto", workload=None, strategy=None, epsilons=None, reach=None
-    )
+    usual = replace(attribute, mechanism="auto")
     other = Agreement({**survey.attributes, name: usual}, metric=survey.metric)
-    asked = workload_of(attribute.workload, attribute.size)
+    asked = workload_of(workload, attribute.size)
     found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
-    found["auto"] = other.attributes[name].mechanism
+    found["auto"] = other.mechanisms[name].name
     found["auto_total_error"] = predicted_total(other, name, asked, n, "uniform")
     return found
 
@@ -152,16 +145,16 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
 def _attribute_lines(
     name: str, attribute: Attribute, channel: Channel, entry: dict[str, Any]
 ) -> list[str]:
-    blurred = f"blurred by {attribute.mechanism} ({counted(channel.bits, 'bit')})"
-    lines = [f"{name}: {_domain(attribute)}, {blurred}"]
+    blurred = f"blurred by {entry['mechanism']} ({counted(channel.bits, 'bit')})"
+    lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
-    if isinstance(metric, Line):
+    if metric.is_line:
         lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
         for apart in _examples(attribute):
-            times = _times(float(metric.step) * apart / _step(attribute))
+            times = _times(float(metric.per_step(attribute.size)) * apart / attribute.grid_step)
             lines.append(f"            {name} {plain(apart)} apart: at most {times} more likely")
         lines += _width_lines(attribute, entry["effective_epsilon"])
-    elif not isinstance(metric, Uniform):
+    elif not metric.is_uniform:
         lines += _pair_lines(attribute, metric)
         lines += _more_lines(attribute, entry["effective_epsilon"])
     else:
@@ -169,9 +162,9 @@ def _attribute_lines(
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
-    if isinstance(attribute, Continuous):
-        lines += _edge_lines(name, attribute)
-    if not isinstance(attribute, Weight):
+    if attribute.in_bins:
+        lines += _edge_lines(attribute)
+    if not attribute.is_weight:
         lines += _accuracy_lines(entry)
     return lines + _plan_lines(entry)
 
@@ -212,29 +205,14 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
 def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
     """The promise of a metric that was stated in words, by its telling pairs."""
     size = attribute.size
-
-    def told(what: str, pair: tuple[int, int]) -> str:
-        return f"{what}: at most {_times(float(metric.distance(*pair)))} more likely"
-
-    if isinstance(metric, Sensitive):
-        places = sorted(metric.places)
-        names = ", ".join(attribute.name_of(place) for place in places[:_MOST_NAMES])
-        more = len(places) - _MOST_NAMES
-        names += f" and {more:,} more" if more > 0 else ""
-        near, far = f"a sensitive value ({names}) against any other", "any two others"
-    else:
-        near, far = (
-            f"{what}, {attribute.name_of(x)} against {attribute.name_of(other)}"
-            for what, (x, other) in (
-                ("nearest", metric.nearest(size)),
-                ("farthest", metric.farthest(size)),
-            )
-        )
-    lines = [f"            {told(near, metric.nearest(size))}"]
-    if metric.diameter(size) > metric.smallest(size):
-        lines.append(f"            {told(far, metric.farthest(size))}")
-    kind, count = _kind(attribute).replace("-", " "), metric.generating_count(size)
-    return [f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}", *lines]
+    told = metric.telling_pairs(size, attribute.name_of)
+    if metric.diameter(size) == metric.smallest(size):
+        told = told[:1]
+    kind, count = attribute.metric_kind.replace("-", " "), metric.generating_count(size)
+    return [
+        f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}",
+        *(f"            {what}: at most {_times(float(far))} more likely" for what, far in told),
+    ]
 
 
 def _more_lines(attribute: Attribute, epsilon: float) -> list[str]:
@@ -264,56 +242,28 @@ def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
 
 def _widest(survey: Agreement, name: str) -> Fraction:
     """The epsilon that plain local differential privacy would state for an attribute."""
-    return kept(survey, name).diameter(survey.attributes[name].size) / share(survey)
+    return kept(survey, name).diameter(survey.attributes[name].size) / survey.share
 
 
-def _kind(attribute: Attribute) -> str:
-    """The kind of its metric."""
-    if isinstance(attribute, Discrete) and attribute.metric is not None:
-        return attribute.metric.kind
-    return "line" if isinstance(attribute.distances, Line) else "uniform"
-
-
-def _edge_lines(name: str, attribute: Continuous) -> list[str]:
-    step = float(attribute.usual.step)
+def _edge_lines(attribute: Attribute) -> list[str]:
+    step, width = float(attribute.distances.per_step(attribute.size)), plain(attribute.grid_step)
     return [
-        f"  bin edges values are kept as bins of {plain(attribute.width)}; two values a hair apart "
-        f"on both sides of",
+        f"  bin edges values are kept as bins of {width}; two values a hair apart on both sides of",
         f"            an edge are a whole bin apart: at most {_times(step)} more "
         f"likely. For any two values",
-        f"            E is at most {step:.4g} x (distance / {plain(attribute.width)} + 1)",
+        f"            E is at most {step:.4g} x (distance / {width} + 1)",
     ]
-
-
-def _domain(attribute: Attribute) -> str:
-    if isinstance(attribute, Integer):
-        return f"whole numbers from {plain(attribute.low)} to {plain(attribute.high)}"
-    if isinstance(attribute, Continuous):
-        return f"{plain(attribute.low)} to {plain(attribute.high)} in {attribute.size} bins"
-    if isinstance(attribute, Real):
-        steps = f"rounded at random in steps of {plain(float(attribute.step))}"
-        return f"{plain(attribute.low)} to {plain(attribute.high)}, {steps}"
-    if isinstance(attribute, Weight):
-        ends = f"{plain(attribute.low)} to {plain(attribute.high)}"
-        return f"a private weight from {ends}, rounded at random to one of the two"
-    if isinstance(attribute, Ordinal):
-        return f"{attribute.size} levels from {attribute.levels[0]} to {attribute.levels[-1]}"
-    return f"{attribute.size} categories"
 
 
 def _unit(attribute: Attribute) -> str:
     per = getattr(attribute, "per", 1.0)
-    noun = " level" if isinstance(attribute, Ordinal) else ""
+    noun = " level" if attribute.named else ""
     return f"{plain(per)}{noun}{'s' if noun and per != 1 else ''}"
-
-
-def _step(attribute: Attribute) -> float:
-    return float(attribute.step) if isinstance(attribute, OnLine) else 1.0
 
 
 def _examples(attribute: Attribute) -> list[float]:
     """One step, `per` units and twice that, as far as they fit the grid and the domain."""
-    step, per = _step(attribute), float(getattr(attribute, "per", 1.0))
+    step, per = attribute.grid_step, float(getattr(attribute, "per", 1.0))
     widest = step * (attribute.size - 1)
     apart = {step, *(step * math.floor(k * per / step + 1e-9) for k in (1, 2))}
     return sorted(a for a in apart if step <= a <= widest)

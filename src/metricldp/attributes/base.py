@@ -7,7 +7,6 @@ An attribute is pure data. It turns values into positions 0 .. size - 1 and the 
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,20 +21,11 @@ import pyarrow as pa
 from metricldp.attributes.selection import (
     Chosen,
 )
+from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, plain, shown
-from metricldp.design.plans import (
-    GIVEN,
-    MOST_POSITIONS,
-    Rows,
-    checked_epsilons,
-    checked_reach,
-    checked_strategy,
-    checked_workload,
-)
-from metricldp.design.workloads import Workload
 from metricldp.metrics import Line, Metric, MetricInWords, Value
 from metricldp.metrics import from_dict as metric_from_dict
 
@@ -48,42 +38,33 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-ORACLES: tuple[str, ...] = (
-    "unary-symmetric",
-    "unary-optimised",
-    "histogram-sum",
-    "histogram-threshold",
-    "local-hashing",
-    "hadamard",
-)
-"""Peers that tell the frequency of each value."""
-RANGE_PEERS: tuple[str, ...] = (
-    "hierarchy-2",
-    "hierarchy-4",
-    "hierarchy-2-unary",
-    "haar",
-    "prefix",
-)
-"""Peers that need an order of values; hierarchies have any other branching as well."""
-_HIERARCHY = re.compile(r"hierarchy-([1-9][0-9]{0,8})(?:-(plain|unary))?", re.ASCII)
-_JOINT = {"hio": "Hio", "hio-hashing": "HashedHio", "planar-laplace": "PlanarLaplace"}
-"""Peers that are no mechanism of one attribute."""
+_LAST = ("epsilon", "per", "metric")
+"""What is promised of the values stands last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Attribute(ABC):
-    """What all attributes share: an epsilon, and the mechanism that blurs."""
+    """What all attributes share: values, and how far they may be told apart."""
 
     epsilon: float
-    mechanism: str = "auto"
+    mechanism: Any = "auto"
+    """What blurs it: a name, a table or a Mechanism. It is carried along, never looked at."""
 
     kind: ClassVar[str]
     ordered: ClassVar[bool] = False
     """Whether its values have an order, so that a question may be about a range of them."""
     named: ClassVar[bool] = False
     """Whether its values are names and not numbers."""
+    only_mechanism: ClassVar[str | None] = None
+    """The one that serves it, where no other does."""
+    in_bins: ClassVar[bool] = False
+    """Whether a position holds many values."""
+    is_weight: ClassVar[bool] = False
+    """Whether it is no condition, but what people's counts are multiplied with."""
+    undecided: ClassVar[bool] = False
+    """Whether something of its grid is left to be chosen when a survey is made."""
 
     def __new__(cls, *_: Any, **said: Any) -> Self:
         """A word that this kind does not know is refused like any other mistake."""
@@ -92,33 +73,8 @@ class Attribute(ABC):
             raise SurveyError(_unknown(cls, min(unknown)))
         return super().__new__(cls)
 
-    mechanisms: ClassVar[tuple[str, ...]] = (
-        "geometric",
-        "threshold",
-        "threshold-paper",
-        "threshold-dummy",
-        "response",
-        "matrix",
-        *ORACLES,
-        *RANGE_PEERS,
-    )
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        if self.mechanism != "auto" and not self._served():
-            raise SurveyError(
-                f"mechanism {self.mechanism!r} does not serve {self.kind} attributes; "
-                f"choose auto, {', '.join(_choices(self.mechanisms))}"
-                f"{_meant(self.mechanism, ('auto', *self.mechanisms))}"
-            )
-
-    def _served(self) -> bool:
-        """Whether the mechanism is one of those listed, or a hierarchy where these are."""
-        name = self.mechanism
-        if "haar" in self.mechanisms and isinstance(name, str) and name.startswith("hierarchy"):
-            branching_of(name)
-            return True
-        return name in self.mechanisms
 
     @property
     @abstractmethod
@@ -152,6 +108,21 @@ class Attribute(ABC):
     def is_public(self) -> bool:
         """Whether the value is sent as it is: public weights only."""
         return False
+
+    @property
+    def metric_kind(self) -> str:
+        """The kind of its metric, as a file would name it."""
+        return "line" if self.distances.is_line else "uniform"
+
+    @property
+    def grid_step(self) -> float:
+        """How far neighbouring positions are apart, in the data's units."""
+        return 1.0
+
+    @property
+    def public_ends(self) -> tuple[float, float]:
+        """Between which numbers a public value lies."""
+        raise SurveyError(f"a {self.kind} attribute is not public")
 
     @property
     def rounded_at_random(self) -> bool:
@@ -193,15 +164,29 @@ class Attribute(ABC):
         return f"{self.name_of(first)} to {self.name_of(last)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a survey file, in the order of the fields."""
+        """Plain data for a survey file, without the mechanism."""
+        own = [f.name for f in fields(self) if f.name not in _LAST and f.name != "mechanism"]
         data: dict[str, Any] = {"kind": self.kind}
-        last = ("epsilon", "per", "mechanism")
-        names = [f.name for f in fields(self) if f.name not in last]
-        names += [name for name in last if hasattr(self, name)]
-        for name in names:
+        for name in (*own, *(name for name in _LAST if hasattr(self, name))):
             value = getattr(self, name)
-            data[name] = list(value) if isinstance(value, tuple) else value
+            if value is not None:
+                data[name] = list(value) if isinstance(value, tuple) else value
         return data
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """What it is about, without how it is protected."""
+        return {key: value for key, value in self.to_dict().items() if key not in _LAST}
+
+    def __repr__(self) -> str:
+        said = []
+        for f in sorted(fields(self), key=lambda f: f.kw_only):
+            value = getattr(self, f.name)
+            if not f.kw_only:
+                said.append(shown(list(value) if isinstance(value, tuple) else value))
+            elif value is not f.default and value != f.default:
+                said.append(f"{f.name}={shown(value)}")
+        return f"{type(self).__name__}({', '.join(said)})"
 
     def _check_size(self) -> None:
         if self.size > LARGEST_SIZE:
@@ -229,74 +214,14 @@ class Attribute(ABC):
         return "per step of the grid"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned(Attribute):
-    """Attributes that the matrix mechanism serves: what it is to be good for, and its plan.
-
-    `workload` and `strategy` are wishes until the survey is made; then the epsilon of each row of
-    the strategy is settled, and the file holds all that a device needs.
-    """
-
-    workload: str | Workload | None = None
-    strategy: str | Rows | None = None
-    epsilons: float | tuple[float, ...] | None = None
-    reach: int | None = None
-
-    usual_workload: ClassVar[str] = "ranges"
-
-    def _check_metric(self) -> None:
-        super()._check_metric()
-        stated = [key for key in PLAN if getattr(self, key) is not None]
-        if self.mechanism != "matrix":
-            if stated:
-                raise SurveyError(
-                    f"{stated[0]} belongs to mechanism 'matrix', not {self.mechanism!r}; "
-                    "leave it out, or say mechanism='matrix'"
-                )
-            return
-        if self.size > MOST_POSITIONS:
-            raise SurveyError(
-                f"{self.size:,} positions are too many for the matrix mechanism; "
-                f"use at most {MOST_POSITIONS:,}"
-            )
-        said = {key: getattr(self, key) for key in stated}
-        workload = checked_workload(said.get("workload", self.usual_workload), self.size)
-        object.__setattr__(self, "workload", workload)
-        strategy = checked_strategy(said.get("strategy", "auto"), self.size)
-        object.__setattr__(self, "strategy", strategy)
-        if self.epsilons is not None:
-            object.__setattr__(self, "epsilons", checked_epsilons(self.epsilons))
-        if self.reach is not None:
-            object.__setattr__(self, "reach", checked_reach(self.reach))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The plan comes last, and only where there is one."""
-        data = super().to_dict()
-        plan = {key: data.pop(key) for key in PLAN}
-        if isinstance(plan["workload"], Workload):
-            plan["workload"] = GIVEN
-        if isinstance(self.strategy, tuple):
-            plan["strategy"] = [list(row) for row in self.strategy]
-        return data | {key: value for key, value in plan.items() if value is not None}
-
-
-PLAN = ("workload", "strategy", "epsilons", "reach")
-"""The keys of a matrix mechanism's plan."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Discrete(Planned):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Discrete(Attribute):
     """Attributes whose positions are values with names of their own, so that any metric fits.
 
     `metric` states it in those names; lengths are in units of epsilon (per `per`, on a line).
-    `bits` is what the bit of each value tells by being 1 and by being 0, of unary encoding only:
-    settled with the survey, and saved with it.
     """
 
     metric: MetricInWords | None = None
-    bits: Sequence[tuple[float, float]] | None = None
-
-    mechanisms: ClassVar[tuple[str, ...]] = (*Attribute.mechanisms, "unary")
 
     @property
     @abstractmethod
@@ -309,11 +234,7 @@ class Discrete(Planned):
         return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Bits and metric come last, and only where there are any."""
         data = super().to_dict()
-        del data["metric"], data["bits"]
-        if self.bits is not None:
-            data["bits"] = [list(pair) for pair in self.bits]
         return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
 
     def _check_metric(self) -> None:
@@ -329,28 +250,10 @@ class Discrete(Planned):
             object.__setattr__(self, "metric", self.metric.settled(self.values))
             self._check_farthest()
         super()._check_metric()
-        if self.bits is not None:
-            object.__setattr__(self, "bits", self._checked_bits(self.bits))
 
-    def _checked_bits(self, bits: object) -> tuple[tuple[float, float], ...]:
-        if self.mechanism != "unary":
-            raise SurveyError(
-                f"bits belong to mechanism 'unary', not {self.mechanism!r}; leave them out"
-            )
-        if not isinstance(bits, Sequence) or isinstance(bits, str) or len(bits) != self.size:
-            raise SurveyError(
-                f"bits must be a list of {self.size:,} pairs, one for each value, "
-                f"not {shown(bits)}; leave them out, and they are found"
-            )
-        found = []
-        for place, pair in enumerate(bits):
-            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-                raise SurveyError(
-                    f"the bits of {self.name_of(place)} must be a pair, not {shown(pair)}"
-                )
-            yes, no = (positive(f"a number of the bits of {self.name_of(place)}", n) for n in pair)
-            found.append((yes, no))
-        return tuple(found)
+    @property
+    def metric_kind(self) -> str:
+        return super().metric_kind if self.metric is None else self.metric.kind
 
     @property
     def _where_nearest(self) -> str:
@@ -368,8 +271,8 @@ class Discrete(Planned):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnLine(Planned):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OnLine(Attribute):
     """Attributes whose values have an order and a distance: epsilon for every `per` units."""
 
     per: float = 1.0
@@ -384,6 +287,10 @@ class OnLine(Planned):
     @abstractmethod
     def step(self) -> Fraction:
         """The distance of two neighbouring positions, in the unit of `per`."""
+
+    @property
+    def grid_step(self) -> float:
+        return float(self.step)
 
     @property
     def unit(self) -> Fraction:
@@ -412,45 +319,6 @@ def _unknown(cls: type[Attribute], key: str) -> str:
 
 
 # Checks of a description -------------------------------------------------------------------------
-
-
-def positive(what: str, value: object) -> float:
-    """A positive finite number, or a refusal."""
-    if not is_number(value) or not math.isfinite(value) or value <= 0:
-        raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")
-    return float(value)
-
-
-def branching_of(mechanism: str) -> tuple[int, str]:
-    """The branching that the name of a hierarchy states, and "plain", "unary" or nothing."""
-    found = _HIERARCHY.fullmatch(mechanism)
-    if not found or int(found[1]) < 2:
-        raise SurveyError(
-            f"mechanism {shown(mechanism)} names no tree; write hierarchy-B, hierarchy-B-plain or "
-            "hierarchy-B-unary with a whole number B of at least 2, such as hierarchy-4"
-        )
-    return int(found[1]), found[2] or ""
-
-
-def _choices(mechanisms: Sequence[str]) -> list[str]:
-    """The names to choose from, with one for hierarchies of any branching."""
-    trees = [name for name in mechanisms if _HIERARCHY.fullmatch(name)]
-    named = [name for name in mechanisms if name not in trees]
-    return (
-        [*named, "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"]
-        if trees
-        else named
-    )
-
-
-def _meant(mechanism: object, mechanisms: Sequence[str]) -> str:
-    """The rest of a sentence about a mechanism that is none: where it is, or what was meant."""
-    joint = _JOINT.get(str(mechanism).lower())
-    if joint is None:
-        return guess(mechanism, mechanisms)
-    return (
-        f"; it blurs several attributes together: build metricldp.lab.peers.{joint} from the survey"
-    )
 
 
 def real_ends(low: object, high: object, kind: str) -> tuple[float, float]:

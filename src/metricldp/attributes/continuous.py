@@ -19,12 +19,11 @@ from metricldp.attributes.base import (
     OnLine,
     Positions,
     plain_number,
-    positive,
     real_ends,
 )
-from metricldp.attributes.kinds import KINDS
 from metricldp.attributes.selection import Chosen, Span, nearest, nonempty, range_ends, range_words
 from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
@@ -68,7 +67,7 @@ class AutoBins:
         return math.sqrt(len(shares) * float(shares @ shares))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Continuous(OnLine):
     """A real number between low and high, kept only as one of `bins` equal bins.
 
@@ -80,6 +79,7 @@ class Continuous(OnLine):
     bins: int | str | AutoBins
 
     kind: ClassVar[str] = "continuous"
+    in_bins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +100,11 @@ class Continuous(OnLine):
         if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
             raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
         self._check_metric()
+
+    @property
+    def undecided(self) -> bool:  # type: ignore[override]
+        """Whether the number of bins is still to be chosen."""
+        return isinstance(self.bins, AutoBins)
 
     @property
     def size(self) -> int:
@@ -216,6 +221,3 @@ def _auto_bins(entries: Mapping[str, Any]) -> AutoBins:
         return AutoBins(**entries)
     except TypeError:
         raise SurveyError(f"bins may say n, smoothness and prior, not {list(entries)}") from None
-
-
-KINDS[Continuous.kind] = Continuous

@@ -32,7 +32,7 @@ from metricldp.basics.text import plain, shown
 from metricldp.metrics import Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Integer(Discrete, OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 

@@ -1,8 +1,4 @@
-"""Attributes: one private value of a person, its grid of positions, and the metric on it.
-
-An attribute is pure data. It turns values into positions 0 .. size - 1 and the words of a question
-("18 to 29", "north") into a function of the position; it never sees a coin.
-"""
+"""The kinds of attributes that a survey file can name."""
 
 from __future__ import annotations
 
@@ -11,13 +7,17 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from metricldp.attributes.base import Attribute
+from metricldp.attributes.continuous import Continuous
 from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical, Ordinal
+from metricldp.attributes.real import Real
+from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import guess, listed
 
 KINDS: dict[str, type[Attribute]] = {
-    attribute.kind: attribute for attribute in (Integer, Ordinal, Categorical)
+    attribute.kind: attribute
+    for attribute in (Integer, Ordinal, Categorical, Continuous, Weight, Real)
 }
 
 

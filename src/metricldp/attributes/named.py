@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from metricldp.attributes.base import ORACLES, Discrete, OnLine, Positions
+from metricldp.attributes.base import Discrete, OnLine, Positions
 from metricldp.attributes.selection import (
     Chosen,
     between,
@@ -30,7 +30,7 @@ from metricldp.basics.text import shown
 from metricldp.metrics import Metric, Uniform, Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ordinal(Discrete, OnLine):
     """Named levels in order, one step apart: never, rarely, often, always."""
 
@@ -90,7 +90,7 @@ class Ordinal(Discrete, OnLine):
         return self.levels[position]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Categorical(Discrete):
     """Named categories without an order; every two are equally far apart, unless `metric` says."""
 
@@ -98,8 +98,6 @@ class Categorical(Discrete):
 
     kind: ClassVar[str] = "categorical"
     named: ClassVar[bool] = True
-    mechanisms: ClassVar[tuple[str, ...]] = ("response", "unary", "matrix", *ORACLES)
-    usual_workload: ClassVar[str] = "values"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.attributes.base import LARGEST_SIZE, OnLine, Positions, plain_number, real_ends
-from metricldp.attributes.kinds import KINDS
 from metricldp.attributes.selection import Chosen, between, range_ends, range_words
 from metricldp.attributes.values import numbers_of, refuse_outside
 from metricldp.basics.errors import QueryError, SurveyError
@@ -29,7 +28,7 @@ from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Real(OnLine):
     """A real number between low and high, rounded at random on a grid of `points` points."""
 
@@ -131,6 +130,3 @@ class Real(OnLine):
     def name_of(self, position: int) -> str:
         """The point."""
         return plain(self.grid[position])
-
-
-KINDS[Real.kind] = Real

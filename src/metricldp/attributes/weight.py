@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.attributes.base import Attribute, Positions, plain_number
-from metricldp.attributes.kinds import KINDS
 from metricldp.attributes.selection import Chosen
 from metricldp.attributes.values import numbers_of, refuse_outside
 from metricldp.basics.errors import QueryError, SurveyError
@@ -27,7 +26,7 @@ from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric, Uniform
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Weight(Attribute):
     """A real number between low and high; with private=True it needs an epsilon."""
 
@@ -37,7 +36,8 @@ class Weight(Attribute):
     epsilon: float = field(default=math.inf, kw_only=True)
 
     kind: ClassVar[str] = "weight"
-    mechanisms: ClassVar[tuple[str, ...]] = ("response",)
+    is_weight: ClassVar[bool] = True
+    only_mechanism: ClassVar[str | None] = "response"
 
     def __post_init__(self) -> None:
         for end in ("low", "high"):
@@ -56,7 +56,7 @@ class Weight(Attribute):
         if self.private:
             super().__post_init__()
             self._check_metric()
-        elif self.epsilon != math.inf or self.mechanism not in ("auto", "clear"):
+        elif self.epsilon != math.inf or self.mechanism != "auto":
             raise SurveyError(
                 "a public weight is sent in the clear and has no epsilon and no mechanism; "
                 "say private=True to blur it"
@@ -66,6 +66,10 @@ class Weight(Attribute):
     def is_public(self) -> bool:
         """Whether the weight is sent as it is."""
         return not self.private
+
+    @property
+    def public_ends(self) -> tuple[float, float]:
+        return self.low, self.high
 
     @property
     def rounded_at_random(self) -> bool:
@@ -130,8 +134,5 @@ class Weight(Attribute):
         """Plain data; a public weight has neither epsilon nor mechanism."""
         data = super().to_dict()
         if not self.private:
-            del data["epsilon"], data["mechanism"]
+            del data["epsilon"]
         return data
-
-
-KINDS[Weight.kind] = Weight

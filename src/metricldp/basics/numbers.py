@@ -1,7 +1,4 @@
-"""Values in: columns of people's data to clean numbers and places, or a refusal that says where.
-
-Rows count from 1 in messages, the header of a file not counted.
-"""
+"""What counts as a number."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_dummy import ThresholdDummy
 from metricldp.channels.threshold_paper import ThresholdPaper
 from metricldp.channels.unary import Unary
-from metricldp.channels.unary_losses import Losses, best_losses, kept_by, too_near
 
 __all__ = [
     "LARGEST_EPSILON",
@@ -38,7 +37,6 @@ __all__ = [
     "IntegerChannel",
     "Integers",
     "Levels",
-    "Losses",
     "Matrix",
     "NumberChannel",
     "Response",
@@ -46,8 +44,5 @@ __all__ = [
     "ThresholdDummy",
     "ThresholdPaper",
     "Unary",
-    "best_losses",
     "keep_for",
-    "kept_by",
-    "too_near",
 ]

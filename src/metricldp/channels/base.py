@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
@@ -161,6 +162,15 @@ class Channel(Field):
     @abstractmethod
     def probability(self, x: int, report: Column) -> Fraction:
         """P(report | x) for one row of a column, exactly, from the integers the sampler uses."""
+
+    def law(self) -> dict[str, Any]:
+        """The integers that the sampler uses, as plain data: all that another language needs.
+
+        Probabilities over 2^64 are 16 hexadecimal digits. Without words of its own, a channel says
+        its fields, and whole numbers of 2^53 and above are written in the same way.
+        """
+        found = {f.name: _plain(getattr(self, f.name)) for f in fields(cast(Any, self))}
+        return {"law": self.mechanism, **found}
 
     @abstractmethod
     def every_report(self) -> Column:
@@ -397,3 +407,16 @@ class BitChannel(Channel):
             chosen = codes[part, None] == np.arange(count)
             result += (signs.T @ chosen.astype(np.float32)).astype(np.int64)
         return result
+
+
+def _plain(value: Any) -> Any:
+    """What a channel is made of, as plain data."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, int) and value >= 1 << 53:
+        return hexadecimal(value)
+    return value

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,9 @@ class Geometric(IntegerChannel):
     def blur(self, position: int, tape: Tape) -> int:
         """Add noise and clip."""
         return min(max(position + self.noise.draw(tape, self.size), 0), self.size - 1)
+
+    def law(self) -> dict[str, Any]:
+        return {"law": self.mechanism, "size": self.size, **self.noise.law()}
 
     def coefficients(self, functions: Floats) -> Floats:
         """The exact inverse of the channel, a second difference of f."""

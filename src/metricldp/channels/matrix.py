@@ -27,8 +27,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, product
-from typing import ClassVar, Self
+from itertools import accumulate, groupby, product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +39,10 @@ from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, In
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.design.plans import LARGEST_ENTRY, LARGEST_REACH
-from metricldp.design.strategies import identity, prefix
-from metricldp.metrics import Line, Metric
 
+LARGEST_ENTRY = 1 << 15
+LARGEST_REACH = 1 << 30
+"""However small its epsilon, a field has no more than 32 bits."""
 _BEYOND = Fraction(45)
 """e^-45 is below 2^-64: noise of 45/u or more is a thing that never happens."""
 _WIDEST = 1 << 32
@@ -107,11 +107,14 @@ class Matrix(Channel):
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
 
     @classmethod
-    def plain(cls, size: int, metric: Metric, reach: int | None = None) -> Self:
-        """Without a plan: on a line the prefixes (section 3.3), else every value alone."""
-        if isinstance(metric, Line):
-            return cls.of(prefix(size)[:-1], [metric.step] * (size - 1), reach)
-        return cls.of(identity(size), [metric.smallest(size) / 2] * size, reach)
+    def prefixes(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
+        """Whether the position is at most k, for every k but the last: a step changes one row."""
+        return cls.of(np.tri(size, dtype=np.int64)[:-1], [epsilon] * (size - 1), reach)
+
+    @classmethod
+    def values_alone(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
+        """Whether the position is k, for every k: two positions differ in two rows."""
+        return cls.of(np.eye(size, dtype=np.int64), [epsilon / 2] * size, reach)
 
     # The report ----------------------------------------------------------------------------------
 
@@ -182,6 +185,15 @@ class Matrix(Channel):
         ]
         raw = b"".join(report.to_bytes(self.width, "little") for report in whole)
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, self.width)
+
+    def law(self) -> dict[str, Any]:
+        """For each row its entries in runs, the low end of its window, and the noise on it.
+
+        Runs are [value, length, value, length, ...].
+        """
+        parts = zip(self.entries.tolist(), self.lows.tolist(), self.noises, strict=True)
+        rows = [{**noise.law(), "runs": _runs(row), "low": low} for row, low, noise in parts]
+        return {"law": "matrix", "size": self.size, "rows": rows}
 
     # Privacy -------------------------------------------------------------------------------------
 
@@ -350,6 +362,11 @@ class Matrix(Channel):
                     result[1 + feature] += sums.astype(np.int64)
         result[1 : 1 + rows] += self.lows[:, None] * result[0]
         return result
+
+
+def _runs(row: list[int]) -> list[int]:
+    """A value and how often it comes in a row, again and again."""
+    return [n for value, same in groupby(row) for n in (value, len(list(same)))]
 
 
 def _ends(field: Integers, size: int) -> Integers:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
@@ -53,6 +54,9 @@ class Response(IntegerChannel):
         """Keep or move on; both are drawn, so that the time does not tell which."""
         keep, moved = tape.toss(self.keep), 1 + tape.uniform(self.size - 1)
         return position if keep else (position + moved) % self.size
+
+    def law(self) -> dict[str, Any]:
+        return {"law": self.mechanism, "size": self.size, "keep": hexadecimal(self.keep)}
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = (f(y) - q sum f) / (p - q)."""

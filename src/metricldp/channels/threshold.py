@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.channels.base import BitChannel, Column, Cut, Floats, Integers
@@ -87,6 +88,14 @@ class Threshold(BitChannel):
         unblurred = rows(positions, self.width)
         unblurred[:, -1] &= 0xFF >> (8 * self.width - self.bits)
         return unblurred
+
+    def law(self) -> dict[str, Any]:
+        return {
+            "law": "threshold",
+            "size": self.size,
+            "bits": self.bits,
+            "flip": hexadecimal(self.flip),
+        }
 
     def coefficients(self, functions: Floats) -> Floats:
         """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""

@@ -23,20 +23,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
 from metricldp.channels.base import BitChannel, Column, Floats, Integers
-from metricldp.channels.unary_losses import Losses, uniform_losses
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.design.workloads import Workload
 
+Losses = tuple[float, float]
+"""What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
 _AT_ONCE = 1 << 22
 """Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
 
@@ -53,11 +54,6 @@ class Unary(BitChannel):
     constant: ClassVar[bool] = True
 
     @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Unary:
-        """The best of plain local differential privacy: the same epsilon between any two values."""
-        return cls.for_losses([uniform_losses(size, epsilon)] * size)
-
-    @classmethod
     def for_losses(cls, losses: Sequence[Losses]) -> Unary:
         """The integers in which no bit tells more than its yes and no, each rounded to privacy.
 
@@ -72,6 +68,10 @@ class Unary(BitChannel):
     def bits(self) -> int:
         """One for each value."""
         return self.size
+
+    def law(self) -> dict[str, Any]:
+        own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
+        return {"law": "unary", "size": self.size, "own": own, "other": other}
 
     @cached_property
     def _kinds(self) -> list[tuple[Fraction, Fraction]]:
@@ -198,10 +198,12 @@ class Unary(BitChannel):
         That of a function f is f Q f with Q = diag(s) - s s/S, so the sum over ranges is that of
         the entries of Q times those of their Gram matrix.
         """
-        noise, ranges = self._mean_noise, Workload.all_ranges(self.size)
-        gram = ranges.gram()
+        noise, places = self._mean_noise, np.arange(self.size)
+        # Ranges that hold both of two positions: as many first ends as last ends.
+        both = np.minimum(places[:, None], places) + 1.0
+        gram = both * both[::-1, ::-1]
         total = noise @ np.diagonal(gram) - noise @ gram @ noise / noise.sum()
-        return float(total / ranges.rows)
+        return float(total / (self.size * (self.size + 1) / 2))
 
     # The certificate -----------------------------------------------------------------------------
 

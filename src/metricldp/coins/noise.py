@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.compiled import Words
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
@@ -67,6 +68,11 @@ class GeometricNoise:
                 "use a coarser grid or a larger epsilon"
             )
         return cls(zero, tuple(digits), block)
+
+    def law(self) -> dict[str, Any]:
+        """Its integers, each as 16 hexadecimal digits."""
+        digits = [hexadecimal(digit) for digit in self.digits]
+        return {"zero": hexadecimal(self.zero), "digits": digits, "block": hexadecimal(self.block)}
 
     @property
     def length(self) -> int:

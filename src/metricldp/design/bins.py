@@ -11,8 +11,9 @@ truncation   n^2 s^2 / (6 bins^2): both ends of a range are moved to an edge, by
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,14 +57,20 @@ class TradeOff:
         return pa.table({**columns, "truncation": self.truncation, "total": self.total})
 
 
+def with_best_bins(attribute: Any, share: Fraction) -> Any:
+    """An attribute with bins="auto", settled."""
+    return replace(attribute, bins=trade_off(attribute, share).best)
+
+
 def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     """The curve for an attribute with bins="auto", distances multiplied with `share` (see Lp)."""
     wanted = attribute.bins
     if not isinstance(wanted, AutoBins):
         raise SurveyError(f"the attribute has {wanted} bins already; say bins='auto'")
-    if attribute.mechanism not in _CHANNELS:
+    mechanism = str(attribute.mechanism)
+    if mechanism not in _CHANNELS:
         raise SurveyError(
-            f"bins='auto' weighs threshold against geometric, not {attribute.mechanism}; "
+            f"bins='auto' weighs threshold against geometric, not {mechanism}; "
             "choose one of them, or give the number of bins"
         )
     width = as_written(attribute.high) - as_written(attribute.low)
@@ -71,7 +78,7 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     bins = [m for m in _candidates() if whole / m >= SMALLEST_STEP]
     if not bins:
         raise SurveyError("epsilon is too small for any number of bins; use a larger one")
-    estimation = [_estimation(attribute.mechanism, m, whole / m) for m in bins]
+    estimation = [_estimation(mechanism, m, whole / m) for m in bins]
     sizes = np.array(bins, dtype=np.int64)
     truncation = (wanted.n * wanted.density / sizes) ** 2 / 6
     return TradeOff(sizes, wanted.n * np.array(estimation), truncation)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg, sparse
 
+from metricldp.basics.optional import optional
 from metricldp.design.interior import Floats
 from metricldp.design.scales import Pairs
+
+linalg, sparse = optional("scipy.linalg"), optional("scipy.sparse")
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
 

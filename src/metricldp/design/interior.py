@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
-from scipy.linalg import blas
+
+from metricldp.basics.optional import optional
+
+linalg, blas = optional("scipy.linalg"), optional("scipy.linalg.blas")
+sparse = optional("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _MOST_STEPS = 200

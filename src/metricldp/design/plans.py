@@ -20,9 +20,12 @@ from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, shown
+from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH
 from metricldp.design import strategies
+from metricldp.design.optimise import optimised
+from metricldp.design.scales import sensitive_scales
 from metricldp.design.workloads import Workload
-from metricldp.metrics import Line, Metric, Sensitive, Uniform
+from metricldp.metrics import Metric
 
 Rows = tuple[tuple[int, ...], ...]
 Entries = npt.NDArray[np.int64]
@@ -36,11 +39,8 @@ GIVEN = "given"
 """What a survey file says of a workload that was stated as rows: the plan is all that is left."""
 MOST_POSITIONS = 4096
 """Plans and decoders are matrices with a row and a column for each position."""
-LARGEST_ENTRY = 1 << 15
 LITTLE = 1e-2
 """What a value weighs that a workload leaves open, as a share of the workload's largest entry."""
-LARGEST_REACH = 1 << 30
-"""However small its epsilon, a field has no more than 32 bits."""
 _DIGITS = 7
 """Significant decimal digits of an epsilon."""
 _GRID = 1 << 8
@@ -233,15 +233,16 @@ def made(
     """The best plan for a workload under a metric: a strategy and the epsilons of its rows."""
     if workload == GIVEN:
         raise SurveyError("a given workload has a plan already; give its strategy and epsilons")
-    if isinstance(metric, Line) and (
+    if metric.is_line and (
         strategy == "prefix" or (strategy == "auto" and isinstance(workload, str))
     ):
         # Section 3.3: every step of a line changes one prefix, which can have all its epsilon. Of
         # all the strategies that the optimiser tries for these workloads, it takes this one.
-        steps = [float(metric.step)] * (size - 1)
+        steps = [float(metric.per_step(size))] * (size - 1)
         return "prefix", _collapsed(_short(steps, rows_of("prefix", size), metric))
-    if workload == "values" and strategy == "identity" and isinstance(metric, Sensitive | Uniform):
-        found = _frequencies(metric, size)
+    sensitive = metric.sensitive_positions(size)
+    if workload == "values" and strategy == "identity" and sensitive is not None:
+        found = _frequencies(sensitive, metric.smallest(size), size)
         return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
     asked = workload_of(workload, size)
     asked = asked if isinstance(workload, str) else completed(asked)
@@ -256,21 +257,16 @@ def made(
     return tuple(tuple(row) for row in rows.tolist()), _collapsed(short)
 
 
-def _frequencies(metric: Sensitive | Uniform, size: int) -> list[float]:
+def _frequencies(sensitive: frozenset[int], epsilon: Fraction, size: int) -> list[float]:
     """Section 3.2: the closed form for all values alone, where some are sensitive or all alike."""
-    from metricldp.design.scales import sensitive_scales
-
-    places = metric.places if isinstance(metric, Sensitive) else frozenset(range(size))
-    inside, outside = sensitive_scales(size, len(places), float(metric.step))
-    return [inside if x in places else outside for x in range(size)]
+    inside, outside = sensitive_scales(size, len(sensitive), float(epsilon))
+    return [inside if x in sensitive else outside for x in range(size)]
 
 
 def _optimised(
     workload: Workload, strategy: str | Rows, metric: Metric, size: int
 ) -> tuple[Entries, list[float]]:
     """Rows of whole numbers and an epsilon per unit of each, in floats."""
-    from metricldp.design.optimise import optimised
-
     pairs = _pairs(metric, size)
     distances = metric.matrix(size)[pairs[:, 0], pairs[:, 1]]
     wanted: Any = strategy

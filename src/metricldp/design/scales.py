@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.optional import optional
 from metricldp.design.interior import Floats, certified_bound, interior_point
+
+sparse, threadpoolctl = optional("scipy.sparse"), optional("threadpoolctl")
 
 Pairs = npt.NDArray[np.int64]
 
@@ -78,7 +79,7 @@ def one_thread() -> Any:
     The matrices are small, and numpy and scipy bring a pool of threads each: on a busy machine
     they wait for one another, and the whole takes fifty times as long.
     """
-    return threadpool_limits(1, user_api="blas")
+    return threadpoolctl.threadpool_limits(1, user_api="blas")
 
 
 def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, float]:

@@ -11,8 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, shown
 from metricldp.design.workloads import Workload
+
+sparse = optional("scipy.sparse")
 
 Matrix = npt.NDArray[np.float64]
 _HIERARCHY = re.compile(r"hierarchy(?:-([0-9]{1,9}))?")
@@ -125,12 +128,10 @@ def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
 
     On a line these are the prefixes: a step along an edge of the tree changes just one row.
     """
-    from scipy.sparse import coo_array, csgraph
-
     ends, lengths = _shortest(pairs, distances)
-    graph = coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(size, size))
-    short = csgraph.minimum_spanning_tree(graph.tocsr())
-    order, above = csgraph.breadth_first_order(short, 0, directed=False)
+    graph = sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(size, size))
+    short = sparse.csgraph.minimum_spanning_tree(graph.tocsr())
+    order, above = sparse.csgraph.breadth_first_order(short, 0, directed=False)
     if len(order) < size:
         lost = int(np.setdiff1d(np.arange(size), order)[0])
         raise SurveyError(f"no chain of pairs joins position {lost} with {order[0]}; add a pair")

@@ -17,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
+from metricldp.basics.optional import optional
 from metricldp.basics.text import shown
+
+sparse = optional("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _BLOCK = 1024
@@ -300,8 +303,6 @@ def _with_values(rows: Any, weight: float) -> Workload:
     values = weight * np.eye(rows.shape[1])
     if not hasattr(rows, "tocsr"):
         return Workload.from_rows(np.vstack([rows, values]))
-    from scipy import sparse
-
     return Workload.from_rows(sparse.vstack([rows, sparse.csr_array(values)]))
 
 

@@ -287,12 +287,12 @@ def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entr
 
 
 def _mechanisms(entry: Entry) -> list[str]:
-    return [attribute.mechanism for attribute in entry.survey.attributes.values()]
+    return [str(attribute.mechanism) for attribute in entry.survey.attributes.values()]
 
 
 def _known_as(attributes: Mapping[str, Attribute]) -> str:
     """What people call the mechanism that blurs all attributes; nothing where there are several."""
-    used = {attribute.mechanism for attribute in attributes.values()}
+    used = {str(attribute.mechanism) for attribute in attributes.values()}
     return next((c.title for c in COMPARED if {c.mechanism} == used), "")
 
 

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.quantiles import TIE, monotone
-from metricldp.attributes.base import Attribute, Discrete, OnLine, Planned
+from metricldp.attributes.base import Attribute, Discrete, OnLine
 from metricldp.attributes.named import Categorical
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins.stream import Coins
+from metricldp.design.registry import mechanism
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers import hio, hio_hashing
 from metricldp.lab.peers.hio import Boxes
@@ -67,13 +68,13 @@ class Contender:
         for name, attribute in attributes.items():
             if attribute.size > self.most:
                 raise SurveyError(f"{name} has more than {self.most:,} positions")
-        mixed = {isinstance(a, Categorical) for a in attributes.values()} == {False, True}
+        mixed = {a.ordered for a in attributes.values()} == {False, True}
         chosen = {}
         for name, attribute in attributes.items():
             # Beside attributes with an order, categories are left to what "auto" takes for them.
-            unserved = self.mechanism not in attribute.mechanisms
-            spare = mixed and isinstance(attribute, Categorical) and unserved
-            chosen[name] = with_mechanism(attribute, "auto" if spare else self.mechanism)
+            serves = mechanism(self.mechanism).serves(attribute.ordered)
+            spare = mixed and not attribute.ordered and not serves
+            chosen[name] = replace(attribute, mechanism="auto" if spare else self.mechanism)
         return Product(self, Agreement(chosen))
 
 
@@ -91,7 +92,7 @@ class JointContender(Contender):
         """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
         if len(attributes) < 2:
             raise SurveyError("HIO blurs several attributes together")
-        usual = {name: with_mechanism(a, "auto") for name, a in attributes.items()}
+        usual = {name: replace(a, mechanism="auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
         survey = Agreement(usual)
@@ -160,16 +161,6 @@ def entries(
             yield contender.enter(attributes)
 
 
-def with_mechanism(attribute: Attribute, mechanism: str, **changes: Any) -> Attribute:
-    """The same attribute with another mechanism, and without what belonged to its own."""
-    if attribute.mechanism != mechanism:
-        if isinstance(attribute, Planned):
-            changes |= dict.fromkeys(("workload", "strategy", "epsilons", "reach"))
-        if isinstance(attribute, Discrete):
-            changes["bits"] = None
-    return replace(attribute, mechanism=mechanism, **changes)
-
-
 def spread_out(attribute: Attribute) -> Attribute:
     """The attribute with its epsilon between any two neighbours, whatever `per` or `metric` says.
 
@@ -228,7 +219,7 @@ class Product(Entry):
     @property
     def mechanism(self) -> str:
         """Those of its attributes, each once."""
-        return " + ".join(dict.fromkeys(a.mechanism for a in self.survey.attributes.values()))
+        return " + ".join(dict.fromkeys(str(a.mechanism) for a in self.survey.attributes.values()))
 
     @property
     def step(self) -> float:

@@ -7,9 +7,9 @@ a closed form answers for any number of positions; the others keep a table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,11 @@ class Metric(ABC):
 
     The size is an argument where it matters, because a line or a uniform metric has none.
     """
+
+    is_line: ClassVar[bool] = False
+    """Whether distances add up along the order of positions."""
+    is_uniform: ClassVar[bool] = False
+    """Whether all distances are the same."""
 
     @abstractmethod
     def distance(self, x: int, other: int) -> Fraction:
@@ -82,6 +87,31 @@ class Metric(ABC):
         """
         pairs = other.generating_pairs(size)
         return all(self.distance(x, y) <= other.distance(x, y) for x, y in pairs)
+
+    def on_grid_points(self) -> Metric:
+        """What to keep between points of a grid so that values rounded to them at random keep this.
+
+        The reports of a value between two points are a mixture of theirs, so where all distances
+        are the same nothing changes.
+        """
+        return self
+
+    def keeps_between(self, promised: Metric, size: int) -> bool:
+        """Whether keeping this on the points of a grid keeps the promise for values between."""
+        return self.within(promised, size)
+
+    def sensitive_positions(self, size: int) -> frozenset[int] | None:
+        """Those at the smallest distance of all others, where any two others are at twice that."""
+        return None
+
+    def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
+        """What to say of a metric in a few words: some pairs, and their distances."""
+        near, far = self.nearest(size), self.farthest(size)
+        told = [("nearest", near), ("farthest", far)]
+        return [
+            (f"{what}, {names(x)} against {names(other)}", self.distance(x, other))
+            for what, (x, other) in told
+        ]
 
     def matrix(self, size: int) -> npt.NDArray[np.float64]:
         """All distances as floats, for numeric work that decides no guarantee."""

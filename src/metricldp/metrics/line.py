@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
+from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
 
 
@@ -17,6 +19,8 @@ class Line(Metric):
     """E(x, x') = step |x - x'|: near values are protected most."""
 
     step: Fraction
+
+    is_line: ClassVar[bool] = True
 
     def distance(self, x: int, other: int) -> Fraction:
         """A step for each position between."""
@@ -51,6 +55,14 @@ class Line(Metric):
         """The step."""
         return self.step
 
+    def on_grid_points(self) -> Line:
+        """A factor of 1 + e between neighbours, ln(1 + e) as epsilon, keeps e per step between."""
+        return Line(log_bounds(1 + self.step)[0])
+
+    def keeps_between(self, promised: Metric, size: int) -> bool:
+        step = promised.per_step(size)
+        return promised.is_line and exp_bounds(self.step)[1] <= 1 + step
+
     def within(self, other: Metric, size: int) -> bool:
         """By the definition of `per_step`."""
         return self.step <= other.per_step(size)
@@ -61,6 +73,8 @@ class Uniform(Metric):
     """E(x, x') = step for every two different values: plain local differential privacy."""
 
     step: Fraction
+
+    is_uniform: ClassVar[bool] = True
 
     def distance(self, x: int, other: int) -> Fraction:
         """The same for every pair."""
@@ -93,6 +107,9 @@ class Uniform(Metric):
     def per_step(self, size: int) -> Fraction:
         """The ends are as near as all others."""
         return self.step / (size - 1)
+
+    def sensitive_positions(self, size: int) -> frozenset[int]:
+        return frozenset(range(size))
 
     def within(self, other: Metric, size: int) -> bool:
         """One comparison for all pairs."""

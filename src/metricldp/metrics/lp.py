@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, exp_bounds, floor_of, log_bounds
@@ -26,6 +27,16 @@ class Lp:
         if not is_number(self.p) or math.isnan(self.p) or self.p < 1:
             raise SurveyError(f"an Lp metric needs p of at least 1, not {self.p!r}")
         object.__setattr__(self, "p", float(self.p))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; infinity, which JSON has no number for, as text."""
+        return {"p": "inf" if self.p == math.inf else self.p}
+
+    @classmethod
+    def from_dict(cls, entry: object) -> Lp:
+        if not isinstance(entry, Mapping) or set(entry) != {"p"}:
+            raise SurveyError(f"the entry metric says p = a number of at least 1, not {entry!r}")
+        return cls(math.inf if entry["p"] == "inf" else entry["p"])
 
     def share(self, attributes: int) -> Fraction:
         """What every attribute's distance is multiplied with: D^(1/p - 1), rounded down."""

@@ -7,7 +7,7 @@ through S bounds them by 2 epsilon, and the pairs with one end in S generate the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -18,6 +18,8 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.words import MetricInWords, Value, place_of, places_in, value_of
+
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,17 @@ class Sensitive(Metric):
         numbers[chosen] = numbers[:, chosen] = 1
         np.fill_diagonal(numbers, 0)
         return numbers, self.step
+
+    def sensitive_positions(self, size: int) -> frozenset[int]:
+        return self.places
+
+    def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
+        places = sorted(self.places)
+        told = ", ".join(names(place) for place in places[:_MOST_NAMES])
+        more = len(places) - _MOST_NAMES
+        told += f" and {more:,} more" if more > 0 else ""
+        near = f"a sensitive value ({told}) against any other", self.smallest(size)
+        return [near, ("any two others", self.diameter(size))]
 
     def per_step(self, size: int) -> Fraction:
         """By the sensitive value and the end farthest from it."""

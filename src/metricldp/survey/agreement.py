@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -17,38 +14,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from metricldp import channels
-from metricldp.attributes.base import Attribute, Discrete, OnLine, Planned
-from metricldp.attributes.continuous import AutoBins, Continuous
+from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
-from metricldp.attributes.weight import Weight
+from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import CertificateError, SurveyError
-from metricldp.basics.exact import log_bounds
-from metricldp.basics.text import distinct, shown
-from metricldp.channels import Channel, Clear, Field, Matrix
-from metricldp.design import auto, plans, strategies
-from metricldp.metrics import Line, Lp, Metric
+from metricldp.basics.text import listed, shown
+from metricldp.channels.base import Channel, Clear, Field
+from metricldp.channels.mechanism import Mechanism
+from metricldp.design import registry
+from metricldp.design.auto import choose
+from metricldp.design.bins import with_best_bins
+from metricldp.metrics import Lp, Metric
+from metricldp.survey import files
 
-FORMAT = 1
+FORMAT = 2
 """The version of survey files, fingerprints and reports."""
+SHORTEST_FINGERPRINT = 32
+"""Hexadecimal digits, 128 bits: two surveys that share fewer can be made on purpose."""
 
 
 class Agreement:
-    """Several attributes of different kinds, each with its metric and its channel."""
+    """Several attributes of different kinds, each with its metric, mechanism and channel."""
 
     def __init__(self, attributes: Mapping[str, Attribute], *, metric: Lp | None = None) -> None:
         if not isinstance(attributes, Mapping) or not attributes:
             raise SurveyError("a survey needs a dict of at least one attribute by name")
-        self.metric = Lp() if metric is None else metric
-        if not isinstance(self.metric, Lp):
-            raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
-        share = self.metric.share(
-            sum(not getattr(a, "is_public", False) for a in attributes.values())
-        )
-        chosen: dict[str, Attribute] = {}
-        built: dict[str, Channel] = {}
-        kept: dict[str, Metric] = {}
-        clear: dict[str, Clear] = {}
         for name, attribute in attributes.items():
             _check_name(name)
             if not isinstance(attribute, Attribute):
@@ -56,41 +46,76 @@ class Agreement:
                     f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
                     f"or Weight, not {shown(attribute)}"
                 )
-            if isinstance(attribute, Weight) and attribute.is_public:
-                chosen[name] = attribute
-                clear[name] = Clear(attribute.low, attribute.high)
+        self.metric = Lp() if metric is None else metric
+        if not isinstance(self.metric, Lp):
+            raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
+        share = self.metric.share(sum(not a.is_public for a in attributes.values()))
+        settled: dict[str, Attribute] = {}
+        channels: dict[str, Channel] = {}
+        kept: dict[str, Metric] = {}
+        fields: dict[str, Field] = {}
+        for name, attribute in attributes.items():
+            settled[name] = attribute
+            if attribute.is_public:
+                fields[name] = Clear(*attribute.public_ends)
                 continue
             try:
-                chosen[name] = _settle(attribute, share)
-                kept[name] = _kept(chosen[name], share)
-                built[name] = _channel(chosen[name], kept[name])
+                settled[name], kept[name] = _settled(attribute, share)
+                mechanism: Mechanism = settled[name].mechanism
+                channels[name] = mechanism.channel(
+                    settled[name].size, kept[name], label=settled[name].label
+                )
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
-        if not built:
+            fields[name] = channels[name]
+        if not channels:
             raise SurveyError("a survey needs at least one attribute that is blurred")
-        self.attributes: Mapping[str, Attribute] = MappingProxyType(chosen)
-        self.channels: Mapping[str, Channel] = MappingProxyType(built)
+        self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
+        self.channels: Mapping[str, Channel] = MappingProxyType(channels)
         self.kept: Mapping[str, Metric] = MappingProxyType(kept)
-        self.fields: Mapping[str, Field] = MappingProxyType(
-            {name: clear[name] if name in clear else built[name] for name in chosen}
-        )
+        """What each channel has to keep on positions."""
+        self.fields: Mapping[str, Field] = MappingProxyType(fields)
+        """What a report holds of each attribute."""
 
-    # The agreement as a file ---------------------------------------------------------------------
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        """What blurs each attribute, with its saved data."""
+        return {name: self.attributes[name].mechanism for name in self.channels}
+
+    @property
+    def share(self) -> Fraction:
+        """What the norm over several attributes leaves to each."""
+        return self.metric.share(len(self.channels))
+
+    @property
+    def report_bits(self) -> int:
+        """The content of one report, without its header."""
+        return sum(field.bits for field in self.fields.values())
+
+    # As data -------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; the mechanism that "auto" took is written out."""
+        """Plain data; what "auto" took and all that mechanisms save is written out."""
         data: dict[str, Any] = {"metricldp": FORMAT}
         if self.metric != Lp():
-            data["metric"] = {"p": "inf" if self.metric.p == math.inf else self.metric.p}
-        data["attributes"] = {name: a.to_dict() for name, a in self.attributes.items()}
+            data["metric"] = self.metric.to_dict()
+        data["attributes"] = {name: self._entry(name) for name in self.attributes}
         return data
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        entry = self.attributes[name].to_dict()
+        metric = entry.pop("metric", None)
+        if name in self.channels:
+            entry["mechanism"] = self.mechanisms[name].to_dict()
+        return entry if metric is None else {**entry, "metric": metric}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """A survey from plain data, refusing what it does not know."""
+        known = ("metricldp", "metric", "attributes")
         for key in data:
-            if key not in ("metricldp", "metric", "attributes"):
-                raise SurveyError(f"a survey has no entry {key!r}; it has metricldp and attributes")
+            if key not in known:
+                raise SurveyError(f"a survey has no entry {key!r}; it has {listed(known)}")
         version = data.get("metricldp")
         if type(version) is not int or version != FORMAT:
             raise SurveyError(f"a survey file says metricldp = {FORMAT}, not {shown(version)}")
@@ -101,78 +126,75 @@ class Agreement:
             if not isinstance(entry, Mapping):
                 raise SurveyError(f"attribute {name} must be a table, not {shown(entry)}")
         found = {name: from_dict(dict(entry), name) for name, entry in attributes.items()}
-        return cls(found, metric=_lp(data.get("metric")))
+        metric = data.get("metric")
+        return cls(found, metric=None if metric is None else Lp.from_dict(metric))
 
     def to_toml(self) -> str:
         """The survey as a TOML file, the form for people."""
-        lines = [f"metricldp = {FORMAT}"]
-        if self.metric != Lp():
-            lines += ["", "[metric]", f"p = {self.metric.p!r}"]
-        for name, attribute in self.attributes.items():
-            lines += ["", f"[attributes.{_toml_key(name)}]"]
-            entries = attribute.to_dict()
-            metric = entries.pop("metric", None)
-            lines += [f"{key} = {_toml(value)}" for key, value in entries.items()]
-            if metric is not None:
-                lines += ["", f"[attributes.{_toml_key(name)}.metric]"]
-                lines += [f"{key} = {_toml(value)}" for key, value in metric.items()]
-        return "\n".join(lines) + "\n"
+        return files.to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """A survey from the text of a TOML file."""
-        try:
-            data = tomllib.loads(text)
-        except (ValueError, RecursionError) as wrong:
-            raise SurveyError(f"not a TOML file: {wrong}") from None
-        return cls.from_dict(data)
+        return cls.from_dict(files.from_toml(text))
 
     def to_json(self) -> str:
         """The survey as JSON, the form for programs."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        return files.to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A survey from the text of a JSON file."""
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as wrong:
-            raise SurveyError(f"not a JSON file: {wrong}") from None
-        if not isinstance(data, dict):
-            raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
-        return cls.from_dict(data)
+        return cls.from_dict(files.from_json(text))
 
     def save(self, path: str | Path) -> None:
         """Write a .toml or .json file."""
-        path = Path(path)
-        text = self.to_json() if path.suffix == ".json" else self.to_toml()
-        try:
-            path.write_text(text, "utf-8")
-        except OSError as wrong:
-            raise SurveyError(f"cannot write the survey {path}: {wrong.strerror}") from None
+        files.write(self.to_dict(), Path(path), "survey")
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a .toml or .json file."""
-        path = Path(path)
+    def load(cls, path: str | Path, *, fingerprint: str | None = None) -> Self:
+        """Read a .toml or .json file; with a fingerprint, only the survey that has it.
+
+        A device should always name the published fingerprint: whoever hands out surveys could
+        otherwise give everybody one of their own, and know them by it again.
+        """
+        data = files.read(Path(path), "survey")
         try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as wrong:
-            why = wrong.strerror if isinstance(wrong, OSError) else "not a text file"
-            raise SurveyError(f"cannot read the survey {path}: {why}") from None
-        try:
-            return cls.from_json(text) if path.suffix == ".json" else cls.from_toml(text)
+            survey = cls.from_dict(data)
+            if fingerprint is not None:
+                survey.verify(fingerprint)
         except SurveyError as wrong:
             raise SurveyError(f"{path}: {wrong}") from None
+        return survey
+
+    # Its mark ------------------------------------------------------------------------------------
+
+    @cached_property
+    def canonical(self) -> str:
+        """The agreement as one text, with the integers of every law: what the fingerprint is of."""
+        attributes = [{"name": name, **self._entry(name)} for name in self.attributes]
+        laws = {name: channel.law() for name, channel in self.channels.items()}
+        norm = self.metric.to_dict()
+        return canonical(
+            {"metricldp": FORMAT, "metric": norm, "attributes": attributes, "laws": laws}
+        )
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical form: equal exactly for equal agreements."""
-        listed: list[Any] = [[name, a.to_dict()] for name, a in self.attributes.items()]
-        if self.metric != Lp():
-            listed.append(self.to_dict()["metric"])
-        canonical = json.dumps([FORMAT, listed], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+        """SHA-256 of the canonical text: equal exactly for equal agreements."""
+        return hashlib.sha256(self.canonical.encode("utf-8")).hexdigest()
+
+    def verify(self, fingerprint: str) -> None:
+        """Refuse the survey unless it is the one that was published under this fingerprint."""
+        said = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
+        if len(said) < SHORTEST_FINGERPRINT or set(said) - set("0123456789abcdef"):
+            raise SurveyError(
+                f"a fingerprint is at least {SHORTEST_FINGERPRINT} hexadecimal digits, "
+                f"not {shown(fingerprint)}"
+            )
+        if not self.fingerprint.startswith(said):
+            raise SurveyError(
+                f"this is survey {self.fingerprint[:SHORTEST_FINGERPRINT]}, "
+                f"not {said[:SHORTEST_FINGERPRINT]}; do not report to it"
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Agreement) and self.fingerprint == other.fingerprint
@@ -184,102 +206,27 @@ class Agreement:
         return type(self).from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name!r}: {a!r}" for name, a in self.attributes.items())
-        return f"Survey({{{inside}}})"
-
-    @property
-    def report_bits(self) -> int:
-        """The content of one report, without its header."""
-        return sum(field.bits for field in self.fields.values())
+        return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.attributes)}>"
 
 
-def _settle(attribute: Attribute, share: Fraction) -> Attribute:
-    """Everything that says "auto" chosen, so that both sides agree for ever."""
-    if isinstance(attribute, Continuous) and isinstance(attribute.bins, AutoBins):
-        from metricldp.design.bins import trade_off
+def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
+    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep.
 
-        attribute = replace(attribute, bins=trade_off(attribute, share).best)
-    if isinstance(attribute, Planned) and attribute.workload is not None:
-        return attribute if attribute.epsilons is not None else _planned(attribute, share)
-    kept = _kept(attribute, share)
-    if attribute.mechanism == "auto":
-        chosen = auto.choose(attribute.size, kept, ordered=isinstance(attribute, OnLine))
-        attribute = replace(attribute, mechanism=chosen)
-    if isinstance(attribute, Discrete) and attribute.mechanism == "unary" and not attribute.bits:
-        attribute = replace(attribute, bits=channels.best_losses(kept, attribute.size))
-    return attribute
-
-
-def _planned(attribute: Planned, share: Fraction) -> Planned:
-    """The plan of a matrix mechanism made, and with it everything that can be asked."""
-    wish, rows, kept = attribute.workload, attribute.strategy, _kept(attribute, share)
-    assert wish is not None
-    assert rows is not None
-    if not isinstance(rows, str) and (undetermined := strategies.undetermined(rows)) is not None:
-        raise SurveyError(
-            "the rows of the strategy cannot tell how many people have the value "
-            f"{attribute.label(undetermined)}; add rows, or leave strategy out to have it chosen"
-        )
-    strategy, epsilons = plans.made(wish, rows, kept, attribute.size)
-    workload = wish if isinstance(wish, str) else plans.GIVEN
-    return replace(attribute, workload=workload, strategy=strategy, epsilons=epsilons)
-
-
-def _channel(attribute: Attribute, kept: Metric) -> Channel:
-    """The channel that blurs an attribute; bits or a plan that break the metric are refused."""
-    if not isinstance(attribute, Planned) or attribute.strategy is None:
-        return _without_plan(attribute, kept)
-    assert attribute.epsilons is not None
-    rows = plans.rows_of(attribute.strategy, attribute.size)
-    epsilons = plans.epsilons_of(attribute.epsilons, len(rows))
-    found = plans.broken(rows, epsilons, kept)
-    if found is not None:
-        x, other, spent = found
-        told, allowed = distinct(spent, kept.distance(x, other))
-        raise SurveyError(
-            f"the epsilons of the strategy's rows add up to {told} between {attribute.label(x)} "
-            f"and {attribute.label(other)}, where the metric allows {allowed}; "
-            "leave epsilons out to have them chosen"
-        )
-    undetermined = plans.undetermined(attribute.strategy, rows, epsilons)
-    if undetermined is not None:
-        raise SurveyError(
-            "the rows with an epsilon above 0 cannot tell how many people have the value "
-            f"{attribute.label(undetermined)}; send more rows, or leave epsilons out to have them "
-            "chosen"
-        )
-    return Matrix.of(rows, epsilons, attribute.reach)
-
-
-def _without_plan(attribute: Attribute, kept: Metric) -> Channel:
-    bits = attribute.bits if isinstance(attribute, Discrete) else None
-    pair = channels.too_near(bits, kept, attribute.size) if bits else None
-    if pair:
-        raise SurveyError(
-            f"the bits of {attribute.name_of(pair[0])} and {attribute.name_of(pair[1])} tell more "
-            "than their distance allows; leave bits out, and the best are found"
-        )
-    return auto.build(attribute.mechanism, attribute.size, kept, bits)
-
-
-def _kept(attribute: Attribute, share: Fraction) -> Metric:
-    """The metric that the channel itself has to keep on positions.
-
-    Distances shrink by the share of an Lp metric; where positions are rounded at random, a step
-    of 1 + e between neighbours, ln(1 + e) of it as epsilon, keeps e per step for real values.
+    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
+    metric between points of the grid is a little smaller.
     """
-    metric = attribute.distances.scaled(share)
-    if attribute.rounded_at_random and isinstance(metric, Line):
-        return Line(log_bounds(1 + metric.step)[0])
-    return metric
-
-
-def _lp(entry: object) -> Lp | None:
-    if entry is None:
-        return None
-    if not isinstance(entry, Mapping) or set(entry) != {"p"}:
-        raise SurveyError(f"the entry metric says p = a number of at least 1, not {entry!r}")
-    return Lp(math.inf if entry["p"] == "inf" else entry["p"])
+    if attribute.undecided:
+        attribute = with_best_bins(attribute, share)
+    kept = attribute.distances.scaled(share)
+    if attribute.rounded_at_random:
+        kept = kept.on_grid_points()
+    said = attribute.mechanism
+    if said == registry.AUTO:
+        said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
+    found = registry.mechanism(said)
+    registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
+    found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
+    return replace(attribute, mechanism=found), kept
 
 
 def _check_name(name: object) -> None:
@@ -287,21 +234,3 @@ def _check_name(name: object) -> None:
         raise SurveyError(
             f"an attribute's name must be a non-empty line of text without '=', not {shown(name)}"
         )
-
-
-def _toml_key(name: str) -> str:
-    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
-    return name if bare else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_toml_key(key)} = {_toml(item)}" for key, item in value.items())
-        return "{" + inside + "}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)

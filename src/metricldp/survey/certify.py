@@ -14,10 +14,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from metricldp.basics.exact import at_most_exp, exp_bounds, log
+from metricldp.basics.exact import at_most_exp, log
 from metricldp.basics.text import table
 from metricldp.channels import Channel
-from metricldp.metrics import Line, Metric
+from metricldp.metrics import Metric
 from metricldp.survey.agreement import Agreement
 
 
@@ -149,7 +149,9 @@ def certify(survey: Agreement) -> Certificate:
         count = survey.kept[name].generating_count(channel.size)
         promised = _implies(survey, name)
         any_two = prove_plain(channel, survey.kept[name])
-        proofs.append(Proof(name, attribute.mechanism, pairs, count, labels, promised, any_two))
+        proofs.append(
+            Proof(name, survey.mechanisms[name].name, pairs, count, labels, promised, any_two)
+        )
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     return Certificate(survey.fingerprint, tuple(proofs), public)
 
@@ -162,14 +164,11 @@ def _implies(survey: Agreement, name: str) -> bool:
     was built.
     """
     attribute, kept = survey.attributes[name], survey.kept[name]
-    count = len(survey.channels)
-    share = survey.metric.share(count)
-    promised = attribute.distances.scaled(share)
-    if not survey.metric.proves(share, count):
+    promised = attribute.distances.scaled(survey.share)
+    if not survey.metric.proves(survey.share, len(survey.channels)):
         return False
-    if attribute.rounded_at_random and isinstance(promised, Line):
-        return isinstance(kept, Line) and exp_bounds(kept.step)[1] <= 1 + promised.step
-    return kept.within(promised, attribute.size)
+    implies = kept.keeps_between if attribute.rounded_at_random else kept.within
+    return implies(promised, attribute.size)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:

@@ -14,12 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metricldp.attributes.base import PLAN, Attribute, Discrete
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.text import counted, guess, listed, shown, table
-from metricldp.channels import Geometric, Threshold, kept_by
-from metricldp.metrics import Line, Metric, Uniform, added
-from metricldp.metrics.closed import MOST_POSITIONS
+from metricldp.metrics import Metric, added
 from metricldp.survey.agreement import Agreement
 
 FORMAT = 1
@@ -53,32 +51,15 @@ class Entry:
         attribute, metric = self.attribute(called), self.metric(called)
         if not attribute.rounded_at_random:
             return attribute.distance(x, other, metric)
-        apart = share(self.survey) * attribute.distance(x, other)
-        return min(apart, metric.smallest(attribute.size)) if isinstance(metric, Uniform) else apart
-
-
-def share(survey: Agreement) -> Fraction:
-    """What an Lp metric over several attributes leaves to each."""
-    return survey.metric.share(len(survey.channels))
+        apart = self.survey.share * attribute.distance(x, other)
+        return min(apart, metric.smallest(attribute.size)) if metric.is_uniform else apart
 
 
 def kept(survey: Agreement, name: str) -> Metric:
-    """What the channel of an attribute keeps: its share of the metric, or what is known to be less.
-
-    A channel that treats all pairs alike keeps the smallest distance for all of them, one made for
-    a line the steepest line below the metric. Of unary bits what they tell is added up, up to as
-    many values as have a table of distances.
-    """
-    attribute, channel = survey.attributes[name], survey.channels[name]
-    metric = attribute.distances.scaled(share(survey))
-    if isinstance(attribute, Discrete) and attribute.bits:
-        few = channel.same_ratio_for_all_pairs or attribute.size <= MOST_POSITIONS
-        return kept_by(attribute.bits) if few else metric
-    if channel.same_ratio_for_all_pairs:
-        return Uniform(metric.smallest(channel.size))
-    on_line = isinstance(channel, Geometric | Threshold) or channel.mechanism == "prefix"
-    steep = on_line and not isinstance(metric, Line)
-    return Line(metric.per_step(channel.size)) if steep else metric
+    """What the channel of an attribute keeps: its share of the metric, or less where known."""
+    attribute = survey.attributes[name]
+    metric = attribute.distances.scaled(survey.share)
+    return survey.mechanisms[name].kept(attribute.size, metric)
 
 
 @dataclass(frozen=True)
@@ -270,7 +251,7 @@ class Ledger:
 
 def _check_same(name: str, before: Attribute, now: Attribute) -> None:
     """Only metrics on the same values can be added up."""
-    first, second = _domain(before), _domain(now)
+    first, second = before.domain, now.domain
     if first == second:
         return
     key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
@@ -300,12 +281,6 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
     if twice is not None:
         raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
     return dict(names)
-
-
-def _domain(attribute: Attribute) -> dict[str, Any]:
-    """What an attribute is about, without how it is protected."""
-    protection = ("epsilon", "per", "mechanism", "metric", "bits", *PLAN)
-    return {key: value for key, value in attribute.to_dict().items() if key not in protection}
 
 
 def _ends(metric: Metric, size: int) -> tuple[str, str]:

@@ -1,19 +1,17 @@
 """The systems that this one is compared with: plain local differential privacy, as channels.
 
-Each keeps one epsilon between any two values, whatever their distance; those of `ON_A_LINE` keep
-epsilon per step. Mechanisms that blur several attributes together are no channels: they stand on
-the survey and come late, so they are opened from here when they are asked for.
+They come in as plug-ins: the entry points of this package name the objects below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
+import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from metricldp.attributes.base import branching_of
-from metricldp.channels import Channel
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
+from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing
@@ -23,77 +21,81 @@ from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 
-if TYPE_CHECKING:
-    from metricldp.lab.peers.hio import Hio
-    from metricldp.lab.peers.hio_hashing import HashedHio
-    from metricldp.lab.peers.planar import PlanarLaplace
+_WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
 
-__all__ = [
-    "ON_A_LINE",
-    "PEERS",
-    "Haar",
-    "Hadamard",
-    "HashedHio",
-    "Hierarchy",
-    "Hio",
-    "HistogramSum",
-    "HistogramThreshold",
-    "LocalHashing",
-    "PlainHierarchy",
-    "PlanarLaplace",
-    "Prefix",
-    "UnaryHierarchy",
-    "UnaryOptimised",
-    "UnarySymmetric",
-    "build",
-]
-
-Builder = Callable[[int, Fraction], Channel]
-
-PEERS: dict[str, Builder] = {
-    "unary-symmetric": UnarySymmetric.for_epsilon,
-    "unary-optimised": UnaryOptimised.for_epsilon,
-    "histogram-sum": HistogramSum.for_epsilon,
-    "histogram-threshold": HistogramThreshold.for_epsilon,
-    "local-hashing": LocalHashing.for_epsilon,
-    "hadamard": Hadamard.for_epsilon,
-    "hierarchy-2": partial(Hierarchy.branched, 2),
-    "hierarchy-4": partial(Hierarchy.branched, 4),
-    "hierarchy-2-unary": partial(UnaryHierarchy.branched, 2),
-    "haar": Haar.for_epsilon,
-}
-"""By the name of the mechanism; hierarchies of any other branching have names as well."""
-HIERARCHIES: dict[str, Callable[[int, int, Fraction], Channel]] = {
-    "": Hierarchy.branched,
-    "plain": PlainHierarchy.branched,
-    "unary": UnaryHierarchy.branched,
-}
-"""By what their names end in."""
-ON_A_LINE: dict[str, Builder] = {Prefix.mechanism: Prefix.for_epsilon}
-"""Those that keep the metric of a line."""
+def _oracle(name: str, channel: Any, title: str, source: str, **limits: Any) -> Simple:
+    """A peer that keeps one epsilon between any two values, with or without an order."""
+    return Simple(name, channel.for_epsilon, ANY_TWO, title, source, **limits)
 
 
-def build(mechanism: str, size: int, epsilon: Fraction) -> Channel:
-    """The channel of that name for `size` positions: one epsilon between any two, or per step."""
-    known = {**PEERS, **ON_A_LINE}
-    if mechanism in known:
-        return known[mechanism](size, epsilon)
-    branching, kind = branching_of(mechanism)
-    return HIERARCHIES[kind](branching, size, epsilon)
+UNARY_SYMMETRIC = _oracle(
+    "unary-symmetric",
+    UnarySymmetric,
+    "symmetric unary",
+    "Erlingsson et al. 2014",
+    max_simulated=256,
+)
+UNARY_OPTIMISED = _oracle(
+    "unary-optimised", UnaryOptimised, "optimised unary (OUE)", _WANG, max_simulated=256
+)
+HISTOGRAM_SUM = _oracle(
+    "histogram-sum", HistogramSum, "noisy histogram (SHE)", _WANG, max_simulated=64
+)
+HISTOGRAM_THRESHOLD = _oracle(
+    "histogram-threshold", HistogramThreshold, "cut histogram (THE)", _WANG, max_simulated=256
+)
+LOCAL_HASHING = _oracle(
+    "local-hashing", LocalHashing, "local hashing (OLH)", _WANG, max_simulated=256
+)
+HADAMARD = _oracle("hadamard", Hadamard, "Hadamard response", "Acharya et al. 2019")
+HAAR = _oracle("haar", Haar, "Haar wavelet (HaarHRR)", _CORMODE, needs_order=True)
+PREFIX = Simple(
+    "prefix",
+    Prefix.for_epsilon,
+    title="Laplace prefix sums",
+    source="Haney et al. 2015, local",
+    needs_order=True,
+    max_computed=1024,
+    max_simulated=64,
+)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Hio":
-        from metricldp.lab.peers.hio import Hio
+class Hierarchies:
+    """The family hierarchy-B, hierarchy-B-plain and hierarchy-B-unary, for any branching B."""
 
-        return Hio
-    if name == "HashedHio":
-        from metricldp.lab.peers.hio_hashing import HashedHio
+    forms = "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"
+    _NAME = re.compile(r"hierarchy-([1-9][0-9]{0,8})(?:-(plain|unary))?", re.ASCII)
+    _KINDS: ClassVar[dict[str, tuple[Any, str]]] = {
+        "": (Hierarchy, "(TreeHRR)"),
+        "plain": (PlainHierarchy, "raw (TreeHRR)"),
+        "unary": (UnaryHierarchy, "unary (TreeOUE)"),
+    }
 
-        return HashedHio
-    if name == "PlanarLaplace":
-        from metricldp.lab.peers.planar import PlanarLaplace
+    def named(self, name: str) -> Simple:
+        """The branching and the kind that a name states."""
+        found = self._NAME.fullmatch(name)
+        if not found or int(found[1]) < 2:
+            raise SurveyError(
+                f"mechanism {shown(name)} names no tree; write hierarchy-B, hierarchy-B-plain or "
+                "hierarchy-B-unary with a whole number B of at least 2, such as hierarchy-4"
+            )
+        channel, told = self._KINDS[found[2] or ""]
+        return Simple(
+            name,
+            partial(channel.branched, int(found[1])),
+            ANY_TWO,
+            f"hierarchy of {found[1]}{',' if found[2] else ''} {told}",
+            _CORMODE,
+            needs_order=True,
+            max_simulated=256 if found[2] == "unary" else 1 << 12,
+        )
 
-        return PlanarLaplace
-    raise AttributeError(f"metricldp.peers has no {name!r}")
+    @property
+    def usual(self) -> list[Simple]:
+        """Those that comparisons show."""
+        names = ("2", "4", "16", "4-plain", "4-unary")
+        return [self.named(f"hierarchy-{name}") for name in names]
+
+
+HIERARCHY = Hierarchies()

@@ -46,8 +46,9 @@ import numpy.typing as npt
 from metricldp.answers.estimate import Bounds
 from metricldp.answers.predict import mean
 from metricldp.answers.queries import Where, expected, parse
-from metricldp.attributes.base import Attribute, positive
+from metricldp.attributes.base import Attribute
 from metricldp.attributes.named import Categorical
+from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import ONE, as_written
 from metricldp.basics.numbers import is_number, is_whole

@@ -19,7 +19,6 @@ from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, Matrix
 from metricldp.design.plans import MOST_POSITIONS
 from metricldp.lab.peers.unary import AlikeUnary
-from metricldp.metrics import Uniform
 
 _GRID = 1 << 10
 """Thresholds are multiples of 1 / 2^10: the variance is flat there, within a millionth."""
@@ -44,7 +43,7 @@ class HistogramSum(Matrix):
                 f"{size:,} positions are too many for mechanism 'histogram-sum'; "
                 f"use at most {MOST_POSITIONS:,}"
             )
-        return cls.plain(size, Uniform(epsilon), reach)
+        return cls.values_alone(size, epsilon, reach)
 
     @cached_property
     def _decoder(self) -> Floats:

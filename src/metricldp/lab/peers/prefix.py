@@ -15,7 +15,6 @@ from typing import ClassVar, Self
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Matrix
 from metricldp.design.plans import MOST_POSITIONS
-from metricldp.metrics import Line
 
 
 class Prefix(Matrix):
@@ -31,7 +30,7 @@ class Prefix(Matrix):
             raise SurveyError(
                 f"{size:,} positions are too many for prefix sums; use at most {MOST_POSITIONS:,}"
             )
-        return cls.plain(size, Line(epsilon), reach)
+        return cls.prefixes(size, epsilon, reach)
 
 
 def published_variance(epsilon: float, cuts: int) -> float:

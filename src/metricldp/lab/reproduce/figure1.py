@@ -196,14 +196,13 @@ def survey_of(
     setting: Setting, sensitive: int, mechanism: str, reach: int | None = None
 ) -> Agreement:
     """One attribute with the first values sensitive."""
+    wish = {} if reach is None else {"reach": reach}
     value = Integer(
         0,
         setting.size - 1,
         epsilon=setting.epsilon,
         metric=SensitiveSet(range(sensitive)),
-        mechanism=mechanism,
-        reach=reach,
-        **PLANS[mechanism],
+        mechanism={"name": mechanism, **PLANS[mechanism], **wish},
     )
     return Agreement({"value": value})
 

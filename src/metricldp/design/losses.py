@@ -26,11 +26,10 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written
+from metricldp.channels.unary import Losses
 from metricldp.metrics import Distances, Metric, Sensitive, Uniform
 from metricldp.metrics.closed import common_unit, kind_for
 
-Losses = tuple[float, float]
-"""What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
 

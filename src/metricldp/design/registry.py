@@ -1,0 +1,173 @@
+"""Mechanisms by name: our own, and those that installed packages add.
+
+A package adds one with an entry point of the group `metricldp.mechanisms`: its name is the name in
+surveys, its value a Mechanism, or a family whose `named(name)` makes one for every name that begins
+with its own and a dash. The systems that this package is compared with come in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import guess, listed, shown
+from metricldp.channels.base import Channel
+from metricldp.channels.geometric import Geometric
+from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
+from metricldp.channels.response import Response
+from metricldp.channels.threshold import Threshold
+from metricldp.channels.threshold_dummy import ThresholdDummy
+from metricldp.channels.threshold_paper import ThresholdPaper
+from metricldp.design.matrix import MatrixPlan
+from metricldp.design.unary import UnaryBits
+from metricldp.metrics import Metric
+
+GROUP = "metricldp.mechanisms"
+"""The group of entry points that plug-ins register in."""
+AUTO = "auto"
+
+BUILT_IN: dict[str, Mechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        Simple(
+            "geometric",
+            Geometric.for_epsilon,
+            title="clipped geometric noise",
+            needs_order=True,
+        ),
+        Simple(
+            "threshold",
+            Threshold.for_epsilon,
+            title="threshold bits",
+            source="Xiang et al. 2020, last bit left out",
+            needs_order=True,
+        ),
+        Simple(
+            "threshold-paper",
+            ThresholdPaper.for_epsilon,
+            title="threshold bits, literal",
+            source="Xiang et al. 2020",
+            needs_order=True,
+        ),
+        Simple(
+            "threshold-dummy",
+            ThresholdDummy.for_epsilon,
+            title="threshold bits, dummy value",
+            source="Xiang et al. 2020",
+            needs_order=True,
+        ),
+        Simple(
+            "response",
+            Response.for_epsilon,
+            ANY_TWO,
+            title="randomized response",
+            source="Kairouz et al. 2014",
+        ),
+        UnaryBits(),
+        MatrixPlan(),
+    )
+}
+
+
+@cache
+def plugged_in() -> Mapping[str, EntryPoint]:
+    """What installed packages add, by name; our own names are not theirs to change."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        before = found.setdefault(entry.name, entry)
+        if before.value != entry.value:
+            raise SurveyError(
+                f"two packages add a mechanism {entry.name!r}: {before.value} and {entry.value}; "
+                "uninstall one of them"
+            )
+    return {name: entry for name, entry in found.items() if name not in BUILT_IN}
+
+
+def mechanism(said: Any) -> Mechanism:
+    """The mechanism that is meant: by its name, by a table with its data, or itself."""
+    if isinstance(said, Mechanism):
+        return said
+    if isinstance(said, Mapping):
+        rest = dict(said)
+        name = rest.pop("name", None)
+        if not isinstance(name, str):
+            raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
+        return mechanism(name).with_saved(rest)
+    if isinstance(said, str):
+        if said in BUILT_IN:
+            return BUILT_IN[said]
+        found = _from_plug_in(said)
+        if found is not None:
+            return found
+    known = (AUTO, *names())
+    raise SurveyError(
+        f"there is no mechanism {shown(said)}; choose {', '.join(known)}{guess(said, known)}"
+    )
+
+
+@cache
+def _from_plug_in(name: str) -> Mechanism | None:
+    """An entry point of that name, or the family that the name begins with."""
+    if name in plugged_in():
+        found = _loaded(name)
+        if isinstance(found, Mechanism):
+            return found
+    family = name
+    while "-" in family:
+        family = family.rpartition("-")[0]
+        if family in plugged_in() and hasattr(loaded := _loaded(family), "named"):
+            made: Mechanism = loaded.named(name)
+            return made
+    return None
+
+
+def _loaded(name: str) -> Any:
+    entry = plugged_in()[name]
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as wrong:
+        why = f"the mechanism {name!r} of {entry.value} cannot be loaded: {wrong}"
+        raise SurveyError(why) from None
+    if not isinstance(found, Mechanism) and not hasattr(found, "named"):
+        raise SurveyError(f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}")
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """Every name that can be said; a family says its own forms."""
+    found = list(BUILT_IN)
+    for name in plugged_in():
+        loaded = _loaded(name)
+        found.append(name if isinstance(loaded, Mechanism) else loaded.forms)
+    return tuple(found)
+
+
+def every_mechanism() -> Iterator[Mechanism]:
+    """Our own and everybody's; of a family its usual members."""
+    yield from BUILT_IN.values()
+    for name in plugged_in():
+        loaded = _loaded(name)
+        yield from [loaded] if isinstance(loaded, Mechanism) else loaded.usual
+
+
+def build(said: Any, size: int, metric: Metric) -> Channel:
+    """The channel of a mechanism for `size` positions that keeps a metric."""
+    found = mechanism(said)
+    return found.settled(size, metric, ordered=found.needs_order).channel(size, metric)
+
+
+def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -> None:
+    """Refuse a mechanism that cannot blur attributes of a kind, with those that can."""
+    if found.joint:
+        raise SurveyError(
+            f"mechanism {found.name!r} blurs several attributes together; name them in joint="
+        )
+    if not found.serves(ordered) or only not in (None, found.name):
+        fitting = [m.name for m in every_mechanism() if m.serves(ordered) and not m.joint]
+        choice = [AUTO, only] if only else [AUTO, *fitting]
+        raise SurveyError(
+            f"mechanism {found.name!r} does not serve {kind} attributes; choose {listed(choice)}"
+        )

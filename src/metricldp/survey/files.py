@@ -1,0 +1,104 @@
+"""Survey files: plain data as TOML, for people, and as JSON, for programs."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from metricldp.basics.errors import SurveyError
+
+
+def to_toml(data: dict[str, Any]) -> str:
+    """Tables for the survey, for each attribute, and for whatever has more to say."""
+    lines: list[str] = []
+    _table(data, (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _table(data: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    """A table's own entries, then its tables; lists of tables stand as [[...]]."""
+    inner = {key: value for key, value in data.items() if isinstance(value, dict)}
+    lists = {key: value for key, value in data.items() if _holds_tables(value)}
+    plain = {key: value for key, value in data.items() if key not in inner and key not in lists}
+    if path and (plain or not inner):
+        lines += ["", f"[{'.'.join(map(_key, path))}]"]
+    lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in inner.items():
+        if len(path) < _DEEPEST:
+            _table(value, (*path, key), lines)
+        else:
+            lines.append(f"{_key(key)} = {_value(value)}")
+    for key, tables in lists.items():
+        for table in tables:
+            lines += ["", f"[[{_key(key)}]]"]
+            lines += [f"{_key(inside)} = {_value(value)}" for inside, value in table.items()]
+
+
+_DEEPEST = 3
+"""[attributes.NAME.metric]: what is nested deeper is written on one line."""
+
+
+def _holds_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def from_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise SurveyError(f"not a TOML file: {wrong}") from None
+
+
+def to_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise SurveyError(f"not a JSON file: {wrong}") from None
+    if not isinstance(data, dict):
+        raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
+    return data
+
+
+def write(data: dict[str, Any], path: Path, what: str) -> None:
+    """A .toml or .json file."""
+    text = to_json(data) if path.suffix == ".json" else to_toml(data)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as wrong:
+        raise SurveyError(f"cannot write the {what} {path}: {wrong.strerror}") from None
+
+
+def read(path: Path, what: str) -> dict[str, Any]:
+    """The data of a .toml or .json file."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = wrong.strerror if isinstance(wrong, OSError) else "not a text file"
+        raise SurveyError(f"cannot read the {what} {path}: {why}") from None
+    try:
+        return from_json(text) if path.suffix == ".json" else from_toml(text)
+    except SurveyError as wrong:
+        raise SurveyError(f"{path}: {wrong}") from None
