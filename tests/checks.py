@@ -123,3 +123,28 @@ def encoding_with(loops):
         yield
     finally:
         encoding.loops.loaded = before
+
+
+ORACLES = (
+    "unary-symmetric",
+    "unary-optimised",
+    "histogram-sum",
+    "histogram-threshold",
+    "local-hashing",
+    "hadamard",
+)
+"""Peers that tell the frequency of each value."""
+PEERS = (*ORACLES, "hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar")
+"""Peers that keep one epsilon between any two values."""
+MECHANISMS = (
+    "threshold",
+    "threshold-paper",
+    "threshold-dummy",
+    "geometric",
+    "response",
+    "unary",
+    "matrix",
+    *PEERS,
+    "prefix",
+)
+"""Everybody who blurs one attribute."""

@@ -290,8 +290,8 @@ def test_long_lists_of_names_are_cut():
 
 # Survey files ------------------------------------------------------------------------------------
 
-AGE = 'metricldp = 1\n[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\nepsilon = 1\n'
-SORT = "metricldp = 1\n[attributes.sort]\n"
+AGE = 'metricldp = 2\n[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\nepsilon = 1\n'
+SORT = "metricldp = 2\n[attributes.sort]\n"
 
 PLAN = (
     SORT + 'kind = "categorical"\ncategories = ["a", "b", "c"]\nepsilon = 1\nmechanism = "matrix"\n'
@@ -307,22 +307,22 @@ def table_of(near, far):
 
 
 BAD_FILES = {
-    "empty": ("", "metricldp = 1"),
+    "empty": ("", "metricldp = 2"),
     "not toml": ("age: 3\n", "not a TOML file"),
     "half": (AGE + "[attributes", "not a TOML file"),
     "twice": (AGE + "[attributes.age]\n", "not a TOML file"),
-    "no version": (AGE.replace("metricldp = 1", ""), "None"),
-    "version 2": (AGE.replace("metricldp = 1", "metricldp = 2"), "2"),
-    "version text": (AGE.replace("metricldp = 1", 'metricldp = "1"'), "'1'"),
-    "version true": (AGE.replace("metricldp = 1", "metricldp = true"), "True"),
-    "version 1.0": (AGE.replace("metricldp = 1", "metricldp = 1.0"), "1.0"),
+    "no version": (AGE.replace("metricldp = 2", ""), "None"),
+    "version 2": (AGE.replace("metricldp = 2", "metricldp = 2"), "2"),
+    "version text": (AGE.replace("metricldp = 2", 'metricldp = "1"'), "'1'"),
+    "version true": (AGE.replace("metricldp = 2", "metricldp = true"), "True"),
+    "version 1.0": (AGE.replace("metricldp = 2", "metricldp = 2.0"), "1.0"),
     "huge integer": (AGE.replace("high = 9", "high = " + "9" * 5000), "digits"),
     "deep": (AGE + "per = " + "[" * 5000, "not a TOML file"),
     "line break": (AGE.replace("attributes.age", r'attributes."a\nge"'), r"'a\nge'"),
-    "no attributes": ("metricldp = 1\n", "[attributes.NAME]"),
-    "attributes 3": ("metricldp = 1\nattributes = 3\n", "[attributes.NAME]"),
-    "attribute 3": ("metricldp = 1\n[attributes]\nage = 3\n", "age"),
-    "unknown entry": ("metricldp = 1\nfoo = 2\n", "'foo'"),
+    "no attributes": ("metricldp = 2\n", "[attributes.NAME]"),
+    "attributes 3": ("metricldp = 2\nattributes = 3\n", "[attributes.NAME]"),
+    "attribute 3": ("metricldp = 2\n[attributes]\nage = 3\n", "age"),
+    "unknown entry": ("metricldp = 2\nfoo = 2\n", "'foo'"),
     "unknown key": (AGE + "color = 3\n", "'color'"),
     "per of categories": (
         SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\nper = 2\n',
@@ -414,7 +414,7 @@ def test_survey_files(case, tmp_path, refused):
         "[]",
         "3",
         "{}",
-        '{"metricldp": 1, "attributes": {"a": {"kind": []}}}',
+        '{"metricldp": 2, "attributes": {"a": {"kind": []}}}',
         '{"a": NaN}',
         "[" * 100_000,
         '{"metricldp": ' + "9" * 5000 + "}",

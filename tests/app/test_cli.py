@@ -266,7 +266,7 @@ def test_certify(survey, at_work, run):
 
 def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "loose.toml").write_text(
-        'metricldp = 1\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b", "c"]\n'
+        'metricldp = 2\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b", "c"]\n'
         "epsilon = 1\n[attributes.v.metric]\n"
         'kind = "table"\nrows = [[0, 1, 9], [1, 0, 1], [9, 1, 0]]\n'
     )

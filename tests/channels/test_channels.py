@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import (
+    MECHANISMS,
+    PEERS,
     EveryCoin,
     assert_counts,
     check_sampler,
@@ -25,8 +27,8 @@ from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
 from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
-from metricldp.design.auto import MECHANISMS, build, choose
-from metricldp.lab.peers import PEERS
+from metricldp.design.auto import choose
+from metricldp.design.registry import build
 from metricldp.lab.peers.histogram import HistogramSum
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.metrics import Line, Uniform

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from checks import check_sampler, enumerated_ratio, exact_law
+from checks import MECHANISMS, check_sampler, enumerated_ratio, exact_law
 from metricldp import (
     Categorical,
     Continuous,
@@ -22,6 +22,7 @@ from metricldp import (
     Ledger,
     Linear,
     Lp,
+    MatrixPlan,
     Ordinal,
     QueryError,
     Real,
@@ -37,7 +38,6 @@ from metricldp.basics.exact import at_most_exp
 from metricldp.channels import Geometric, Matrix, Threshold
 from metricldp.coins.stream import Coins
 from metricldp.design import plans, strategies
-from metricldp.design.auto import MECHANISMS
 from metricldp.design.optimise import optimised
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.reports import arrow, pack
@@ -208,7 +208,7 @@ def test_answers_are_the_same_for_any_wide_reach(reach):
     found = []
     for wide in (None, reach):
         attribute = Categorical(
-            list("abc"), epsilon=4, mechanism="matrix", strategy="identity", reach=wide
+            list("abc"), epsilon=4, mechanism=MatrixPlan(strategy="identity", reach=wide)
         )
         survey = Survey({"v": attribute})
         tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
@@ -220,8 +220,8 @@ def test_answers_are_the_same_for_any_wide_reach(reach):
 @pytest.mark.parametrize("reach", [2**30 + 1, 2**38, 2**62, 1e30, 10**400, math.inf, 0.5, True])
 def test_a_reach_beyond_all_need_is_refused(reach):
     with pytest.raises(SurveyError, match="reach is a whole number from 0 to 1,073,741,824, not"):
-        Integer(0, 3, epsilon=1, mechanism="matrix", reach=reach)
-    assert Integer(0, 3, epsilon=1, mechanism="matrix", reach=2.0).reach == 2
+        Integer(0, 3, epsilon=1, mechanism=MatrixPlan(reach=reach))
+    assert Integer(0, 3, epsilon=1, mechanism=MatrixPlan(reach=2.0)).reach == 2
     with pytest.raises(SurveyError, match=r"row 0 of the strategy has a window of"):
         Matrix.of([[0, 1]], [HALF], 1 << 31)
 
@@ -307,7 +307,7 @@ def test_a_dense_plan_is_certified():
     places = np.random.default_rng(30).random((12, 2))
     far = np.linalg.norm(places[:, None] - places, axis=2).round(3).tolist()
     attribute = Integer(
-        0, 11, epsilon=1, metric=Table(far), mechanism="matrix", workload="prefixes"
+        0, 11, epsilon=1, metric=Table(far), mechanism=MatrixPlan(workload="prefixes")
     )
     survey = Survey({"v": attribute})
     assert np.abs(survey.channels["v"].entries).max() == 256
@@ -324,9 +324,9 @@ def kinds():
     far = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) ** 0.5
     return {
         "line": Integer(0, 11, epsilon=0.7, per=3, mechanism="matrix"),
-        "prefixes": Integer(0, 5, epsilon=2, mechanism="matrix", workload="prefixes"),
-        "haar": Ordinal(names, epsilon=1, mechanism="matrix", strategy="haar"),
-        "hierarchy": Ordinal(names, epsilon=1, mechanism="matrix", strategy="hierarchy"),
+        "prefixes": Integer(0, 5, epsilon=2, mechanism=MatrixPlan(workload="prefixes")),
+        "haar": Ordinal(names, epsilon=1, mechanism=MatrixPlan(strategy="haar")),
+        "hierarchy": Ordinal(names, epsilon=1, mechanism=MatrixPlan(strategy="hierarchy")),
         "uniform": Categorical(names, epsilon=1, mechanism="matrix"),
         "sensitive": Categorical(
             names, epsilon=1, mechanism="matrix", metric=SensitiveSet(["b", "c"])
@@ -334,18 +334,20 @@ def kinds():
         "closed form": Categorical(
             names,
             epsilon=1,
-            mechanism="matrix",
-            strategy="identity",
             metric=SensitiveSet(["b", "c"]),
+            mechanism=MatrixPlan(strategy="identity"),
         ),
         "ring": Ordinal(names, epsilon=1.3, mechanism="matrix", metric=ring),
         "table": Ordinal(names, epsilon=1, mechanism="matrix", metric=Table(far.round(2))),
         "continuous": Continuous(0, 7, bins=7, epsilon=1, per=2, mechanism="matrix"),
         "real": Real(0, 1, points=5, epsilon=3, mechanism="matrix"),
         "rows": Integer(
-            0, 3, epsilon=1, mechanism="matrix", strategy=[[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 1, 0]]
+            0,
+            3,
+            epsilon=1,
+            mechanism=MatrixPlan(strategy=[[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 1, 0]]),
         ),
-        "narrow": Integer(0, 5, epsilon=1, mechanism="matrix", reach=0),
+        "narrow": Integer(0, 5, epsilon=1, mechanism=MatrixPlan(reach=0)),
         "strong": Integer(0, 3, epsilon=900, mechanism="matrix"),
     }
 
@@ -392,7 +394,7 @@ def test_a_file_that_spends_too_much_is_refused():
 def test_a_ledger_adds_plans_up_like_any_mechanism():
     ledger = Ledger()
     ledger.add(Survey({"v": Integer(0, 5, epsilon=1, mechanism="matrix")}))
-    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.5, mechanism="matrix", strategy="haar")}))
+    ledger.add(Survey({"v": Integer(0, 5, epsilon=0.5, mechanism=MatrixPlan(strategy="haar"))}))
     ledger.add(Survey({"v": Integer(0, 5, epsilon=0.25)}))
     assert ledger.spent("v", 1, 3) == Fraction("3.5")
 
@@ -406,7 +408,7 @@ def test_loading_a_survey_imports_no_optimiser(tmp_path):
     path = tmp_path / "survey.toml"
     Survey(
         {
-            "v": Ordinal(list("abcd"), epsilon=1, mechanism="matrix", strategy="haar"),
+            "v": Ordinal(list("abcd"), epsilon=1, mechanism=MatrixPlan(strategy="haar")),
             "w": Categorical(list("abcd"), epsilon=1, mechanism="matrix"),
         }
     ).save(path)
@@ -446,7 +448,7 @@ def test_prefixes_on_a_line_are_section_3_3(size):
 
     The paper counts m (m - 1) / 2 ranges; its own W_3 has 6 rows, m (m + 1) / 2.
     """
-    survey = Survey({"v": Integer(1, size, epsilon=0.5, mechanism="matrix", strategy="prefix")})
+    survey = Survey({"v": Integer(1, size, epsilon=0.5, mechanism=MatrixPlan(strategy="prefix"))})
     channel = survey.channels["v"]
     assert [noise.epsilon for noise in channel.noises] == [0.5] * (size - 1)
     q = math.exp(-0.5)
@@ -472,12 +474,12 @@ def test_the_closed_form_of_sensitive_sets_is_what_the_solver_finds(size, sensit
 
 def test_rows_of_any_workload_can_be_planned_for():
     rows = np.array([[1, 0.5, 0, 0], [0, 1, 1, 0], [0, 0, 0.25, 1], [0.01, 0, 0, 0]])
-    attribute = Integer(0, 3, epsilon=1, mechanism="matrix", workload=rows)
+    attribute = Integer(0, 3, epsilon=1, mechanism=MatrixPlan(workload=rows))
     survey = Survey({"v": attribute})
     assert survey.attributes["v"].workload == "given"
     assert survey.certify().holds
     assert Survey.from_toml(survey.to_toml()) == survey
-    usual = Survey({"v": Integer(0, 3, epsilon=1, mechanism="matrix", strategy="identity")})
+    usual = Survey({"v": Integer(0, 3, epsilon=1, mechanism=MatrixPlan(strategy="identity"))})
     assert survey.total_error("v", rows) < usual.total_error("v", rows)
 
 
@@ -557,9 +559,9 @@ def test_explain_says_what_a_plan_is_good_for():
     told = str(Survey({"v": Integer(0, 5, epsilon=1, **better)}).explain())
     assert "made for all prefixes" in told
     assert "times as much" not in told
-    given = Survey({"v": Integer(1, 4, epsilon=1, mechanism="matrix", workload=[[1, 1, 0, 0]])})
+    given = Survey({"v": Integer(1, 4, epsilon=1, mechanism=MatrixPlan(workload=[[1, 1, 0, 0]]))})
     assert "made for rows that were given, which the survey does not hold" in str(given.explain())
-    many = Survey({"v": Integer(0, 1000, epsilon=1, mechanism="matrix", strategy="prefix")})
+    many = Survey({"v": Integer(0, 1000, epsilon=1, mechanism=MatrixPlan(strategy="prefix"))})
     assert str(many.explain()).count("made for all ranges\n") == 1
     assert "plan" not in str(usual.explain())
 
@@ -625,7 +627,7 @@ def test_too_many_positions_are_refused():
 def test_with_other_channels_every_answer_is_unbiased_by_enumeration(layout):
     survey = Survey(
         {
-            "m": Integer(0, 2, epsilon=1, mechanism="matrix", reach=1),
+            "m": Integer(0, 2, epsilon=1, mechanism=MatrixPlan(reach=1)),
             "t": Integer(0, 1, epsilon=0.5, mechanism="threshold"),
             "r": Categorical(["x", "y", "z"], epsilon=1),
         }
@@ -748,7 +750,7 @@ def test_answers_cover_the_truth():
 
 
 def test_reports_that_no_device_could_send_are_refused():
-    survey = Survey({"v": Integer(0, 2, epsilon=1, mechanism="matrix", reach=1)})
+    survey = Survey({"v": Integer(0, 2, epsilon=1, mechanism=MatrixPlan(reach=1))})
     channel = survey.channels["v"]
     assert (channel.bits, channel.noises[0].size) == (4, 4)
     survey = Survey({"v": Integer(0, 2, epsilon=1, mechanism="matrix")})
@@ -812,7 +814,7 @@ def test_linear_answers_of_other_kinds_are_histograms(kind):
     attribute = {
         "continuous": Continuous(0, 1, bins=5, epsilon=3),
         "real": Real(0, 1, points=5, epsilon=3),
-        "ordinal": Ordinal(list("abcde"), epsilon=1, mechanism="matrix", strategy="haar"),
+        "ordinal": Ordinal(list("abcde"), epsilon=1, mechanism=MatrixPlan(strategy="haar")),
     }[kind]
     survey = Survey({"v": attribute})
     drawn = np.random.default_rng(9).uniform(0, 1, 300)

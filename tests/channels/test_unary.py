@@ -28,9 +28,12 @@ from metricldp import (
     Tree,
 )
 from metricldp.basics.exact import ONE, as_written, at_most_exp
-from metricldp.channels import Response, Unary, best_losses, too_near, unary_losses
+from metricldp.channels import Response, Unary
 from metricldp.coins.stream import Coins
-from metricldp.design.auto import build, choose
+from metricldp.design import losses as unary_losses
+from metricldp.design.auto import choose
+from metricldp.design.losses import best_losses, too_near
+from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.survey.certify import prove
 
@@ -244,21 +247,21 @@ def test_many_values_alike_are_optimised_unary_encoding(epsilon):
     rare = 4 * math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2
     published = plain(SIZE, epsilon)
     assert published.noise[0][0] == pytest.approx(rare, rel=1e-12)
-    many = Unary.for_epsilon(100_000, Fraction(str(epsilon)))
+    many = build("unary", 100_000, Uniform(Fraction(str(epsilon))))
     assert many.own[0] / ONE == pytest.approx(1 / 2, abs=2e-5)
     assert many.other[0] / ONE == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)
     assert many.noise[0][0] == pytest.approx(rare, rel=1e-8)
     for size in (3, 10, 100, 1000):
-        best = bits_of(Unary.for_epsilon(size, Fraction(str(epsilon))))
+        best = bits_of(build("unary", size, Uniform(Fraction(str(epsilon)))))
         assert best < bits_of(plain(size, epsilon)) < best * (1 + 1 / size)
-    two = Unary.for_epsilon(2, Fraction(str(epsilon)))
+    two = build("unary", 2, Uniform(Fraction(str(epsilon))))
     assert (two.own[0] + two.other[0]) / ONE == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 4])
 def test_sensitive_sets_are_never_worse_than_plain(epsilon):
     """Every k; equal to the best plain encoding from m/2 on, and far better for small k."""
-    alike = bits_of(Unary.for_epsilon(SIZE, Fraction(str(epsilon))))
+    alike = bits_of(build("unary", SIZE, Uniform(Fraction(str(epsilon)))))
     before = 0.0
     for k in range(1, SIZE + 1):
         here = bits_of(build("unary", SIZE, star(k, epsilon=Fraction(str(epsilon)))))
@@ -608,7 +611,7 @@ def test_auto_is_as_before_where_no_metric_is_stated_and_for_many_values():
     assert choose(257, star(1, 257)) == "response"
     assert choose(300, star(1, 300), ordered=True) != "unary"
     names = [f"c{k}" for k in range(50)]
-    assert Survey({"c": Categorical(names, epsilon=1)}).attributes["c"].mechanism == "response"
+    assert Survey({"c": Categorical(names, epsilon=1)}).mechanisms["c"].name == "response"
 
 
 ORDERED = {
@@ -634,14 +637,14 @@ def test_on_ordered_values_auto_takes_the_smallest_mean_variance_of_ranges(case,
 def test_a_path_that_is_a_line_is_blurred_like_a_line():
     path = Graph([(x, x + 1) for x in range(1, 50)])
     survey = Survey({"a": Integer(1, 50, epsilon=1, metric=path)})
-    assert survey.attributes["a"].mechanism == "geometric"
+    assert survey.mechanisms["a"].name == "geometric"
     levels = [str(x) for x in range(50)]
     rows = [[abs(x - y) for y in range(50)] for x in range(50)]
     survey = Survey({"a": Ordinal(levels, epsilon=1, metric=Table(rows))})
-    assert survey.attributes["a"].mechanism == "geometric"
+    assert survey.mechanisms["a"].name == "geometric"
 
 
 def test_auto_has_a_choice_where_a_line_would_be_too_flat_for_the_coins():
     many = (1 << 20) - 1
     survey = Survey({"a": Integer(0, many, epsilon=1e-9, metric=SensitiveSet([0]))})
-    assert survey.attributes["a"].mechanism == "response"
+    assert survey.mechanisms["a"].name == "response"

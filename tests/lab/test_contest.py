@@ -441,7 +441,7 @@ def test_a_comparison_has_every_promise(found):
         used = [(row.mechanism, row.group) for row in rows if row.group != LOOSE]
         assert (rows[0].mechanism, SAME) not in used, "the survey is there once"
     age = {(row.mechanism, row.group): row for row in blocks["age"]}
-    own = age[SURVEY.attributes["age"].mechanism, OWN]
+    own = age[SURVEY.mechanisms["age"].name, OWN]
     assert (own.step, own.width) == (pytest.approx(1 / 3), pytest.approx(29 / 3))
     same, loose = age["response", SAME], age["response", LOOSE]
     assert (same.step, same.width) == (pytest.approx(1 / 3), pytest.approx(1 / 3))

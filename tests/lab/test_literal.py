@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metricldp import Coins, Integer, QueryError, Survey
 from metricldp.answers.theorems import paper_range_variance
 from metricldp.channels import ThresholdDummy, ThresholdPaper
-from metricldp.design.auto import build
+from metricldp.design.registry import build
 from metricldp.lab import literal
 from metricldp.metrics import Line
 from metricldp.reports.arrow import batches

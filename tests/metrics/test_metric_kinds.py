@@ -21,6 +21,7 @@ from metricldp import (
     Graph,
     Integer,
     Lp,
+    MatrixPlan,
     Ordinal,
     SensitiveSet,
     Survey,
@@ -32,7 +33,7 @@ from metricldp import (
 )
 from metricldp.basics.exact import at_most_exp
 from metricldp.channels import Geometric
-from metricldp.design.auto import build
+from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened
 from metricldp.survey.certify import prove
 
@@ -464,7 +465,7 @@ def test_the_whole_way(kind):
     assert abs(answer.value - 400) < 6 * answer.stderr + 1e-9
     text = str(survey.explain())
     assert kind.replace("-", " ") in text
-    assert ("response keeps more" in text) == (survey.attributes["v"].mechanism == "response")
+    assert ("response keeps more" in text) == (survey.mechanisms["v"].name == "response")
     assert survey.explain().to_dict()["attributes"][0]["metric"] == kind
 
 
@@ -587,7 +588,7 @@ def test_distances_that_no_coin_could_keep_are_refused():
     ],
 )
 def test_mistakes_in_files(entry, needle):
-    text = 'metricldp = 1\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b"]\n'
+    text = 'metricldp = 2\n[attributes.v]\nkind = "categorical"\ncategories = ["a", "b"]\n'
     with pytest.raises(SurveyError) as caught:
         Survey.from_toml(f"{text}epsilon = 1\nmetric = {entry}\n")
     assert needle in str(caught.value)
@@ -603,7 +604,10 @@ def test_messages_name_the_remedy():
         (lambda: Integer(0, 1, epsilon=1, metric={"edges": []}), "a metric needs a kind; choose"),
         (lambda: Integer(0, 2, epsilon=1, metric=table), "give a row for each, in the order"),
         (lambda: Integer(0, 2, epsilon=1, metric=Tree({"x": [0, 1]})), "put every value into a"),
-        (lambda: Integer(0, 2, epsilon=1, reach=0), "or say mechanism='matrix'"),
+        (
+            lambda: Integer(0, 2, epsilon=1, mechanism=MatrixPlan(reach=0)),
+            "or say mechanism='matrix'",
+        ),
     ):
         with pytest.raises(SurveyError) as caught:
             make()
@@ -625,7 +629,7 @@ def test_the_warning_shows_the_difference_and_names_the_attribute(far, told):
         Integer(0, 2, epsilon=1, metric=Table(rows))
     assert str(caught[0].message).endswith(told)
     text = f"""
-        metricldp = 1
+        metricldp = 2
         [attributes.stars]
         kind = "integer"
         low = 0

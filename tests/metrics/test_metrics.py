@@ -256,7 +256,7 @@ def test_truncation_is_the_mean_square_of_moved_ends():
 def test_bins_are_settled_in_the_file():
     survey = Survey({"v": Continuous(0, 1, bins=AutoBins(n=500), epsilon=1, per=0.1)})
     assert "auto" not in survey.to_toml()
-    text = 'metricldp = 1\n[attributes.v]\nkind = "continuous"\nlow = 0\nhigh = 1\n'
+    text = 'metricldp = 2\n[attributes.v]\nkind = "continuous"\nlow = 0\nhigh = 1\n'
     text += "epsilon = 1\nper = 0.1\n"
     assert Survey.from_toml(text + "bins = {n = 500}\n") == survey
     assert Survey.from_toml(text + 'bins = "auto"\n').attributes["v"].bins > 2

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checks import assert_counts, exact_law, key
+from checks import MECHANISMS, assert_counts, exact_law, key
 from metricldp import (
     Categorical,
     Coins,
@@ -41,7 +41,7 @@ from metricldp.channels import (
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.tape import Tape
-from metricldp.design.auto import MECHANISMS, build
+from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing

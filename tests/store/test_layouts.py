@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks import MECHANISMS
 from metricldp import Categorical, Coins, Integer, QueryError, Real, Survey
 from metricldp.answers.estimate import to_answers
 from metricldp.answers.predict import _indicator_bounds, variance_bounds
 from metricldp.answers.queries import parse
-from metricldp.design.auto import MECHANISMS
 from metricldp.store import scan
 from metricldp.store.bits import Cuts
 from metricldp.store.cubes import Table, build, worth_a_table

@@ -299,7 +299,7 @@ def test_mistakes(ledger, tmp_path):
         ('{"metricldp-ledger": 1}', "list of entries"),
         ('{"metricldp-ledger": 1, "entries": [3]}', "entry 1"),
         ('{"metricldp-ledger": 1, "entries": [{"note": "", "survey": 3}]}', "entry 1"),
-        ('{"metricldp-ledger": 1, "entries": [{"note": 1, "survey": {}}]}', "metricldp = 1"),
+        ('{"metricldp-ledger": 1, "entries": [{"note": 1, "survey": {}}]}', "metricldp = 2"),
     ):
         path.write_text(text)
         with pytest.raises(SurveyError, match=needle):

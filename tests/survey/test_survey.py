@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checks import PEERS
 from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Real, Survey, Weight
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.basics.exact import at_most_exp
 from metricldp.channels import Geometric, Response
-from metricldp.lab.peers import PEERS
 from metricldp.metrics import Uniform
 from metricldp.survey.certify import prove
 
@@ -117,8 +117,8 @@ def test_many_categories_are_certified_by_one_pair():
 
 def test_auto_is_written_out():
     survey = Survey({"a": Integer(0, 999, epsilon=1), "b": Integer(0, 4, epsilon=0.1)})
-    assert survey.attributes["a"].mechanism == "geometric"
-    assert survey.attributes["b"].mechanism == "threshold"
+    assert survey.mechanisms["a"].name == "geometric"
+    assert survey.mechanisms["b"].name == "threshold"
     assert "auto" not in survey.to_toml()
     assert 'mechanism = "threshold"' in survey.to_toml()
 

@@ -180,7 +180,7 @@ class Attribute(ABC):
 
     def __repr__(self) -> str:
         said = []
-        for f in sorted(fields(self), key=lambda f: f.kw_only):
+        for f in sorted(fields(self), key=lambda f: f.kw_only is True):
             value = getattr(self, f.name)
             if not f.kw_only:
                 said.append(shown(list(value) if isinstance(value, tuple) else value))
