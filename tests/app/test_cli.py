@@ -451,7 +451,7 @@ def test_stopping_leaves_nothing_behind(at_work, monkeypatch, capsys):
     assert not list(at_work.glob("out*"))
 
 
-def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
+def test_sums_of_weights_and_levels_of_quantiles(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey = Survey({"age": Integer(0, 9, epsilon=2), "w": Weight(0, 5), "v": Weight(1, 2)})
     survey.save("survey.toml")
@@ -464,11 +464,11 @@ def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
     tally.save("reports.parquet")
     files = ("survey.toml", "reports.parquet")
-    answer = tally.weighted({"age": (2, 6)}, weight="w")
-    assert run("weighted", *files, "age=2..6", "--weight", "w") == f"{answer}\n"
-    wide = run("weighted", *files, "age=2..6", "--weight", "w", "--level", "0.99")
+    answer = tally.sum("w", {"age": (2, 6)})
+    assert run("sum", *files, "w", "age=2..6") == f"{answer}\n"
+    wide = run("sum", *files, "w", "age=2..6", "--level", "0.99")
     assert wide == f"{answer.text(0.99)}\n"
-    data = json.loads(run("weighted", *files, "--weight", "v", "--json"))
+    data = json.loads(run("sum", *files, "v", "--json"))
     assert data["value"] == pytest.approx(people["v"].sum())
     median = tally.quantile("age", 0.5)
     assert run("quantile", *files, "age", "--level", "0.5") == f"{median.text(0.5)}\n"

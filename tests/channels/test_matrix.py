@@ -692,8 +692,8 @@ def test_totals_answer_as_the_reports_do(plan):
     tally = survey.tally(collected)
     parts = [collected.slice(0, 200), collected.slice(200)]
     totals = survey.tally(iter(parts), keep=[("m", "t", "c"), ("m", "g")])
-    assert totals == survey.tally(parts[0], keep=totals.keep) + survey.tally(
-        parts[1], keep=totals.keep
+    assert totals == survey.tally(parts[0], keep=totals.store.keep) + survey.tally(
+        parts[1], keep=totals.store.keep
     )
     for where in ({"m": (1, 3)}, {"m": (2, 5), "t": 1, "c": "x"}, {"m": 0, "g": (0, 2)}):
         one, other = tally.count(where), totals.count(where)
@@ -715,7 +715,7 @@ def test_tables_of_large_features_are_exact():
     rng = np.random.default_rng(6)
     people = {name: rng.integers(0, a.size, 3000) for name, a in survey.attributes.items()}
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(6)))
-    (batch,) = tally._batches("abt")
+    (batch,) = tally.store.batches("abt")
     parts = [c.expand(batch[name]) for name, c in survey.channels.items()]
     table = build([batch], survey.channels)
     assert (table.sums == np.einsum("na,nb,nt->abt", *parts)).all()
@@ -930,6 +930,6 @@ def test_bad_workloads_are_refused_in_one_line():
 def test_decoders_of_a_matrix_survey_read_few_rows():
     """A range over prefixes reads two rows, so that codes are counted and answers are exact."""
     survey = Survey({"v": Integer(0, 99, epsilon=1, mechanism="matrix")})
-    (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions)
+    (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions).parts
     assert np.count_nonzero(reading.coefficients[0]) == 4
     assert survey.channels["v"].levels(reading.coefficients).table.shape[1] == 92**2

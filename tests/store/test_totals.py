@@ -81,7 +81,7 @@ def test_the_literal_channels_keep_what_they_need():
     survey = Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"})
     reports = survey.encode({"a": [0, 1, 2], "b": [4, 4, 0]}, coins=Coins.seeded(1))
     totals = survey.tally([reports], keep=[("a",)])
-    assert totals.keep == (("a", "b"),)
+    assert totals.store.keep == (("a", "b"),)
     assert totals.count({"a": (1, 3)}).value == pytest.approx(
         survey.tally(reports).count({"a": (1, 3)}).value
     )
@@ -112,7 +112,7 @@ def test_reports_in_any_form():
         {"a": one, "b": two, "c": three}.values(),
     ):
         mixed = list(given)
-        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole._table, keep=KEEP)
+        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole.store.table, keep=KEEP)
         assert SURVEY.tally(mixed) == whole
     refused = Counter()
     totals = SURVEY.tally([*blobs, b"short", blobs[0]], keep=KEEP, refused=refused)
@@ -222,16 +222,17 @@ def test_what_totals_cannot_answer(both, tmp_path):
     _, totals = both
     with pytest.raises(QueryError, match="so visits x region has no answer; name it in keep="):
         totals.count({"visits": (0, 3), "region": "north"})
+    weighted = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
+    counted = weighted.tally([], keep=[("a",)])
     with pytest.raises(QueryError, match="totals keep no weights"):
-        totals.weighted()
-    with pytest.raises(QueryError, match="totals keep no reports"):
+        counted.sum("w")
+    with pytest.raises(ReportRefused, match=r"ends in \.totals, not .*t\.parquet"):
         totals.save(tmp_path / "t.parquet")
     with pytest.raises(ReportRefused, match="cannot be merged"):
         totals + SURVEY.tally(tables(1), keep=[("age",)])
-    weighted = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
     with pytest.raises(QueryError, match="w is a public weight"):
         weighted.tally([], keep=[("a", "w")])
-    assert repr(totals).startswith("<Totals of 1,200 reports over")
+    assert repr(totals).startswith("<Tally of totals of 1,200 reports over age x visits, age x")
 
 
 def test_a_table_too_large_is_refused():

@@ -164,7 +164,6 @@ def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
 
 _ABOUT: dict[str, tuple[Any, Any]] = {"about": (_About, "respondents")}
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
-_WEIGHT = Annotated[str | None, typer.Option(help="which weight, if there are several")]
 _WIDTH = Annotated[int, typer.Option("--width", max=1 << 20, help="positions per bar")]
 _WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes or ranges")]
 
@@ -182,16 +181,10 @@ QUESTIONS = (
         options=_ABOUT,
     ),
     Question(
-        "weighted",
-        "Sum a weight over the people who meet all conditions, with the error.",
-        Tally.weighted,
-        options={"weight": (_WEIGHT, None)},
-    ),
-    Question(
         "sum",
-        "Add up an attribute over the people who meet the conditions, with the error.",
+        "Add up an attribute or a weight over the people who meet the conditions, with the error.",
         Tally.sum,
-        attribute="the attribute to add up",
+        attribute="the attribute or weight to add up",
         options=_ABOUT,
     ),
     Question(

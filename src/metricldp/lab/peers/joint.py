@@ -152,11 +152,11 @@ class Joint(ABC):
         table = self._checked(collected)
         n, asked = table.num_rows, (query.words, query.notes)
         if not query.factors:  # everybody is known
-            return to_answer((n, n, n), (0.0, 0.0), n, asked, about=about, layout="reports")
+            return to_answer(n, n, n, (0.0, 0.0), n, asked, about=about, layout="reports")
         sums = [self.decoded(query.functions, batch) for batch in arrow.batches(table)]
         value, second = (math.fsum(part) for part in zip(*sums, strict=True)) if sums else (0, 0)
         bounds = self.bounds(query.functions)
-        return to_answer((value, second, value), bounds, n, asked, about=about, layout="reports")
+        return to_answer(value, second, value, bounds, n, asked, about=about, layout="reports")
 
     def _checked(self, collected: pa.Table) -> pa.Table:
         """The reports, if they are this mechanism's own."""
