@@ -109,8 +109,6 @@ STILL = [
     "design.plans",
     "lab.peers",
     "reports.files",
-    "store.bits",
-    "store.totals",
     "survey.agreement",
 ]
 """Modules that wait for their turn while the house is being built."""

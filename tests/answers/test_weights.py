@@ -371,3 +371,57 @@ def test_a_mean_of_hardly_anybody_is_refused():
     assert ratio.unit == "c"
     with pytest.raises(QueryError, match="level"):
         ratio.interval(1.5)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("where", [None, {"a": (1, 2)}])
+def test_the_variance_about_a_population_is_unbiased(private, where):
+    """Two people drawn from three, all their reports enumerated: E[estimate] is the variance."""
+    weight = Weight(0, 4, private=True, epsilon=1) if private else Weight(0, 4)
+    survey = Survey({"a": Integer(0, 2, epsilon=1, mechanism="geometric"), "w": weight})
+    people = [(0, 1.0), (1, 3.0), (2, 2.5)]
+    answers = {}
+    ends = [0, 1] if private else [w for _, w in people]
+    kinds = list(itertools.product(range(3), ends))
+    for pair in itertools.product(kinds, repeat=2):
+        a, w = (np.array(part) for part in zip(*pair, strict=True))
+        column = w.astype(survey.fields["w"].empty(0).dtype)
+        columns = {"a": a.astype(survey.fields["a"].empty(0).dtype), "w": column}
+        tally = survey.tally(arrow.to_table(survey, columns))
+        answers[pair] = tally.sum("w", where, about="population")
+
+    def chance(person, report):
+        (a, w), (sent, bit) = person, report
+        alone = float(survey.channels["a"].probability(a, np.array(sent)))
+        if not private:
+            return alone * (bit == w)
+        law = [float(survey.channels["w"].probability(end, np.array(bit))) for end in (0, 1)]
+        return alone * (law[0] + w / 4 * (law[1] - law[0]))
+
+    single = {kind: sum(chance(person, kind) for person in people) / 3 for kind in kinds}
+    mean = square = variance = 0.0
+    for (one, other), answer in answers.items():
+        p = single[one] * single[other]
+        mean, square = mean + p * answer.value, square + p * answer.value**2
+        variance += p * answer.variance
+    inside = [w for a, w in people if where is None or a > 0]
+    assert mean == pytest.approx(2 * sum(inside) / 3, rel=1e-9)
+    assert variance == pytest.approx(square - mean**2, rel=1e-9)
+    assert all(answer.about == "population" for answer in answers.values())
+
+
+def test_a_population_of_few_people():
+    survey = public("geometric")
+    none, one = (
+        survey.tally(survey.encode({"a": a, "w": w}, coins=Coins.seeded(1)))
+        for a, w in (([], []), ([1], [3]))
+    )
+    assert none.sum("w", about="population").stderr == 0
+    assert one.sum("w", about="population").stderr == math.inf
+    for ask in (lambda about: one.mean("a", about=about), lambda about: one.cdf("a", about=about)):
+        with pytest.raises(QueryError, match="about the population is not there yet"):
+            ask("population")
+        with pytest.raises(QueryError, match="not 'nobody'"):
+            ask("nobody")
+    with pytest.raises(QueryError, match="a quantile about the population"):
+        one.quantile("a", 0.5, about="population")

@@ -21,6 +21,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from metricldp.basics.errors import ReportRefused
 
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
+_FIRST = re.compile(re.escape(_MAGIC) + rb"([0-9]{1,9})\n")
 _DIGEST = 32
 """Bytes of a SHA-256."""
 
@@ -77,16 +79,16 @@ def read(path: str | Path) -> Saved:
     except OSError as wrong:
         why = wrong.strerror
         raise ReportRefused("file", f"cannot read the totals file {path}: {why}") from None
-    if not data.startswith(_MAGIC):
+    first = _FIRST.match(data)
+    if not first:
         raise ReportRefused("file", f"{path} is not a file of totals; save a tally with keep=")
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    first, _, rest = body.partition(b"\n")
-    if first + b"\n" != _MAGIC + _VERSION:
-        version = first.removeprefix(_MAGIC)[:20].decode("ascii", "replace")
+    if first[0] != _MAGIC + _VERSION:
+        version = first[1].decode("ascii")
         raise ReportRefused("version", f"the totals in {path} have version {version}, this is 1")
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         raise ReportRefused("checksum", f"{path} is damaged or cut short: its checksum is wrong")
-    line, _, tables = rest.partition(b"\n")
+    line, _, tables = body[first.end() :].partition(b"\n")
     header = _checked(line, path)
     shapes = header["shapes"]
     wanted = 8 * sum(math.prod(shape) for shape in shapes)
