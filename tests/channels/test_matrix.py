@@ -84,14 +84,14 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
     functions = np.random.default_rng(1).normal(size=(6, channel.size))
     everything = channel.every_report()
     decoded = channel.values(everything, channel.coefficients(functions))
-    assert not channel.invalid(everything).any()
+    assert not channel.field.invalid(everything).any()
     moment, decoder = channel.moments(functions, functions[::-1].copy())
     of_moment = channel.values(everything, decoder)
     for x, law in enumerate(laws):
         assert sum(law.values()) == 1
         p = np.array([float(q) for q in law.values()])
         np.testing.assert_allclose(decoded @ p, functions[:, x], atol=1e-9)
-        np.testing.assert_allclose(channel.second_moment(functions)[:, x], decoded**2 @ p)
+        np.testing.assert_allclose(channel.moment(functions)[:, x], decoded**2 @ p)
         np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
         np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
     for function, values in zip(functions, decoded, strict=True):
@@ -153,7 +153,7 @@ def test_a_wide_window_is_the_literal_mechanism():
         assert window.noise.tail(reach) < Fraction(1, 1 << 64)
         prefix = np.array([1.0, 1, 0, 0, 0])
         np.testing.assert_allclose(
-            channel.second_moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
+            channel.moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
         )
 
 
@@ -167,9 +167,7 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
         for report, p in law.items():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
-    np.testing.assert_allclose(
-        channel.second_moment(functions), bits.second_moment(functions), rtol=1e-12
-    )
+    np.testing.assert_allclose(channel.moment(functions), bits.moment(functions), rtol=1e-12)
     wide = Matrix.plain(4, Line(epsilon))
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 

@@ -72,7 +72,7 @@ def predicted_total(
     others = [c for name, c in survey.channels.items() if name != attribute]
     for channel in others:
         if not channel.free_when_whole:
-            second = second * float(channel.second_moment(np.ones(channel.size))[0])
+            second = second * float(channel.moment(np.ones(channel.size))[0])
     if isinstance(prior, str) and prior == "worst":
         return n * max(0.0, float((second - square).max()))
     return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
@@ -98,7 +98,7 @@ def _weight_pair(
     square = float((values**2).mean())
     if described.is_public:
         return square, square
-    low, high = survey.channels[name].second_moment(described.ends)
+    low, high = survey.channels[name].moment(described.ends)
     share = (values.mean() - described.low) / (described.high - described.low)
     return float(low + (high - low) * share), square
 

@@ -72,7 +72,7 @@ class Agreement:
         self.channels: Mapping[str, Channel] = MappingProxyType(built)
         self.kept: Mapping[str, Metric] = MappingProxyType(kept)
         self.fields: Mapping[str, Field] = MappingProxyType(
-            {name: clear[name] if name in clear else built[name] for name in chosen}
+            {name: clear[name] if name in clear else built[name].field for name in chosen}
         )
 
     # The agreement as a file ---------------------------------------------------------------------
