@@ -61,7 +61,7 @@ def one_count(n: int, queries: int) -> tuple[list[Figure], dict]:
     rng = np.random.default_rng(3)
     for _ in range(5):
         tally.count(random_ranges(rng))
-    segments = tally._bit_columns._segments
+    segments = tally.store._columns._segments
     height = len(segments[0][1])
     bytes_read = sum(4 * 8 * columns.shape[1] for _, columns in segments)
     columns_bytes = sum(columns.nbytes for _, columns in segments)
@@ -167,12 +167,12 @@ class MatrixProduct:
 def full_table(n: int, rounds: int) -> tuple[list[Figure], dict]:
     survey = survey_of("threshold")
     tally = survey.tally(survey.encode(people_of(survey, n)))
-    batches = tally._batches(NAMES)
+    batches = tally.store.batches(NAMES)
     product = MatrixProduct(batches, survey.channels["a"].features)
     alone: list[float] = []
 
     def ours() -> np.ndarray:
-        return cubes.build(tally._batches(NAMES), survey.channels).sums
+        return cubes.build(tally.store.batches(NAMES), survey.channels).sums
 
     def by_product() -> np.ndarray:
         sums, multiplying = product.build()

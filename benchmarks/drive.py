@@ -38,7 +38,7 @@ def steps(
     people = {**people_of(surveys["threshold"], n), "w": rng.uniform(0, 10, n)}
     yield "encode, weights", partial(encode, "weights", weighty, people)
     lists = {name: list(range(0, 255, 8)) for name in NAMES}
-    yield "weighted", lambda: weighty.tally(reports["weights"]).weighted(lists)
+    yield "weighted", lambda: weighty.tally(reports["weights"]).sum("w", lists)
 
 
 def _counts(survey: Survey, reports: dict[str, pa.Table], name: str, wheres: list) -> list:
@@ -50,4 +50,4 @@ def _counts(survey: Survey, reports: dict[str, pa.Table], name: str, wheres: lis
 
 def _table(survey: Survey, reports: dict[str, pa.Table], name: str) -> list:
     tally = survey.tally(reports[name])
-    return cubes.build(tally._batches(NAMES), survey.channels).sums.tolist()
+    return cubes.build(tally.store.batches(NAMES), survey.channels).sums.tolist()

@@ -1,5 +1,21 @@
-"""`python -m metricldp` is the command line."""
+"""`metricldp`, or `python -m metricldp`: the command line, or one line that says what it needs."""
 
-from metricldp.app.cli import main
+import sys
 
-main()
+from metricldp.basics.errors import MissingLibrary
+from metricldp.basics.optional import loaded
+
+
+def main() -> None:
+    try:
+        loaded("typer")
+    except MissingLibrary as wrong:
+        print(f"metricldp: {wrong}", file=sys.stderr)
+        sys.exit(2)
+    from metricldp.app.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

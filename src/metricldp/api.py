@@ -15,12 +15,10 @@ from metricldp.answers.predict import Prior
 from metricldp.answers.queries import Where
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
-from metricldp.basics.errors import SurveyError
 from metricldp.coins.stream import Coins
 from metricldp.design.workloads import Workload
 from metricldp.reports import encode
 from metricldp.reports.device import Device
-from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
 
@@ -67,7 +65,7 @@ class Survey(Agreement):
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
-        `collected` may also be a list or a stream of tables, files and bytes.
+        `collected` may also be a list or a stream of tables, files and bytes, or a file of totals.
 
         A report that no device could have sent is refused with an exception. Bytes from many
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
@@ -77,11 +75,7 @@ class Survey(Agreement):
         With `keep`, a list of sets of attributes, only exact sums over those are kept and the
         reports are let go: the memory is the same for any number of people.
         """
-        if keep is not None:
-            if layout != "auto":
-                raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
-            return Totals.stream(self, collected, keep, refused)
-        return Tally.of(self, collected, refused=refused, layout=layout)
+        return Tally.of(self, collected, refused=refused, layout=layout, keep=keep)
 
     def error(
         self,

@@ -117,7 +117,7 @@ def test_counts_are_unbiased_and_so_are_their_variances(name, where):
         assert p @ values == pytest.approx(inside, rel=1e-9, abs=1e-9)
         exact[x] = p @ values**2 - inside**2
         assert p @ variances == pytest.approx(exact[x], rel=1e-9, abs=1e-9)
-    low, high = variance_bounds(read(survey, parse(survey, where).functions))
+    low, high = variance_bounds(read(survey, parse(survey, where).functions).pairs())
     assert low == pytest.approx(min(exact.values()), rel=1e-9, abs=1e-9)
     assert high == pytest.approx(max(exact.values()), rel=1e-9, abs=1e-9)
 
@@ -206,13 +206,13 @@ def test_codes_and_plain_sums_agree():
     rng = np.random.default_rng(2)
     people = {k: rng.integers(0, 40, 500) for k in "abc"}
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
-    batches = tally._batches("abc")
+    batches = tally.store.batches("abc")
     odd = list(range(1, 40, 2))  # 39 bits: too many for codes
     for where in ({"a": (3, 20), "b": odd}, {"a": odd, "b": odd, "c": (5, 9)}, {"c": odd}):
         readings = read(survey, parse(survey, where).functions)
         np.testing.assert_allclose(
-            scan.from_reports(batches, readings, 3),
-            scan._in_floats(batches, readings, 3, None),
+            scan.from_reports(batches, readings),
+            scan._in_floats(batches, readings.parts, 3, None),
             rtol=1e-9,
             atol=1e-6,
         )
@@ -310,7 +310,7 @@ def test_simulated_variance_is_1_72_times_theorem_3():
     survey = paper_survey(3)
     where = {f"v{k}": (1, 2) for k in range(3)}
     reports = survey.encode({f"v{k}": np.full(n, 1) for k in range(3)}, coins=Coins.seeded(17))
-    readings = read(survey, parse(survey, where).functions)
+    readings = read(survey, parse(survey, where).functions).parts
     product = np.concatenate(
         [
             np.prod(

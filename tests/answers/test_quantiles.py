@@ -448,7 +448,7 @@ def test_questions_without_an_answer(tally):
         with pytest.raises(QueryError, match=needle) as caught:
             ask()
         assert "\n" not in str(caught.value)
-    nobody = tally.survey.tally(tally._table.slice(0, 0))
+    nobody = tally.survey.tally(tally.store.table.slice(0, 0))
     with pytest.raises(QueryError, match="no reports at all"):
         nobody.quantile("income", 0.5)
 

@@ -19,6 +19,7 @@ from metricldp import (
     ValueRefused,
     Weight,
 )
+from metricldp.answers.queries import weight_of
 from metricldp.coins.draws import FRACTION_BITS, round_at_random
 from metricldp.reports import arrow, pack
 
@@ -46,7 +47,7 @@ def test_public_weights_are_unbiased_with_their_exact_error(mechanism, weight):
     column = channel.every_report()
     table = arrow.to_table(survey, {"a": column, "w": np.full(len(column), weight)})
     for where in ({"a": (1, 2)}, {"a": 3}, {}):
-        answers = [survey.tally(table.slice(k, 1)).weighted(where) for k in range(len(column))]
+        answers = [survey.tally(table.slice(k, 1)).sum("w", where) for k in range(len(column))]
         values = np.array([a.value for a in answers])
         variances = np.array([a.variance for a in answers])
         for x in range(4):
@@ -78,7 +79,7 @@ def test_private_weights_are_unbiased_with_their_exact_error(mechanism, weight):
             "w": np.repeat(w.every_report(), len(column)),
         },
     )
-    answers = [survey.tally(table.slice(k, 1)).weighted(where) for k in range(len(table))]
+    answers = [survey.tally(table.slice(k, 1)).sum("w", where) for k in range(len(table))]
     values = np.array([a.value for a in answers]).reshape(2, -1)
     for x in range(4):
         inside = float(x in (1, 2))
@@ -118,7 +119,7 @@ def test_private_weights_cover():
     covered = 0
     values = []
     for _ in range(400):
-        answer = survey.tally(survey.encode(people, coins=coins)).weighted({"a": (1, 2)})
+        answer = survey.tally(survey.encode(people, coins=coins)).sum("w", {"a": (1, 2)})
         low, high = answer.interval()
         covered += low <= true <= high
         values.append(answer.value)
@@ -159,7 +160,7 @@ def test_the_variance_of_private_weights_is_never_too_small_on_average(mechanism
                 "w": np.array([both[k][1] for k in picked]),
             },
         )
-        answer = survey.tally(table).weighted({"a": 1})
+        answer = survey.tally(table).sum("w", {"a": 1})
         mean += chance * answer.value
         square += chance * answer.value**2
         variance += chance * answer.variance
@@ -177,7 +178,6 @@ def test_few_people_at_a_cut_do_not_make_weights_and_means_sure(unseen, monkeypa
     means of a group that is not clearly above zero.
     """
     monkeypatch.setattr("metricldp.answers.estimate.UNSEEN", unseen)
-    monkeypatch.setattr("metricldp.answers.tally.UNSEEN", max(unseen, 1))
     survey = Survey(
         {
             "a": Integer(0, 99, epsilon=0.5, mechanism="geometric"),
@@ -197,7 +197,7 @@ def test_few_people_at_a_cut_do_not_make_weights_and_means_sure(unseen, monkeypa
     for _ in range(300):
         tally = survey.tally(survey.encode(people, coins=coins))
         for name in "wv":
-            low, high = tally.weighted(where, weight=name).interval()
+            low, high = tally.sum(name, where).interval()
             covered[name] += low <= people[name][298] <= high
         try:
             tally.mean("a", where)
@@ -235,13 +235,13 @@ def test_weights_travel_with_the_reports(tmp_path):
     assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
     survey.tally(reports).save(tmp_path / "t.parquet")
     tally = survey.tally(tmp_path / "t.parquet")
-    assert tally.weighted(weight="w").value == pytest.approx(people["w"].sum())
-    assert tally.weighted(weight="w").stderr == 0
-    assert tally.weighted(weight="v").stderr > 0
+    assert tally.sum("w").value == pytest.approx(people["w"].sum())
+    assert tally.sum("w").stderr == 0
+    assert tally.sum("v").stderr > 0
     assert "w is a public weight and sent in the clear" in str(survey.certify())
     assert "clear" in str(survey.explain())
     with pytest.raises(QueryError, match="name one of"):
-        tally.weighted()
+        weight_of(survey, None)
 
 
 def test_bad_weights():
@@ -264,7 +264,7 @@ def test_bad_weights():
             lambda t: t.count({"w": (0, 1)}),
             lambda t: t.mean("w"),
             lambda t: t.histogram("w"),
-            lambda t: t.weighted(weight="a"),
+            lambda t: t.linear("w", "ranges"),
         ):
             with pytest.raises(QueryError, match="weight"):
                 ask(tally)
@@ -371,3 +371,57 @@ def test_a_mean_of_hardly_anybody_is_refused():
     assert ratio.unit == "c"
     with pytest.raises(QueryError, match="level"):
         ratio.interval(1.5)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("where", [None, {"a": (1, 2)}])
+def test_the_variance_about_a_population_is_unbiased(private, where):
+    """Two people drawn from three, all their reports enumerated: E[estimate] is the variance."""
+    weight = Weight(0, 4, private=True, epsilon=1) if private else Weight(0, 4)
+    survey = Survey({"a": Integer(0, 2, epsilon=1, mechanism="geometric"), "w": weight})
+    people = [(0, 1.0), (1, 3.0), (2, 2.5)]
+    answers = {}
+    ends = [0, 1] if private else [w for _, w in people]
+    kinds = list(itertools.product(range(3), ends))
+    for pair in itertools.product(kinds, repeat=2):
+        a, w = (np.array(part) for part in zip(*pair, strict=True))
+        column = w.astype(survey.fields["w"].empty(0).dtype)
+        columns = {"a": a.astype(survey.fields["a"].empty(0).dtype), "w": column}
+        tally = survey.tally(arrow.to_table(survey, columns))
+        answers[pair] = tally.sum("w", where, about="population")
+
+    def chance(person, report):
+        (a, w), (sent, bit) = person, report
+        alone = float(survey.channels["a"].probability(a, np.array(sent)))
+        if not private:
+            return alone * (bit == w)
+        law = [float(survey.channels["w"].probability(end, np.array(bit))) for end in (0, 1)]
+        return alone * (law[0] + w / 4 * (law[1] - law[0]))
+
+    single = {kind: sum(chance(person, kind) for person in people) / 3 for kind in kinds}
+    mean = square = variance = 0.0
+    for (one, other), answer in answers.items():
+        p = single[one] * single[other]
+        mean, square = mean + p * answer.value, square + p * answer.value**2
+        variance += p * answer.variance
+    inside = [w for a, w in people if where is None or a > 0]
+    assert mean == pytest.approx(2 * sum(inside) / 3, rel=1e-9)
+    assert variance == pytest.approx(square - mean**2, rel=1e-9)
+    assert all(answer.about == "population" for answer in answers.values())
+
+
+def test_a_population_of_few_people():
+    survey = public("geometric")
+    none, one = (
+        survey.tally(survey.encode({"a": a, "w": w}, coins=Coins.seeded(1)))
+        for a, w in (([], []), ([1], [3]))
+    )
+    assert none.sum("w", about="population").stderr == 0
+    assert one.sum("w", about="population").stderr == math.inf
+    for ask in (lambda about: one.mean("a", about=about), lambda about: one.cdf("a", about=about)):
+        with pytest.raises(QueryError, match="about the population is not there yet"):
+            ask("population")
+        with pytest.raises(QueryError, match="not 'nobody'"):
+            ask("nobody")
+    with pytest.raises(QueryError, match="a quantile about the population"):
+        one.quantile("a", 0.5, about="population")

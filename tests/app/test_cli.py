@@ -240,6 +240,32 @@ def test_level_and_about(command, survey, at_work, run):
     assert "90%" in run(command, "survey.toml", "reports.parquet", *words, *options)
 
 
+def test_cdf(survey, at_work, run):
+    shares = survey.tally("reports.parquet").cdf("age", {"region": "north"})
+    words = ("cdf", "survey.toml", "reports.parquet", "age", "region=north")
+    assert json.loads(run(*words, "--json", "--level", "0.9")) == shares.to_dict(0.9)
+    lines = run(*words).splitlines()
+    assert lines[0].split() == ["age", "share", "95%", "band"]
+    assert len(lines) == 101
+    assert lines[30].split()[:2] == ["29", f"{shares.values[29]:.3f}"]
+    assert run(*words, "--plot", "a.png").endswith("picture in a.png\n")
+    assert (at_work / "a.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("workload", ["ranges", "prefixes", "values"])
+def test_linear(workload, survey, at_work, run):
+    found = survey.tally("reports.parquet").linear("often", workload, {"age": (20, 59)})
+    words = ("linear", "survey.toml", "reports.parquet", "often", "age=20..59")
+    words = (*words, "--workload", workload)
+    rows = json.loads(run(*words, "--json"))["rows"]
+    assert [row["label"] for row in rows] == found.labels
+    assert [row["value"] for row in rows] == pytest.approx(found.values)
+    assert [row["stderr"] for row in rows] == pytest.approx(found.stderr)
+    lines = run(*words).splitlines()
+    assert len(lines) == len(rows) + 1
+    assert all(line.startswith(label) for line, label in zip(lines[1:], found.labels, strict=True))
+
+
 def test_a_picture_for_a_program(at_work, run):
     words = ("histogram", "survey.toml", "reports.parquet", "age", "--plot", "a.png", "--json")
     assert json.loads(run(*words))["picture"] == "a.png"
@@ -262,6 +288,41 @@ def test_certify(survey, at_work, run):
     data = json.loads(run("certify", "survey.toml", "--json"))
     assert data == survey.certify().to_dict()
     assert data["holds"] is True
+
+
+@pytest.mark.parametrize("digits", [32, 33, 64])
+def test_verify(digits, survey, at_work, run):
+    published = survey.fingerprint[:digits].upper()
+    out = run("verify", "survey.toml", published)
+    assert out == f"survey.toml is survey {survey.fingerprint}, as published\n"
+    data = {"survey": survey.fingerprint, "published": published.lower(), "same": True}
+    assert json.loads(run("verify", "survey.json", published, "--json")) == data
+
+
+@pytest.mark.parametrize(
+    ("published", "code", "words"),
+    [
+        ("0" * 32, 1, "not the published 00000000000000000000000000000000; do not answer it"),
+        ("{31}", 2, "is no fingerprint; give at least 32 of its hexadecimal digits"),
+        ("{32} and more", 2, "is no fingerprint"),
+        ("{64}0", 1, "do not answer it"),
+        ("{31}x", 2, "is no fingerprint"),
+        ("", 2, "'' is no fingerprint"),
+    ],
+)
+def test_verify_of_another_survey(published, code, words, survey, at_work, monkeypatch, capsys):
+    for digits in (31, 32, 64):
+        published = published.replace(f"{{{digits}}}", survey.fingerprint[:digits])
+    monkeypatch.setattr(sys, "argv", ["metricldp", "verify", "survey.toml", published])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, err.count("\n")) == (code, "", 1)
+    assert words in err
+
+
+def test_verify_of_another_survey_for_a_program(at_work, run):
+    assert json.loads(run("verify", "survey.toml", "f" * 32, "--json", code=1))["same"] is False
 
 
 def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
@@ -390,7 +451,7 @@ def test_stopping_leaves_nothing_behind(at_work, monkeypatch, capsys):
     assert not list(at_work.glob("out*"))
 
 
-def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
+def test_sums_of_weights_and_levels_of_quantiles(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey = Survey({"age": Integer(0, 9, epsilon=2), "w": Weight(0, 5), "v": Weight(1, 2)})
     survey.save("survey.toml")
@@ -403,11 +464,11 @@ def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
     tally.save("reports.parquet")
     files = ("survey.toml", "reports.parquet")
-    answer = tally.weighted({"age": (2, 6)}, weight="w")
-    assert run("weighted", *files, "age=2..6", "--weight", "w") == f"{answer}\n"
-    wide = run("weighted", *files, "age=2..6", "--weight", "w", "--level", "0.99")
+    answer = tally.sum("w", {"age": (2, 6)})
+    assert run("sum", *files, "w", "age=2..6") == f"{answer}\n"
+    wide = run("sum", *files, "w", "age=2..6", "--level", "0.99")
     assert wide == f"{answer.text(0.99)}\n"
-    data = json.loads(run("weighted", *files, "--weight", "v", "--json"))
+    data = json.loads(run("sum", *files, "v", "--json"))
     assert data["value"] == pytest.approx(people["v"].sum())
     median = tally.quantile("age", 0.5)
     assert run("quantile", *files, "age", "--level", "0.5") == f"{median.text(0.5)}\n"
@@ -417,6 +478,25 @@ def test_weighted_and_quantile_levels(run, tmp_path, monkeypatch):
         ]
         == 0.5
     )
+
+
+@pytest.mark.parametrize(
+    ("library", "words", "message"),
+    [
+        ("typer", ["--version"], "metricldp: the command line needs typer"),
+        ("matplotlib", ["demo", "-o", "demo.png"], "metricldp: pictures need matplotlib"),
+    ],
+)
+def test_a_missing_library_is_one_line(library, words, message, small_demo):
+    program = f"import sys; sys.modules[{library!r}] = None; import runpy; "
+    program += "import metricldp.app.demo as d; f = d.population; d.population = lambda: f(50); "
+    program += "runpy.run_module('metricldp', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_package_runs_as_a_module():

@@ -97,7 +97,7 @@ def test_decoder_is_unbiased_with_its_exact_second_moment(name, size, epsilon):
         law = np.array([float(p) for p in exact_law(channel, x).values()])
         scale = np.abs(decoded) @ law
         assert np.all(np.abs(decoded @ law - functions[:, x]) <= 1e-9 * scale)
-        second = channel.second_moment(functions)[:, x]
+        second = channel.moment(functions)[:, x]
         np.testing.assert_allclose(second, decoded**2 @ law, rtol=1e-9)
     for function, values in zip(functions, decoded, strict=True):
         assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
@@ -117,7 +117,7 @@ def test_codes_values_and_totals_agree(name, size, epsilon):
     for code in range(4):
         expected = values[:, codes == code].sum(axis=1)
         np.testing.assert_allclose(coefficients @ totals[:, code], expected, atol=1e-7)
-    assert not channel.invalid(column).any()
+    assert not channel.field.invalid(column).any()
 
 
 def test_decoders_of_many_bits_need_no_codes():
@@ -198,6 +198,12 @@ def test_geometric_noise_of_two_digits_on_every_coin():
         assert sampled_law(channel, x, EveryCoin(12)) == exact_law(channel, x)
 
 
+def bits_before_blurring(channel, positions):
+    """The bits x <= k as bytes."""
+    bits = np.asarray(positions)[:, None] <= np.arange(channel.bits)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
 # Broken twins: each must be caught
 
 
@@ -208,7 +214,7 @@ class LastBitBare(Threshold):
     def encode(self, positions, coins):
         column = super().encode(positions, coins)
         last = self.bits - 1
-        bare = self._rows(positions)[:, last >> 3] & np.uint8(1 << (last & 7))
+        bare = bits_before_blurring(self, positions)[:, last >> 3] & np.uint8(1 << (last & 7))
         column[:, last >> 3] &= np.uint8(0xFF ^ 1 << (last & 7))
         column[:, last >> 3] |= bare
         return column
@@ -220,7 +226,7 @@ class CoinReused(Threshold):
 
     def encode(self, positions, coins):
         column = super().encode(positions, coins)
-        truth = self._rows(positions)
+        truth = bits_before_blurring(self, positions)
         flipped = (column ^ truth)[:, 0] & 1
         column[:, 0] &= np.uint8(0xFD)
         column[:, 0] |= (truth[:, 0] & 2) ^ (flipped << 1)
@@ -447,7 +453,7 @@ def test_rows_of_a_large_domain(cls):
     large = cls.for_epsilon(5001, Fraction(1))
     n = 40
     column = large.encode(np.full(n, 2500), Coins.seeded(8))
-    truth = large._rows(np.full(n, 2500))
+    truth = bits_before_blurring(large, np.full(n, 2500))
     expanded = np.unpackbits(truth, axis=1, bitorder="little")[0]
     assert expanded[:2500].sum() == 0
     assert expanded[2500 : large.bits].all()

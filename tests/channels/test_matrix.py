@@ -84,14 +84,14 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
     functions = np.random.default_rng(1).normal(size=(6, channel.size))
     everything = channel.every_report()
     decoded = channel.values(everything, channel.coefficients(functions))
-    assert not channel.invalid(everything).any()
+    assert not channel.field.invalid(everything).any()
     moment, decoder = channel.moments(functions, functions[::-1].copy())
     of_moment = channel.values(everything, decoder)
     for x, law in enumerate(laws):
         assert sum(law.values()) == 1
         p = np.array([float(q) for q in law.values()])
         np.testing.assert_allclose(decoded @ p, functions[:, x], atol=1e-9)
-        np.testing.assert_allclose(channel.second_moment(functions)[:, x], decoded**2 @ p)
+        np.testing.assert_allclose(channel.moment(functions)[:, x], decoded**2 @ p)
         np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
         np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
     for function, values in zip(functions, decoded, strict=True):
@@ -153,7 +153,7 @@ def test_a_wide_window_is_the_literal_mechanism():
         assert window.noise.tail(reach) < Fraction(1, 1 << 64)
         prefix = np.array([1.0, 1, 0, 0, 0])
         np.testing.assert_allclose(
-            channel.second_moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
+            channel.moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
         )
 
 
@@ -167,9 +167,7 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
         for report, p in law.items():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
-    np.testing.assert_allclose(
-        channel.second_moment(functions), bits.second_moment(functions), rtol=1e-12
-    )
+    np.testing.assert_allclose(channel.moment(functions), bits.moment(functions), rtol=1e-12)
     wide = Matrix.plain(4, Line(epsilon))
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 
@@ -694,8 +692,8 @@ def test_totals_answer_as_the_reports_do(plan):
     tally = survey.tally(collected)
     parts = [collected.slice(0, 200), collected.slice(200)]
     totals = survey.tally(iter(parts), keep=[("m", "t", "c"), ("m", "g")])
-    assert totals == survey.tally(parts[0], keep=totals.keep) + survey.tally(
-        parts[1], keep=totals.keep
+    assert totals == survey.tally(parts[0], keep=totals.store.keep) + survey.tally(
+        parts[1], keep=totals.store.keep
     )
     for where in ({"m": (1, 3)}, {"m": (2, 5), "t": 1, "c": "x"}, {"m": 0, "g": (0, 2)}):
         one, other = tally.count(where), totals.count(where)
@@ -717,7 +715,7 @@ def test_tables_of_large_features_are_exact():
     rng = np.random.default_rng(6)
     people = {name: rng.integers(0, a.size, 3000) for name, a in survey.attributes.items()}
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(6)))
-    (batch,) = tally._batches("abt")
+    (batch,) = tally.store.batches("abt")
     parts = [c.expand(batch[name]) for name, c in survey.channels.items()]
     table = build([batch], survey.channels)
     assert (table.sums == np.einsum("na,nb,nt->abt", *parts)).all()
@@ -932,6 +930,6 @@ def test_bad_workloads_are_refused_in_one_line():
 def test_decoders_of_a_matrix_survey_read_few_rows():
     """A range over prefixes reads two rows, so that codes are counted and answers are exact."""
     survey = Survey({"v": Integer(0, 99, epsilon=1, mechanism="matrix")})
-    (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions)
+    (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions).parts
     assert np.count_nonzero(reading.coefficients[0]) == 4
     assert survey.channels["v"].levels(reading.coefficients).table.shape[1] == 92**2

@@ -94,9 +94,9 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("metricldp.coins.noise._CROWD", 128)
             one, other = drawn_by_twins(lambda c, k=channel: k.encode(positions, c), seed)
-        assert one.dtype == channel.empty(0).dtype
+        assert one.dtype == channel.field.empty(0).dtype
         assert (one == other).all()
-        assert not channel.invalid(one).any()
+        assert not channel.field.invalid(one).any()
 
 
 @given(seed=SEEDS, size=st.sampled_from([2, 7, 200]), n=st.sampled_from([1, 64, 200]))

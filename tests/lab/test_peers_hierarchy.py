@@ -144,7 +144,7 @@ def test_every_branching_is_unbiased_with_its_exact_moments(name, size, epsilon)
         np.testing.assert_allclose(moment[:, x], (decoded * other) @ law, rtol=1e-10, atol=1e-9)
         np.testing.assert_allclose(decoder @ law, moment[:, x], rtol=1e-10, atol=1e-8)
         np.testing.assert_allclose(channel.mean(decoded)[:, x], decoded @ law, atol=1e-10)
-    np.testing.assert_allclose(channel.second_moment(f), channel.mean(decoded**2), rtol=1e-9)
+    np.testing.assert_allclose(channel.moment(f), channel.mean(decoded**2), rtol=1e-9)
 
 
 def test_least_squares_are_never_worse_than_the_fewest_nodes():
@@ -210,7 +210,7 @@ def test_without_noise_both_ways_send_true_signs(name, size):
 def test_the_mean_error_of_ranges_is_that_of_all_ranges(name, size):
     channel = built(name, size, "0.7")
     functions = ranges(size)
-    listed = (channel.second_moment(functions) - functions**2).mean()
+    listed = (channel.moment(functions) - functions**2).mean()
     assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)
 
 
@@ -231,11 +231,11 @@ def test_hierarchies_stay_below_the_published_bounds(branching, size):
     for epsilon in (0.1, 1.0, 3.0):
         plain = built(f"hierarchy-{branching}-plain", size, str(epsilon))
         levels = len(plain.counts)
-        worst = (plain.second_moment(functions) - functions**2).max(axis=1)
+        worst = (plain.moment(functions) - functions**2).max(axis=1)
         per_level = (digits + 1) * levels * oracle(epsilon)
         assert (worst <= 2 * (branching - 1) * per_level * (1 + 1e-9)).all()
         consistent = built(f"hierarchy-{branching}", size, str(epsilon))
-        worst = (consistent.second_moment(functions) - functions**2).max(axis=1)
+        worst = (consistent.moment(functions) - functions**2).max(axis=1)
         assert (worst <= (branching + 1) / 2 * per_level * (1 + 1e-9)).all()
         assert worst.max() > 0.1 * ((branching + 1) / 2 * per_level).max(), "of the same order"
 
@@ -245,7 +245,7 @@ def test_hierarchies_stay_below_the_published_bounds(branching, size):
 def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
     functions = ranges(size)
     channel = built("haar", size, str(epsilon))
-    worst = (channel.second_moment(functions) - functions**2).max()
+    worst = (channel.moment(functions) - functions**2).max()
     bound = len(channel.counts) ** 2 / 2 * oracle(epsilon)
     assert 0.2 * bound < worst + 0.25 <= bound + 0.25
 
@@ -265,7 +265,7 @@ def test_thousands_of_values_need_no_matrix():
         channel = built(name, 4096)
         decoded = channel.coefficients(functions)
         np.testing.assert_allclose(channel.mean(decoded), functions, atol=1e-9)
-        np.testing.assert_allclose(channel.mean(decoded**2), channel.second_moment(functions))
+        np.testing.assert_allclose(channel.mean(decoded**2), channel.moment(functions))
 
 
 # Simulated
@@ -282,7 +282,7 @@ def check_people(channel, drawn_by, *, n=400_000, seed=21):
     coefficients = channel.coefficients(f)
     positions = np.random.default_rng(seed).integers(0, size, n)
     errors = coefficients[drawn_by.encode(positions, Coins.seeded(seed))] - f[positions]
-    variance = channel.second_moment(f) - f**2
+    variance = channel.moment(f) - f**2
     fourth = np.array([channel.mean((coefficients - f[x]) ** 4)[x] for x in range(size)])
     spread = (fourth - variance**2)[positions].mean()
     expected = variance[positions]
@@ -413,7 +413,7 @@ def test_weights_of_a_level_add_up_to_nothing(branching, size):
         np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-13)
         np.testing.assert_allclose(squares, (weights**2).sum(axis=0), rtol=1e-10)
     functions = ranges(size)
-    listed = (channel.second_moment(functions) - functions**2).mean()
+    listed = (channel.moment(functions) - functions**2).mean()
     assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)
     decoders = channel.coefficients(np.eye(size))
     np.testing.assert_allclose(channel.cells(np.eye(channel.features)), decoders, atol=1e-9)
@@ -449,20 +449,20 @@ def test_what_no_device_sends_is_refused(branching, size):
     """Any other bit of a report set: one behind its level, or behind all."""
     channel = unary(branching, size)
     column = channel.encode(np.arange(size).repeat(20), Coins.seeded(3))
-    assert not channel.invalid(column).any()
-    levels = channel._level(column)
+    assert not channel.field.invalid(column).any()
+    levels = channel.field.level(column)
     assert set(levels.tolist()) == set(range(len(channel.counts)))
     for level, count in enumerate(channel.counts):
         row = column[levels == level][:1]
-        for bit in range(8 * channel.width):
+        for bit in range(8 * channel.field.width):
             if size <= bit < channel.bits:
                 continue
             other = row.copy()
             other[0, bit >> 3] ^= 1 << (bit & 7)
-            assert channel.invalid(other)[0] == (bit >= count)
+            assert channel.field.invalid(other)[0] == (bit >= count)
     digits = channel.bits - size
     for level in range(len(channel.counts), 1 << digits):
-        assert channel.invalid(channel._labelled(np.array([level])))[0]
+        assert channel.field.invalid(channel.field.labelled(np.array([level])))[0]
 
 
 def fourth_moments(channel, f):
@@ -489,7 +489,7 @@ def check_bits(channel, drawn_by, *, n=400_000, seed=22):
     positions = np.random.default_rng(seed).integers(0, size, n)
     column = drawn_by.encode(positions, Coins.seeded(seed))
     errors = channel.values(column, channel.coefficients(f)[None])[0] - f[positions]
-    variance = channel.second_moment(f) - f**2
+    variance = channel.moment(f) - f**2
     spread = (fourth_moments(channel, f) - variance**2)[positions].mean()
     expected = variance[positions]
     for inside in (f[positions] == 1, f[positions] == 0):
@@ -510,7 +510,7 @@ class BitsDrawnTwice(UnaryHierarchy):
 
     def encode(self, positions, coins):
         first, second = (super(BitsDrawnTwice, self).encode(positions, coins) for _ in range(2))
-        same = self._level(first) == self._level(second)
+        same = self.field.level(first) == self.field.level(second)
         return np.where(same[:, None], first | second, first)
 
 

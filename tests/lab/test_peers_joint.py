@@ -180,19 +180,19 @@ def test_all_people_have_the_second_moment_of_the_docstring():
 
 @pytest.mark.parametrize(("size", "branching"), [(2, 2), (7, 2), (9, 3), (30, 5), (6, 6)])
 def test_weights_add_up_and_least_squares_are_the_least(size, branching):
-    tree = Nodes.of(size, branching)
-    assert tree.widths[-1] == 1
-    assert tree.counts[0] == 1
+    tree = Nodes(size, branching)
+    assert tree.levels[-1] == 1
+    assert tree.sizes[0] == 1
     above = np.concatenate(
         [np.arange(count)[:, None] == np.arange(size) // width
-         for count, width in zip(tree.counts, tree.widths, strict=True)]
+         for count, width in zip(tree.sizes, tree.levels, strict=True)]
     ).astype(float)  # fmt: skip
     rng = np.random.default_rng(2)
     for _ in range(20):
         function = rng.integers(0, 2, size).astype(float)
-        fewest = np.concatenate(tree.canonical(function))
+        fewest = np.concatenate(tree.weights(function))
         np.testing.assert_array_equal(fewest @ above, function)
-        best = np.concatenate(tree.least_squares(function))
+        best = np.concatenate(tree.weights(function, consistent=True))
         expected = np.linalg.lstsq(above.T, function, rcond=None)[0]
         np.testing.assert_allclose(best, expected, atol=1e-12)
         assert best @ best <= fewest @ fewest + 1e-12
@@ -250,7 +250,7 @@ def test_hashing_is_the_published_oracle():
 def test_more_branches_than_positions_are_leaves_at_once(branching):
     for make in (hio, hashed):
         mechanism = make(5, 3, branching=branching)
-        assert [tree.counts for tree in mechanism.trees.values()] == [(1, 5), (1, 3)]
+        assert [tree.sizes for tree in mechanism.trees.values()] == [(1, 5), (1, 3)]
         table = mechanism.encode({"v0": [4, 0], "v1": [1, 2]}, coins=Coins.seeded(3))
         assert math.isfinite(mechanism.count(table, {"v0": (1, 4), "v1": 2}).value)
 

@@ -125,7 +125,7 @@ def test_hashing_into_even_buckets_is_perfect():
 def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
     channel, m = build(name, 8, Fraction(1)), 8
     v, w = (noise[0] for noise in channel.noise)
-    variance = channel.second_moment(np.eye(m)[:1])[0] - np.eye(m)[0]
+    variance = channel.moment(np.eye(m)[:1])[0] - np.eye(m)[0]
     assert variance[0] == pytest.approx(v * (1 - 1 / m) + (w - v) * (1 - 1 / m) ** 2, rel=1e-12)
     np.testing.assert_allclose(variance[1:], v * (1 - 1 / m) + (w - v) / m**2, rtol=1e-12)
     assert variance[0] < w
@@ -134,7 +134,7 @@ def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
 
 def test_summing_costs_less_than_published_by_one_part_in_size():
     channel = HistogramSum.for_epsilon(8, Fraction(1))
-    variance = channel.second_moment(np.eye(8)[:1])[0] - np.eye(8)[0]
+    variance = channel.moment(np.eye(8)[:1])[0] - np.eye(8)[0]
     np.testing.assert_allclose(variance, channel.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
 
 
@@ -224,7 +224,7 @@ class HalfFlipped(Hadamard):
 
     def encode(self, positions, coins):
         drawn = super().encode(positions, coins)
-        return drawn ^ self.dtype.type(self.outputs // 2)
+        return drawn ^ self.field.dtype.type(self.outputs // 2)
 
 
 class BucketBare(LocalHashing):
@@ -286,7 +286,7 @@ def check_errors(channel, column, *, false_alarm=1e-9):
     """
     size = channel.size
     people, function = people_of(size), (np.arange(size) == 1).astype(float)
-    moment = channel.second_moment(function)
+    moment = channel.moment(function)
     variance = (moment - function**2)[people].sum()
     values = channel.values(column, channel.coefficients(function[None]))[0]
     errors = values.reshape(BATCHES, PER).sum(axis=1) - function[people].sum()
@@ -341,7 +341,7 @@ class _Misjudged:
     """What one channel says of its errors, and the reports of another."""
 
     def __init__(self, says, sends):
-        self.size, self.second_moment = says.size, says.second_moment
+        self.size, self.moment = says.size, says.moment
         self.values, self.coefficients = sends.values, sends.coefficients
 
 

@@ -108,8 +108,8 @@ def law_on_device(channel, x):
 def as_key(channel, drawn):
     assert 0 <= drawn < 1 << channel.bits
     if isinstance(channel, BitChannel | Matrix | UnaryHierarchy):
-        return drawn.to_bytes(channel.width, "little")
-    return key(channel.dtype.type(drawn))
+        return drawn.to_bytes(channel.field.width, "little")
+    return key(channel.field.dtype.type(drawn))
 
 
 def possible(law):

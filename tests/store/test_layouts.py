@@ -75,7 +75,7 @@ def test_tables_merge():
     for half in halves:
         half.count(where)
     merged = halves[0] + halves[1]
-    assert merged._tables.keys() == {("a", "b")}
+    assert merged.store._tables.keys() == {("a", "b")}
     assert merged.count(where) == survey.tally(reports, layout="cells").count(where)
 
 
@@ -124,7 +124,7 @@ def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
     )
     rng = np.random.default_rng(3)
     tally = survey.tally(survey.encode(some_people(survey, 300, rng), coins=Coins.seeded(1)))
-    batches = tally._batches("abc")
+    batches = tally.store.batches("abc")
     table = build(batches, survey.channels)
     assert isinstance(table, Table)
     (batch,) = batches
@@ -156,17 +156,16 @@ def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
         low, high = sorted(rng.integers(0, size, 2).tolist())
         where[k] = (low, high)
     query = parse(survey, where)
-    cuts = Cuts.of(survey, query)
+    cuts = Cuts.of(survey, query.factors)
     assert (cuts is None) == (not query.functions)
     first = tally.count(where, about=about)
     again = [tally.count(where, about=about) for _ in range(3)]
     assert all(answer == first for answer in again)  # from rows, then from columns
     readings = read(survey, query.functions)
-    if readings:
-        sums = scan.from_reports(tally._batches(names), readings, 3)
-        (slow,) = to_answers(
-            sums.reshape(3, 1), variance_bounds(readings), tally.n, [("", ())], about=about
-        )
+    if readings.parts:
+        sums = readings.named(scan.from_reports(tally.store.batches(names), readings))
+        limits = variance_bounds(readings.pairs())
+        (slow,) = to_answers(sums, limits, tally.n, [("", ())], about=about)
         assert first.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
         assert first.variance == pytest.approx(slow.variance, rel=1e-9, abs=1e-9)
         assert first.bounds == pytest.approx(slow.bounds, rel=1e-9, abs=1e-9)
@@ -223,12 +222,12 @@ def test_bit_columns_in_segments_and_merged(monkeypatch):
         for where in wheres * 3:
             tally.count(where)
     merged, whole = parts[0] + parts[1], survey.tally(reports, layout="reports")
-    assert len(merged._bit_columns._segments) > 2
+    assert len(merged.store._columns._segments) > 2
     for where in wheres:
         assert merged.count(where) == whole.count(where)
     for where in wheres * 3:
         assert whole.count(where) == merged.count(where)
-    assert len(whole._bit_columns._segments) > 2
+    assert len(whole.store._columns._segments) > 2
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2, 38, 64])

@@ -145,13 +145,13 @@ def test_answers_are_bit_for_bit_the_same(mechanism, monkeypatch):
         monkeypatch.setattr(counting, "loops", loops)
         tally = survey.tally(reports, layout="reports")
         answers += [tally.count(where) for _ in range(4)]
-        assert "_bit_columns" in tally.__dict__
-        tables.append(cubes.build(tally._batches("abc"), survey.channels).sums)
+        assert tally.store._columns is not None
+        tables.append(cubes.build(tally.store.batches("abc"), survey.channels).sums)
         assert loops.now is (plain if large else compiled)
     assert all(answer == answers[0] for answer in answers)
     assert (tables[0] == tables[1]).all()
     readings = read(survey, parse(survey, where).functions)
-    floats = scan._in_floats(tally._batches("abc"), readings, 3, None)
+    floats = scan._in_floats(tally.store.batches("abc"), readings.parts, 3, None)
     assert answers[0].value == pytest.approx(floats[0], rel=1e-9, abs=1e-9)
 
 

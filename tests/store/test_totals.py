@@ -1,5 +1,7 @@
 """Totals of a stream: the answers of a tally of all reports, in memory that does not grow."""
 
+import hashlib
+import json
 import pickle
 import tracemalloc
 from collections import Counter
@@ -8,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp import Categorical, Coins, Integer, Real, Survey, Tally, Weight
+from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
+from metricldp.reports.arrow import batches
 from metricldp.reports.pack import pack
 from metricldp.store import cubes
 
@@ -81,7 +84,7 @@ def test_the_literal_channels_keep_what_they_need():
     survey = Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"})
     reports = survey.encode({"a": [0, 1, 2], "b": [4, 4, 0]}, coins=Coins.seeded(1))
     totals = survey.tally([reports], keep=[("a",)])
-    assert totals.keep == (("a", "b"),)
+    assert totals.store.keep == (("a", "b"),)
     assert totals.count({"a": (1, 3)}).value == pytest.approx(
         survey.tally(reports).count({"a": (1, 3)}).value
     )
@@ -112,7 +115,7 @@ def test_reports_in_any_form():
         {"a": one, "b": two, "c": three}.values(),
     ):
         mixed = list(given)
-        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole._table, keep=KEEP)
+        assert SURVEY.tally(iter(mixed), keep=KEEP) == SURVEY.tally(whole.store.table, keep=KEEP)
         assert SURVEY.tally(mixed) == whole
     refused = Counter()
     totals = SURVEY.tally([*blobs, b"short", blobs[0]], keep=KEEP, refused=refused)
@@ -222,16 +225,17 @@ def test_what_totals_cannot_answer(both, tmp_path):
     _, totals = both
     with pytest.raises(QueryError, match="so visits x region has no answer; name it in keep="):
         totals.count({"visits": (0, 3), "region": "north"})
+    weighted = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
+    counted = weighted.tally([], keep=[("a",)])
     with pytest.raises(QueryError, match="totals keep no weights"):
-        totals.weighted()
-    with pytest.raises(QueryError, match="totals keep no reports"):
+        counted.sum("w")
+    with pytest.raises(ReportRefused, match=r"ends in \.totals, not .*t\.parquet"):
         totals.save(tmp_path / "t.parquet")
     with pytest.raises(ReportRefused, match="cannot be merged"):
         totals + SURVEY.tally(tables(1), keep=[("age",)])
-    weighted = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(0, 1)})
     with pytest.raises(QueryError, match="w is a public weight"):
         weighted.tally([], keep=[("a", "w")])
-    assert repr(totals).startswith("<Totals of 1,200 reports over")
+    assert repr(totals).startswith("<Tally of totals of 1,200 reports over age x visits, age x")
 
 
 def test_a_table_too_large_is_refused():
@@ -251,3 +255,159 @@ def test_real_values_are_answered_too():
     assert totals.count({"x": (2, 6), "y": 1}).stderr == pytest.approx(
         whole.count({"x": (2, 6), "y": 1}).stderr
     )
+
+
+# The file ----------------------------------------------------------------------------------------
+
+
+def written(data, path):
+    """A file with these bytes and their right checksum."""
+    path.write_bytes(data + hashlib.sha256(data).digest())
+    return path
+
+
+def test_totals_are_saved_loaded_and_merged(both, tmp_path):
+    _, totals = both
+    path = tmp_path / "kept.totals"
+    totals.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["kept.totals"]
+    for again in (SURVEY.tally(path), Tally.load(SURVEY, str(path)), SURVEY.tally(path, keep=KEEP)):
+        assert again == totals
+        assert again.count({"age": (3, 9)}) == totals.count({"age": (3, 9)})
+        assert (again + totals).n == 2 * totals.n
+    before = path.read_bytes()
+    SURVEY.tally(path).save(path)
+    assert path.read_bytes() == before
+    empty = SURVEY.tally([], keep=KEEP)
+    empty.save(path)
+    assert SURVEY.tally(path) == empty
+
+
+def test_the_bytes_of_the_file(tmp_path):
+    """As the module describes them, read without it; names need not be ASCII."""
+    survey = Survey({"größe": Integer(0, 2, epsilon=1), "b": Categorical(["x", "y"], epsilon=1)})
+    reports = survey.encode({"größe": [0, 1, 2], "b": ["x", "y", "y"]}, coins=Coins.seeded(1))
+    tally = survey.tally(reports, keep=[("b",), ("größe", "b")])
+    tally.save(tmp_path / "t.totals")
+    data = (tmp_path / "t.totals").read_bytes()
+    first, header, rest = data.split(b"\n", 2)
+    assert first == b"metricldp-totals 1"
+    shapes = [[c.features for c in survey.channels.values()], [2]]
+    assert header.decode("ascii") == (
+        f'{{"fingerprint":"{survey.fingerprint}","keep":[["gr\\u00f6\\u00dfe","b"],["b"]],"n":3,'
+        f'"shapes":{json.dumps(shapes).replace(" ", "")}}}'
+    )
+    entries = []
+    for names in (["größe", "b"], ["b"]):
+        channels = {name: survey.channels[name] for name in names}
+        entries += cubes.build(batches(reports.select(names)), channels).sums.ravel().tolist()
+    tables = b"".join(entry.to_bytes(8, "little", signed=True) for entry in entries)
+    assert rest == tables + hashlib.sha256(data[:-32]).digest()
+
+
+def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
+    """Each with a reason word; whatever byte is changed, cut or added, nothing is read."""
+    _, totals = both
+    totals.save(tmp_path / "good.totals")
+    data = (tmp_path / "good.totals").read_bytes()
+    first, header, rest = data[:-32].split(b"\n", 2)
+    other = Survey({"a": Integer(0, 3, epsilon=1)})
+    other.tally([], keep=[("a",)]).save(tmp_path / "other.totals")
+
+    def says(reason, needle, path):
+        with pytest.raises(ReportRefused, match=needle) as told:
+            SURVEY.tally(path)
+        assert told.value.reason == reason
+        assert "\n" not in str(told.value)
+
+    says("file", "there is no totals file", tmp_path / "none.totals")
+    says("survey", "belong to another survey", tmp_path / "other.totals")
+    bad = tmp_path / "bad.totals"
+    bad.write_bytes(b"PAR1")
+    says("file", "is not a file of totals", bad)
+    says("version", "have version 2, this is 1", written(data[:-32].replace(b" 1\n", b" 2\n"), bad))
+    says("length", "bytes of tables where its header says", written(data[:-40], bad))
+    says("length", "bytes of tables where", written(data[:-32] + bytes(8), bad))
+    rng = np.random.default_rng(1)
+    for at in [*range(19, 60), *rng.integers(19, len(data), 40).tolist()]:
+        bad.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        says("checksum", "its checksum is wrong", bad)
+        bad.write_bytes(data[:at])
+        says("checksum", "its checksum is wrong", bad)
+
+    def headed(text):
+        return written(b"\n".join([first, text, rest]), bad)
+
+    told = json.loads(header)
+    for wrong in (
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 5000,
+        header + b" ",
+        header.replace(b",", b", "),
+        header.replace(b'"n":1200', b'"n":-1'),
+        header.replace(b'"n":1200', b'"n":1200.0'),
+        header.replace(b'"n":1200', b'"n":true'),
+        header.replace(b'"age"', b"5"),
+        header.replace(b'"n":1200', b'"more":1,"n":1200'),
+        header.replace(b'"n":1200', b'"n":1200,"n":1200'),
+    ):
+        says("header", "is not written as it should be", headed(wrong))
+
+    def changed(**entries):
+        text = json.dumps({**told, **entries}, sort_keys=True, separators=(",", ":"))
+        return headed(text.encode())
+
+    says(
+        "shapes",
+        r"has shape \(10, 21\), not \(21, 10\)",
+        changed(shapes=[told["shapes"][0][::-1], told["shapes"][1]]),
+    )
+    says("shapes", "over age x hight", changed(keep=[["age", "hight"], told["keep"][1]]))
+    swapped = {key: told[key][::-1] for key in ("keep", "shapes")}
+    says("keep", "keeps sets of attributes that no survey would", changed(**swapped))
+    with pytest.raises(ReportRefused, match="cannot be merged"):
+        SURVEY.tally(tmp_path / "good.totals", keep=[("age",)])
+    with pytest.raises(SurveyError, match="leave layout='prefix' out"):
+        SURVEY.tally(tmp_path / "good.totals", layout="prefix")
+
+
+def test_a_file_that_cannot_be_written(both, tmp_path):
+    whole, totals = both
+    with pytest.raises(ReportRefused, match="cannot write the totals file"):
+        totals.save(tmp_path / "nowhere" / "t.totals")
+    (tmp_path / "taken.totals").mkdir()
+    with pytest.raises(ReportRefused, match="cannot write the totals file"):
+        totals.save(tmp_path / "taken.totals")
+    assert [file.name for file in tmp_path.iterdir()] == ["taken.totals"]
+    with pytest.raises(ReportRefused, match="reports are no totals"):
+        whole.save(tmp_path / "t.totals")
+
+
+def test_reports_are_added_to_reports():
+    one, two = tables(2)
+    tally = SURVEY.tally(one, layout="prefix")
+    tally.count({"age": (3, 9)})
+    tally.add(two)
+    assert tally == SURVEY.tally([one, two])
+    assert tally.count({"age": (3, 9)}) == SURVEY.tally([one, two], layout="prefix").count(
+        {"age": (3, 9)}
+    )
+    with pytest.raises(ReportRefused):
+        tally.add([one, b"broken"])
+    assert tally.n == 600
+
+
+def test_private_weights_are_totals_like_others():
+    survey = Survey({"a": Integer(0, 9, epsilon=1), "w": Weight(0, 4, private=True, epsilon=2)})
+    rng = np.random.default_rng(2)
+    people = {"a": rng.integers(0, 10, 500), "w": rng.uniform(0, 4, 500)}
+    reports = survey.encode(people, coins=Coins.seeded(2))
+    whole, totals = survey.tally(reports), survey.tally(reports, keep=[("a", "w")])
+    for where in (None, {"a": (2, 6)}):
+        for about in ("respondents", "population"):
+            one, other = (tally.sum("w", where, about=about) for tally in (whole, totals))
+            assert one.value == pytest.approx(other.value, rel=1e-9)
+            assert one.stderr == pytest.approx(other.stderr, rel=1e-9)

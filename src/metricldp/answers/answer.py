@@ -92,9 +92,9 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    below: float
-    above_variance: float
-    below_variance: float
+    denominator: float
+    numerator_variance: float
+    denominator_variance: float
     covariance: float
 
 
@@ -108,24 +108,23 @@ class Ratio(Answer, _Parts):
 
     def with_residual(self, variance: float) -> Ratio:
         """The same mean, given the variance of the sum of what each value is above it."""
+        spread = variance / self.denominator**2
         if not self.value:
-            return replace(self, variance=variance / self.below**2)
-        shared = self.above_variance + self.value**2 * self.below_variance - variance
-        return replace(
-            self, variance=variance / self.below**2, covariance=shared / (2 * self.value)
-        )
+            return replace(self, variance=spread)
+        shared = self.numerator_variance + self.value**2 * self.denominator_variance - variance
+        return replace(self, variance=spread, covariance=shared / (2 * self.value))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
         z = normal_reach(level)
-        above = self.value * self.below
-        leading = self.below**2 - z**2 * self.below_variance
+        numerator = self.value * self.denominator
+        leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0:
             raise QueryError(
                 f"at level {level} the group is not clearly above zero, so it has no interval"
             )
-        middle = above * self.below - z**2 * self.covariance
-        last = above**2 - z**2 * self.above_variance
+        middle = numerator * self.denominator - z**2 * self.covariance
+        last = numerator**2 - z**2 * self.numerator_variance
         root = math.sqrt(max(0.0, middle**2 - leading * last))
         return (middle - root) / leading, (middle + root) / leading
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from metricldp.answers.answer import Answer, Ratio
-from metricldp.answers.predict import variance_bounds
+from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
-from metricldp.store.readings import Reading
+from metricldp.store.base import Sums
+from metricldp.store.readings import Readings
 
 RESPONDENTS, POPULATION = "respondents", "population"
 Bounds = tuple[float, float]
@@ -26,7 +26,9 @@ UNSEEN = 3
 
 
 def to_answer(
-    sums: tuple[float, float, float],
+    value: float,
+    second: float,
+    square: float,
     bounds: Bounds,
     n: int,
     asked: tuple[str, tuple[str, ...]],
@@ -40,20 +42,17 @@ def to_answer(
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
     What is asked comes as words and notes.
     """
-    if about not in (RESPONDENTS, POPULATION):
-        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
-    value, second, square = sums
+    check_about(about)
     variance = second - square
     least, most = kept_between(bounds, n)
     if about == POPULATION and most > 0:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
-        variance = (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
-        most = math.inf
+        variance, most = drawn(value, second, n), math.inf
     return Answer(value, variance, asked[0], "people", about, asked[1], (least, most), layout)
 
 
 def to_answers(
-    sums: Floats,
+    sums: Sums,
     bounds: tuple[Floats, Floats],
     n: int,
     asked: Sequence[tuple[str, tuple[str, ...]]],
@@ -61,9 +60,26 @@ def to_answers(
     about: str = RESPONDENTS,
     layout: str = "",
 ) -> list[Answer]:
-    """The same for many queries, a column of sums and of bounds for each."""
-    columns = zip(sums.T.tolist(), np.transpose(bounds).tolist(), asked, strict=True)
-    return [to_answer(s, b, n, words, about=about, layout=layout) for s, b, words in columns]
+    """The same for many queries, with arrays of sums and of bounds."""
+    columns = (sums["value"], sums["second"], sums["square"], *bounds)
+    rows = zip(*(column.tolist() for column in columns), asked, strict=True)
+    return [
+        to_answer(value, second, square, (least, most), n, words, about=about, layout=layout)
+        for value, second, square, least, most, words in rows
+    ]
+
+
+def check_about(about: object, *, only: str | None = None) -> None:
+    """Refuse what an answer cannot be about; `only` names a question that has no population yet."""
+    if about not in (RESPONDENTS, POPULATION):
+        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
+    if only and about == POPULATION:
+        raise QueryError(f"{only} about the population is not there yet; ask about {RESPONDENTS!r}")
+
+
+def drawn(value: float, second: float, n: int) -> float:
+    """The variance of a sum over n people drawn at random, from its value and E[F^2] summed."""
+    return (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
 
 
 def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> Bounds:
@@ -77,38 +93,57 @@ def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> Bound
     return max(n * least, unseen * most), n * most
 
 
-def one_person(readings: list[Reading]) -> Bounds:
-    """The bounds of the only query that the readings hold."""
-    least, most = variance_bounds(readings)
+def one_person(pairs: Pairs) -> Bounds:
+    """The bounds of the only query that there is."""
+    least, most = variance_bounds(pairs)
     return float(least[0]), float(most[0])
 
 
-def to_private_sum(
-    sums: Floats, readings: list[Reading], n: int, name: str, ends: Floats, *, question: str
+def to_weighted_sum(
+    sums: Sums,
+    kept: Bounds,
+    n: int,
+    asked: tuple[str, tuple[str, ...]],
+    *,
+    unit: str,
+    about: str = RESPONDENTS,
+    layout: str = "",
 ) -> Answer:
-    """The four sums of `readings.read_weighted` as a sum of private weights.
+    """Sums of f w, E[F^2] w^2 and f^2 w^2 as a sum of weights w.
 
-    The exact variance subtracts sum f^2 w^2, which rounded weights cannot tell. In its place
-    stands the tangent 2 c w - c^2 <= w^2 at the middle c of the weight's interval: the variance is
-    too large by the sum of (w - c)^2 over the group on average, and never too small.
+    Of a population, weights are drawn with the people, so that even everybody's sum is uncertain.
     """
-    value, second, linear, group = (float(number) for number in sums)
+    check_about(about)
+    value, second, square = (float(sums[row][0]) for row in ("value", "second", "square"))
+    variance = second - square
+    if about == POPULATION and n:
+        variance, kept = drawn(value, second, n), (kept[0], math.inf)
+    return Answer(value, variance, asked[0], unit, about, asked[1], kept, layout)
+
+
+def with_private_squares(sums: Sums, ends: Floats) -> Sums:
+    """The sums of `readings.read_weighted` with a `square` that stands for sum f^2 w^2.
+
+    Rounded weights cannot tell that. In its place stands the tangent 2 c w - c^2 <= w^2 at the
+    middle c of the weight's interval: the variance is too large by the sum of (w - c)^2 over the
+    group on average, and never too small.
+    """
     c = float(ends.mean())
-    variance = second - (2 * c * linear - c**2 * group)
-    # What one person adds is concave in her weight, so it is smallest with a weight at an end.
+    return {**sums, "square": 2 * c * sums["square_weight"] - c**2 * sums["square"]}
+
+
+def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bounds:
+    """What one person adds is concave in her weight, so it is smallest with a weight at an end."""
     at_ends = [
-        replace(
-            r, functions=np.stack([*r.functions[:2], ends**2 if r.name == name else r.functions[2]])
-        )
-        for r in readings
+        (second, np.square(ends)[None] if part == name else square)
+        for part, (second, square) in zip(readings.names, readings.pairs(), strict=True)
     ]
-    bounds = (kept_between(one_person(at_ends), n)[0], math.inf)
-    return Answer(value, variance, question, unit=name, bounds=bounds, layout="reports")
+    return kept_between(one_person(at_ends), n)[0], math.inf
 
 
 def to_ratio(
-    sums: Floats,
-    readings: list[Reading],
+    sums: Sums,
+    readings: Readings,
     n: int,
     *,
     question: str,
@@ -116,33 +151,35 @@ def to_ratio(
     notes: tuple[str, ...] = (),
     layout: str = "",
 ) -> Ratio:
-    """The eight sums of `readings.read_pair` as the mean f / g with its interval."""
-    above, above_second, above_square, below, below_second, below_square, both, product = (
-        float(number) for number in sums
-    )
-    added, counted = (
-        [replace(r, functions=r.functions[start : start + 3]) for r in readings] for start in (0, 3)
-    )
-    above_variance = max(above_second - above_square, kept_between(one_person(added), n)[0])
-    below_variance = max(below_second - below_square, kept_between(one_person(counted), n)[0])
-    most = math.sqrt(above_variance * below_variance)
-    covariance = min(max(both - product, -most), most)
-    if below <= 2 * math.sqrt(below_variance) or below <= 0:
+    """The sums of `readings.read_pair` as the mean f / g with its interval."""
+    found = {row: float(column[0]) for row, column in sums.items()}
+    numerator, denominator = found["numerator"], found["denominator"]
+
+    def variance_of(part: str) -> float:
+        pairs = readings.pairs(f"{part}_second", f"{part}_square")
+        least, _ = kept_between(one_person(pairs), n)
+        return max(found[f"{part}_second"] - found[f"{part}_square"], least)
+
+    numerator_variance, denominator_variance = map(variance_of, ("numerator", "denominator"))
+    most = math.sqrt(numerator_variance * denominator_variance)
+    covariance = min(max(found["both"] - found["product"], -most), most)
+    error = math.sqrt(denominator_variance)
+    if denominator <= 2 * error or denominator <= 0:
         raise QueryError(
-            f"the mean of {question} has no answer: the group is estimated at {below:,.0f} ± "
-            f"{math.sqrt(below_variance):,.0f} people, not clearly above zero; ask for a larger one"
+            f"the mean of {question} has no answer: the group is estimated at {denominator:,.0f} ± "
+            f"{error:,.0f} people, not clearly above zero; ask for a larger one"
         )
-    mean = above / below
-    variance = above_variance - 2 * mean * covariance + mean**2 * below_variance
+    mean = numerator / denominator
+    variance = numerator_variance - 2 * mean * covariance + mean**2 * denominator_variance
     return Ratio(
         mean,
-        variance / below**2,
+        variance / denominator**2,
         question,
         unit=unit,
         notes=notes,
         layout=layout,
-        below=below,
-        above_variance=above_variance,
-        below_variance=below_variance,
+        denominator=denominator,
+        numerator_variance=numerator_variance,
+        denominator_variance=denominator_variance,
         covariance=covariance,
     )

@@ -23,7 +23,8 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess
 from metricldp.channels import Channel, Floats
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import TOGETHER, Reading, read_one
+from metricldp.store.base import Sums
+from metricldp.store.readings import TOGETHER, Readings, read_one
 from metricldp.survey.agreement import Agreement
 
 
@@ -34,10 +35,10 @@ class Profile:
     survey: Agreement
     attribute: str
     group: Query
-    rest: list[Reading]
-    """The other attributes, three rows each: f, E[F^2] and f^2."""
-    sums: Floats
-    """Sums of every feature of the attribute times each of those rows, (3, features)."""
+    rest: Readings
+    """The other attributes of the group."""
+    sums: Sums
+    """Sums of every feature of the attribute times each row of those, (1, features)."""
     n: int
     about: str = RESPONDENTS
     layout: str = ""
@@ -51,21 +52,21 @@ class Profile:
     @cached_property
     def frequencies(self) -> Floats:
         """The estimated count of the group at each position."""
-        return self.survey.channels[self.attribute].cells(self.sums[0]) * self.inside
+        return self.survey.channels[self.attribute].cells(self.sums["value"][0]) * self.inside
 
     def answers(self, functions: Floats, words: Sequence[str]) -> list[Answer]:
         """The sum of each function (k, size) over the group."""
-        reading = read_one(self.survey, self.attribute, functions * self.inside)
-        by_block = reading.coefficients.reshape(3, len(functions), -1) * self.sums[:, None, :]
+        readings = read_one(self.survey, self.attribute, functions * self.inside)
+        (reading,) = readings.parts
+        decoders = readings.named(reading.coefficients)
+        found = {row: (by * self.sums[row]).sum(axis=1) for row, by in decoders.items()}
         asked = [(label, self.group.notes) for label in words]
-        bounds = variance_bounds([*(_repeated(r, len(functions)) for r in self.rest), reading])
-        found = by_block.sum(axis=2)
+        others = [
+            (np.repeat(second, len(functions), axis=0), np.repeat(square, len(functions), axis=0))
+            for second, square in self.rest.pairs()
+        ]
+        bounds = variance_bounds([*others, *readings.pairs()])
         return to_answers(found, bounds, self.n, asked, about=self.about, layout=self.layout)
-
-
-def _repeated(reading: Reading, times: int) -> Reading:
-    """Three rows as three blocks of the same row."""
-    return replace(reading, functions=np.repeat(reading.functions, times, axis=0))
 
 
 @dataclass(frozen=True, eq=False)

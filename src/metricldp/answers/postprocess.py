@@ -57,7 +57,11 @@ def consistent_tree(
     any variances: up, each node with the sum of its children, weighted by inverse variance; down,
     what a parent differs from its children's sum is shared out by their variances.
     """
-    counts, spreads = _checked_tree(levels, variances, branching)
+    return add_up(*_checked_tree(levels, variances, branching), branching)
+
+
+def add_up(counts: list[Floats], spreads: list[Floats], branching: int) -> list[Floats]:
+    """The same for arrays (..., nodes) of many trees with the same variances."""
     for level in range(len(counts) - 2, -1, -1):
         sums, spread = (_of_children(x[level + 1], branching) for x in (counts, spreads))
         _refuse_clash(level, counts[level], sums, (spreads[level] == 0) & (spread == 0))
@@ -66,19 +70,19 @@ def consistent_tree(
         counts[level] = weight * own + (1 - weight) * sums
         spreads[level] = np.where(weight > 0, weight * noise, spread)
     for level in range(1, len(counts)):
-        parents = np.arange(len(counts[level])) // branching
+        parents = np.arange(counts[level].shape[-1]) // branching
         missing = counts[level - 1] - _of_children(counts[level], branching)
         spread = _of_children(spreads[level], branching)
         part = spreads[level] / np.where(spread > 0, spread, 1.0)[parents]
-        counts[level] += part * missing[parents]
+        counts[level] = counts[level] + part * missing[..., parents]
     return counts
 
 
 def _refuse_clash(level: int, own: Floats, sums: Floats, known: npt.NDArray[np.bool_]) -> None:
     """A known count must be the sum of its children, where they are known, too."""
-    wrong = np.flatnonzero(known & ~np.isclose(own, sums, rtol=1e-9))
-    if len(wrong):
-        node = int(wrong[0])
+    wrong = known & ~np.isclose(own, sums, rtol=1e-9)
+    if wrong.any():
+        node = int(np.argmax(wrong))
         raise QueryError(
             f"node {node} of level {level} is known to be {own[node]:g}, but the known counts "
             f"below it add up to {sums[node]:g}; give one of them a variance"
@@ -92,7 +96,7 @@ def _share(children: Floats, own: Floats) -> Floats:
 
 
 def _of_children(level: Floats, branching: int) -> Floats:
-    return np.add.reduceat(level, np.arange(0, len(level), branching))
+    return np.add.reduceat(level, np.arange(0, level.shape[-1], branching), axis=-1)
 
 
 def _checked_tree(

@@ -16,13 +16,15 @@ from metricldp.answers.queries import Query, weight_of
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import TOGETHER, Reading, read, read_one
+from metricldp.store.readings import TOGETHER, Readings, read, read_one
 from metricldp.survey.agreement import Agreement
 
 _TINY = 1e-300
 _NOBODY = -1.0
 """Stands for the largest of no values at all."""
 Prior = str | npt.ArrayLike | Mapping[str, npt.ArrayLike]
+Pairs = Sequence[tuple[Floats, Floats]]
+"""E[F^2] and f^2 of each attribute, (queries, size)."""
 
 
 def predicted(
@@ -41,7 +43,7 @@ def predicted(
         raise QueryError(f"an error needs at least one person, not n = {n}")
     readings = read(survey, query.functions)
     if isinstance(prior, str) and prior == "worst":
-        _, pairs = _fronts([(r.functions[1], r.functions[2]) for r in readings])
+        _, pairs = _fronts([(second[0], square[0]) for second, square in readings.pairs()])
     else:
         pairs = np.array([_mean_pair(readings, query, prior)])
     second, square = _weight_pair(survey, weights)
@@ -65,18 +67,15 @@ def predicted_total(
         blocks = [_root(workload.gram())]
     second = square = np.zeros(workload.size)
     for block in blocks:
-        reading = read_one(survey, attribute, block)
-        _, seconds, squares = reading.functions.reshape(3, len(block), -1)
+        ((seconds, squares),) = read_one(survey, attribute, block).pairs()
         second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
     others = [c for name, c in survey.channels.items() if name != attribute]
     for channel in others:
         if not channel.free_when_whole:
-            second = second * float(channel.second_moment(np.ones(channel.size))[0])
+            second = second * float(channel.moment(np.ones(channel.size))[0])
     if isinstance(prior, str) and prior == "worst":
         return n * max(0.0, float((second - square).max()))
-    return n * max(
-        0.0, mean(shares_of({attribute: reading.channel.size}, prior), [second - square])
-    )
+    return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
 
 
 def _root(gram: Floats) -> Floats:
@@ -99,19 +98,15 @@ def _weight_pair(
     square = float((values**2).mean())
     if described.is_public:
         return square, square
-    low, high = survey.channels[name].second_moment(described.ends)
+    low, high = survey.channels[name].moment(described.ends)
     share = (values.mean() - described.low) / (described.high - described.low)
     return float(low + (high - low) * share), square
 
 
-def variance_bounds(readings: list[Reading]) -> tuple[Floats, Floats]:
-    """The least and the most that one person, wherever she is, adds to the variance of each query.
-
-    Readings hold three blocks of rows, as `readings.read` makes them.
-    """
-    if not readings:  # everybody is known
+def variance_bounds(pairs: Pairs) -> tuple[Floats, Floats]:
+    """The least and the most that one person, wherever she is, adds to each query's variance."""
+    if not pairs:  # everybody is known
         return np.zeros(1), np.zeros(1)
-    pairs = [r.functions.reshape(3, -1, r.functions.shape[-1])[1:] for r in readings]
     if all(((square == 0) | (square == 1)).all() for _, square in pairs):
         return _indicator_bounds(pairs)
     queries = range(len(pairs[0][0]))
@@ -121,7 +116,7 @@ def variance_bounds(readings: list[Reading]) -> tuple[Floats, Floats]:
     return np.array(least), np.array(most)
 
 
-def _indicator_bounds(pairs: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _indicator_bounds(pairs: Pairs) -> tuple[Floats, Floats]:
     """The same where every f^2 is 0 or 1: the extremes of E[F^2] inside and outside decide.
 
     Inside every range a person adds the product less 1, outside of at least one the product.
@@ -193,14 +188,15 @@ def _front(pairs: Floats, sign: int) -> Floats:
     return np.asarray(pairs[order][ranked < best_before])
 
 
-def _mean_pair(readings: list[Reading], query: Query, prior: Prior) -> tuple[float, float]:
+def _mean_pair(readings: Readings, query: Query, prior: Prior) -> tuple[float, float]:
     """The means of E[F^2] and of f^2 over people spread as the prior says."""
-    named = [reading for reading in readings if reading.name in query.functions]
-    whole = [reading for reading in readings if reading.name not in query.functions]
-    shares = shares_of({reading.name: reading.channel.size for reading in named}, prior)
-    _, second, square = (mean(shares, [r.functions[row] for r in named]) for row in range(3))
+    named = [part for part in readings.parts if part.name in query.factors]
+    shares = shares_of({part.name: part.channel.size for part in named}, prior)
+    pairs = dict(zip(readings.names, readings.pairs(), strict=True))
+    second, square = (mean(shares, [pairs[p.name][row][0] for p in named]) for row in (0, 1))
     # A function that is 1 everywhere has the same second moment everywhere.
-    return second * math.prod(float(r.functions[1, 0]) for r in whole), square
+    whole = [pair[0][0, 0] for name, pair in pairs.items() if name not in query.factors]
+    return second * math.prod(map(float, whole)), square
 
 
 def mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:

@@ -148,9 +148,9 @@ def _share(
         share,
         max(0.0, spread) / size**2,
         unit="of the group",
-        below=size,
-        above_variance=variance,
-        below_variance=size_variance,
+        denominator=size,
+        numerator_variance=variance,
+        denominator_variance=size_variance,
         covariance=covariance,
     )
 
@@ -232,7 +232,13 @@ class Cdf:
         """
         parts = np.array(
             [
-                (q.value * q.below, q.below, q.above_variance, q.covariance, q.below_variance)
+                (
+                    q.value * q.denominator,
+                    q.denominator,
+                    q.numerator_variance,
+                    q.covariance,
+                    q.denominator_variance,
+                )
                 for q in self.points[:-1]
             ]
         ).reshape(-1, 5)
@@ -295,7 +301,7 @@ class Quantile:
         """
         reach = normal_reach(level)
         excess, errors = self.cdf.excess(self.probability)
-        tie = TIE * self.cdf.points[0].below
+        tie = TIE * self.cdf.points[0].denominator
         enough = np.append(excess + reach * errors >= -tie, True)
         not_before = np.append(True, excess - reach * errors < -tie)
         places, described = self.cdf.places, self.cdf.described

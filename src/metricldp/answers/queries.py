@@ -18,6 +18,7 @@ from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, shown
 from metricldp.design.plans import workload_of
 from metricldp.design.workloads import Workload
+from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
 Where = Mapping[str, Any]
@@ -80,19 +81,11 @@ def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
         raise QueryError(f"{what} is an array of numbers, not {shown(values)}") from None
 
 
-def attribute_of(survey: Agreement, name: object) -> Any:
-    """An attribute by name, or the names there are."""
-    if not isinstance(name, str) or name not in survey.attributes:
-        there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
-        raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
-    return survey.attributes[name]
-
-
 def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     """A workload over an attribute: itself, its name, or its rows."""
     described = attribute_of(survey, name)
-    if isinstance(described, Weight):
-        raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
+    if described.kind == "weight":
+        raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
     return workload_of(rows, described.size)
 
 

@@ -1,75 +1,59 @@
-"""The tally: what the collector keeps, and the questions it answers.
+"""The tally: the one object that a user asks, over whatever a collector keeps.
 
-It holds the reports themselves, packed, so that every question over any of the attributes stays
-open. Merging is `+`; answers depend on which reports came in, never on their order or batches
-(to the last digit where integers are counted: in all but weights and long lists of values).
+Merging is `+`; answers depend on which reports came in, never on their order or batches (to the
+last digit where integers are counted: in all but weights and long lists of values).
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from metricldp.answers import quantiles
+from metricldp.answers import estimate, quantiles
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.container import Histogram
-from metricldp.answers.estimate import (
-    RESPONDENTS,
-    UNSEEN,
-    kept_between,
-    one_person,
-    to_answer,
-    to_answers,
-    to_private_sum,
-    to_ratio,
-)
+from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.linear import Linear, Profile
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
-from metricldp.answers.queries import Query, Where, attribute_of, parse, weight_of, workload_for
-from metricldp.attributes.base import Attribute
-from metricldp.attributes.named import Categorical, Ordinal
-from metricldp.attributes.weight import Weight
-from metricldp.basics.errors import QueryError, ReportRefused
-from metricldp.basics.text import counted, shown
-from metricldp.channels import BitChannel, Floats
+from metricldp.answers.queries import Query, Where, parse, workload_for
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.text import shown
+from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
-from metricldp.reports import arrow, pack
-from metricldp.reports.collected import pieces
-from metricldp.store import cubes, scan
-from metricldp.store.bits import Batch, BitColumns, Cuts, Product, Terms, counts_from_reports
-from metricldp.store.readings import TOGETHER, Reading, involved, read, read_pair, read_weighted
+from metricldp.store import files
+from metricldp.store.base import REPORTS, Store
+from metricldp.store.bits import Cuts
+from metricldp.store.raw import Raw
+from metricldp.store.readings import (
+    TOGETHER,
+    attribute_of,
+    involved,
+    read,
+    read_pair,
+    read_weighted,
+)
+from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
 
 T = TypeVar("T")
 
 
 class Tally:
-    """Reports of one survey, and answers from them.
+    """What was collected of one survey, and answers from it.
 
-    `layout` says how sums are found: "reports", "cells", "prefix", or "auto", which builds a table
-    for a set of attributes once enough questions about them have come in. Every answer says in its
-    own `layout` which it was.
+    Every answer says in its own `layout` how its sums were found.
     """
 
-    def __init__(self, survey: Agreement, table: pa.Table, layout: str = "auto") -> None:
-        if layout not in cubes.LAYOUTS:
-            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {layout!r}")
-        self.survey = survey
-        self.layout = layout
-        self._table = table
-        self._tables: dict[tuple[str, ...], cubes.Table] = {}
-        self._asked: Counter[tuple[str, ...]] = Counter()
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     @classmethod
     def of(
@@ -79,59 +63,67 @@ class Tally:
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
+        keep: Iterable[Sequence[str]] | None = None,
     ) -> Tally:
-        """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
-        if isinstance(collected, str | Path):
-            return cls(survey, arrow.read(survey, collected), layout)
-        parts = list(pieces(survey, collected, refused=refused))
-        empty = arrow.schema(survey).empty_table()
-        return cls(survey, pa.concat_tables(parts) if parts else empty, layout)
+        """From reports in any form, which are kept; or, with `keep`, only totals of them."""
+        saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
+        if keep is None and not saved:
+            return cls(Raw.of(survey, collected, refused=refused, layout=layout))
+        if layout != "auto":
+            raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
+        if saved and keep is None:
+            return cls(Totals.load(survey, collected))
+        totals = Totals(survey, keep or ())
+        if saved:
+            return cls(totals.merge(Totals.load(survey, collected)))
+        totals.add(collected, refused=refused)
+        return cls(totals)
+
+    @classmethod
+    def load(cls, survey: Agreement, path: str | Path) -> Tally:
+        """From a file that `save` wrote."""
+        return cls.of(survey, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write reports as a Parquet file, totals as a file that ends in .totals.
+
+        `survey.tally(path)` loads either.
+        """
+        self.store.save(path)
+
+    @property
+    def survey(self) -> Agreement:
+        return self.store.survey
 
     @property
     def n(self) -> int:
         """How many people reported."""
-        return int(self._table.num_rows)
+        return self.store.n
+
+    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
+        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
+
+        All of them or, if one is refused, none.
+        """
+        self.store.add(collected, refused=refused)
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented
-        self._check_mergeable(other)
-        merged = Tally(self.survey, pa.concat_tables([self._table, other._table]), self.layout)
-        for names in self._tables.keys() & other._tables.keys():
-            merged._tables[names] = self._tables[names] + other._tables[names]
-        if "_bit_columns" in self.__dict__ and "_bit_columns" in other.__dict__:
-            merged._bit_columns = self._bit_columns + other._bit_columns
-        return merged
-
-    def _check_mergeable(self, other: Tally) -> None:
-        if other.survey != self.survey:
-            raise ReportRefused("survey", "tallies of two different surveys cannot be merged")
-        if type(other) is not type(self):
-            raise ReportRefused(
-                "keep", "a tally of reports and totals cannot be merged; make both with keep="
-            )
+        self.store.check_mergeable(other.store)
+        return Tally(self.store.merge(other.store))
 
     def __radd__(self, other: object) -> Tally:
         """So that `sum` of many tallies works, which starts from 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Tally)
-            and self.survey == other.survey
-            and self.n == other.n
-            and sorted(pack.pack(self.survey, self._table))
-            == sorted(pack.pack(other.survey, other._table))
-        )
+        return isinstance(other, Tally) and self.store == other.store
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Tally of {counted(self.n, 'report')} to survey {self.survey.fingerprint[:16]}>"
-
-    def save(self, path: str | Path) -> None:
-        """Write the tally as a Parquet file of reports; `survey.tally(path)` loads it."""
-        arrow.write(self.survey, self._table, path)
+        return f"<Tally of {repr(self.store)[1:-1]}>"
 
     # Questions -----------------------------------------------------------------------------------
 
@@ -160,51 +152,41 @@ class Tally:
     def sum(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Answer:
-        """The sum of an attribute over the people of the where-clause."""
+        """The sum of an attribute or of a weight over the people of the where-clause."""
+        if attribute_of(self.survey, attribute).kind == "weight":
+            return self._weighted(attribute, self._parsed(where), about)
         query, _ = self._valued(attribute, where)
         return replace(self._answers([query], about)[0], unit=attribute)
 
-    def weighted(self, where: Where | None = None, *, weight: str | None = None) -> Answer:
-        """The sum of a weight over the people of the where-clause; name it if there are several."""
-        name, described = weight_of(self.survey, weight)
-        query = self._parsed(where)
-        question = f"{name} among {query.words}"
+    def _weighted(self, name: str, query: Query, about: str) -> Answer:
+        described: Any = self.survey.attributes[name]
         if described.is_public:
-            return self._weighted_in_the_clear(name, query, question)
-        readings = read_weighted(self.survey, query.functions, name, described.ends)
-        sums = scan.from_reports(self._batches(_names(readings)), readings, 4)
-        answer = to_private_sum(sums, readings, self.n, name, described.ends, question=question)
-        return replace(answer, notes=query.notes)
-
-    def _weighted_in_the_clear(self, name: str, query: Query, question: str) -> Answer:
-        readings = read(self.survey, query.functions)
-        batches = self._batches([*_names(readings), name])
-        weights = scan.Weights(name, (1, 2, 2))
-        sums = scan.from_reports(batches, readings, 3, weights)
-        squares = [np.square(batch[name]) for batch in batches]
-        largest = sorted(float(square) for part in squares for square in _largest(part, UNSEEN))
-        total = math.fsum(float(part.sum()) for part in squares)
-        bounds = kept_between(one_person(readings), total, sum(largest[-UNSEEN:]))
-        return Answer(
-            float(sums[0]),
-            float(sums[1] - sums[2]),
-            question,
-            unit=name,
-            notes=query.notes,
-            bounds=bounds,
-            layout="reports",
+            readings = read(self.survey, query.functions)
+            layout = self.store.layout_for(readings.names)
+            sums, layout = self.store.sums(readings, layout, name), REPORTS
+            total, largest = self.store.weight_squares(name, estimate.UNSEEN)
+            kept = estimate.kept_between(estimate.one_person(readings.pairs()), total, largest)
+        else:
+            readings = read_weighted(self.survey, query.functions, name, described.ends)
+            layout = self.store.layout_for(readings.names)
+            sums = self.store.sums(readings, layout)
+            sums = estimate.with_private_squares(sums, described.ends)
+            kept = estimate.private_bounds(readings, self.n, name, described.ends)
+        asked = (f"{name} among {query.words}", query.notes)
+        return estimate.to_weighted_sum(
+            sums, kept, self.n, asked, unit=name, about=about, layout=layout
         )
 
-    def mean(self, attribute: str, where: Where | None = None) -> Ratio:
+    def mean(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
+        check_about(about, only="a mean")
         query, group = self._valued(attribute, where)
         readings = read_pair(self.survey, query.functions, group.functions)
-        names = _names(readings)
-        self._asked[names] += 1
-        layout = self._layout_for(names)
-        sums = self._sums(readings, 8, layout)
+        layout = self.store.layout_for(readings.names)
         ratio = to_ratio(
-            sums,
+            self.store.sums(readings, layout),
             readings,
             self.n,
             question=query.words,
@@ -212,12 +194,12 @@ class Tally:
             notes=query.notes,
             layout=layout,
         )
-        if not any(self.survey.attributes[reading.name].rounded_at_random for reading in readings):
+        if not any(self.survey.attributes[name].rounded_at_random for name in readings.names):
             return ratio
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
-        above = query.functions[attribute] - ratio.value * inside
-        residual = replace(query, factors={**query.factors, attribute: above})
+        beyond = query.functions[attribute] - ratio.value * inside
+        residual = replace(query, factors={**query.factors, attribute: beyond})
         return ratio.with_residual(self._answers([residual])[0].stderr ** 2)
 
     def histogram(
@@ -235,9 +217,9 @@ class Tally:
             raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
             raise QueryError(f"a bar is a whole number of positions wide, not {shown(width)}")
-        if isinstance(described, Weight):
-            raise QueryError(f"{attribute} is a weight; ask tally.weighted(where) for its sum")
-        if width > 1 and isinstance(described, Categorical):
+        if described.kind == "weight":
+            raise QueryError(f"{attribute} is a weight; ask tally.sum({attribute!r}, where)")
+        if width > 1 and not described.ordered:
             raise QueryError(f"{attribute} has no order, so its bars cannot be {width} wide")
         size = described.size
         if width > size:
@@ -248,12 +230,12 @@ class Tally:
         grid = np.arange(size)
         bars = (((first <= grid) & (grid <= last)).astype(np.float64) for first, last in ends)
         answers = self.profile(attribute, query, bars, labels, about=about)
-        named = isinstance(described, Ordinal | Categorical)
         people = None if query.factors else self.n
-        return Histogram(attribute, labels, tuple(answers), named, people)
+        return Histogram(attribute, labels, tuple(answers), described.named, people)
 
-    def cdf(self, attribute: str, where: Where | None = None) -> Cdf:
+    def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         """The share of the respondents at or below every value, with a band for all of it."""
+        check_about(about, only="a distribution function")
         return self._cdf(attribute, where, literal=False)
 
     def quantile(
@@ -262,13 +244,15 @@ class Tally:
         p: float,
         where: Where | None = None,
         method: str = quantiles.ISOTONIC,
+        *,
+        about: str = RESPONDENTS,
     ) -> Quantile:
         """The value x of the respondents with share(x - 1) < p <= share(x), and its interval.
 
         "isotonic" reads it off the monotone estimate of all shares; "binary-search" is the paper's
         procedure on the raw ones.
         """
-        return self.quantiles(attribute, [p], where, method)[0]
+        return self.quantiles(attribute, [p], where, method, about=about)[0]
 
     def quantiles(
         self,
@@ -276,8 +260,11 @@ class Tally:
         probabilities: Iterable[float],
         where: Where | None = None,
         method: str = quantiles.ISOTONIC,
+        *,
+        about: str = RESPONDENTS,
     ) -> list[Quantile]:
         """Several quantiles of the same people, in one pass."""
+        check_about(about, only="a quantile")
         asked = quantiles.checked_all(probabilities, method)
         shares = self._cdf(attribute, where, literal=method == quantiles.BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]
@@ -316,12 +303,12 @@ class Tally:
         return Linear(asked, self._profile(attribute, self._parsed(where), about))
 
     def _profile(self, attribute: str, group: Query, about: str) -> Profile:
-        rest = [r for r in read(self.survey, group.functions) if r.name != attribute]
-        sums, layout = self._opened(rest, attribute)
+        rest = read(self.survey, group.functions).without(attribute)
+        sums, layout = self.store.opened(rest, attribute)
         return Profile(self.survey, attribute, group, rest, sums, self.n, about, layout)
 
     def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
-        described: Attribute = attribute_of(self.survey, attribute)
+        described = attribute_of(self.survey, attribute)
         query = self._parsed(where)
         group = quantiles.Group(attribute, described, query, self.n, literal)
         return group.to_cdf(self.profile(attribute, query, group.functions(), group.labels))
@@ -339,31 +326,29 @@ class Tally:
             places.setdefault(tuple(involved(self.survey, query.factors)), []).append(place)
         found: dict[int, Answer] = {}
         for names, asked in places.items():
-            self._asked[names] += len(asked)
-            layout = self._layout_for(names)
+            layout = self.store.layout_for(names, len(asked))
             # On the fly one at a time; from a table as many as their decoders fit the cache.
-            for some in _chunks(asked, 1 if layout == "reports" else TOGETHER):
-                answers = self._together(names, [queries[place] for place in some], layout, about)
+            for some in _chunks(asked, 1 if layout == REPORTS else TOGETHER):
+                answers = self._together([queries[place] for place in some], layout, about)
                 found.update(zip(some, answers, strict=True))
         return [found[place] for place in range(len(queries))]
 
-    def _together(
-        self, names: tuple[str, ...], queries: list[Query], layout: str, about: str
-    ) -> list[Answer]:
+    def _together(self, queries: list[Query], layout: str, about: str) -> list[Answer]:
         """Answers to queries about the same attributes; from reports, to one alone."""
         asked = [(query.words, query.notes) for query in queries]
-        if layout == "reports" and (cuts := Cuts.of(self.survey, queries[0])):
-            value, second = cuts.read(self._digit_counts(names, cuts.terms))
-            sums, bounds = (value, second, value), cuts.bounds()
-            return [to_answer(sums, bounds, self.n, asked[0], about=about, layout=layout)]
+        if layout == REPORTS and (cuts := Cuts.of(self.survey, queries[0].factors)):
+            sums, bounds = self.store.sums(cuts, layout), cuts.bounds()
+            one = to_answer(
+                **sums, bounds=bounds, n=self.n, asked=asked[0], about=about, layout=layout
+            )
+            return [one]
         readings = read(self.survey, *(query.functions for query in queries))
-        blocks = self._sums(readings, 3 * len(queries), layout).reshape(3, -1)
-        limits = variance_bounds(readings)
-        return to_answers(blocks, limits, self.n, asked, about=about, layout=layout)
+        sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
+        return to_answers(sums, limits, self.n, asked, about=about, layout=layout)
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[Query, Query]:
         """The query of an attribute's values over a group, and the group's own."""
-        described: Attribute = attribute_of(self.survey, attribute)
+        described = attribute_of(self.survey, attribute)
         group = self._parsed(where)
         values, note = described.numbers(attribute)
         inside = group.functions.get(attribute, np.ones(described.size))
@@ -371,65 +356,8 @@ class Tally:
         notes = (*group.notes, note) if note else group.notes
         return Query(factors, f"{attribute} among {group.words}", notes), group
 
-    def _sums(self, readings: list[Reading], rows: int, layout: str) -> Floats:
-        """The sum over people of every row's product."""
-        if not readings:
-            return np.full(rows, float(self.n))
-        names = _names(readings)
-        if layout == "reports":
-            if (terms := Terms.of(readings, rows)) is not None:
-                return terms.total(self._digit_counts(names, terms.terms))
-            return scan.from_reports(self._batches(names), readings, rows)
-        if names not in self._tables:
-            channels = {name: self.survey.channels[name] for name in names}
-            self._tables[names] = cubes.build(self._batches(names), channels)
-        table = self._tables[names]
-        return table.from_cells(readings) if layout == "cells" else table.from_prefixes(readings)
-
-    def _opened(self, rest: list[Reading], attribute: str) -> tuple[Floats, str]:
-        """Sums of every feature of one attribute times the others' decoders, and their layout."""
-        channel = self.survey.channels[attribute]
-        batches = self._batches([*_names(rest), attribute])
-        return scan.opened(batches, rest, attribute, channel, 3), "reports"
-
-    def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        if self._asked[names] > 2:
-            return self._bit_columns.counts(terms)
-        return counts_from_reports(terms, self._batches(names))
-
-    @cached_property
-    def _bit_columns(self) -> BitColumns:
-        """The reports turned by 90 degrees, once so many questions are asked that it pays."""
-        channels = {n: c for n, c in self.survey.channels.items() if isinstance(c, BitChannel)}
-        return BitColumns(channels, self._batches(list(channels)))
-
-    def _layout_for(self, names: tuple[str, ...]) -> str:
-        """How to answer about these attributes, given how often they were asked about."""
-        if not names:
-            return "reports"
-        channels = [self.survey.channels[name] for name in names]
-        if self.layout == "auto":
-            if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
-                return "prefix"
-            return "reports"
-        if self.layout != "reports":
-            cubes.check_size(channels, names)
-        return self.layout
-
-    def _batches(self, names: Sequence[str]) -> list[Batch]:
-        return list(arrow.batches(self._table.select(list(names))))
-
-
-def _names(readings: list[Reading]) -> tuple[str, ...]:
-    return tuple(reading.name for reading in readings)
-
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(items)
     while some := list(islice(remaining, size)):
         yield some
-
-
-def _largest(values: Floats, count: int) -> Floats:
-    """The few largest values, in any order."""
-    return values if len(values) <= count else np.partition(values, -count)[-count:]

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from metricldp.app.plots import draw
+from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
-from metricldp.lab.pages import Page, Progress, Rows, silent
-
-
-@contextlib.contextmanager
-def watched(name: str) -> Iterator[Progress]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield silent
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(name), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=1.0)
-        yield lambda done: bar.update(task, completed=done)
+from metricldp.lab.pages import Page, Progress, Rows
 
 
 def directory(path: Path) -> Path:

@@ -116,11 +116,11 @@ class Weight(Attribute):
 
     def choose(self, words: object, name: str) -> Chosen:
         """A weight selects nobody."""
-        raise QueryError(f"{name} is a weight, not a condition; ask tally.weighted(where)")
+        raise QueryError(f"{name} is a weight, not a condition; ask tally.sum({name!r}, where)")
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """Weighted counts have a method of their own."""
-        raise QueryError(f"{name} is a weight; ask tally.weighted(where) for its sum")
+        raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
 
     def describe(self) -> str:
         ends = f"{plain(self.low)} to {plain(self.high)}"

@@ -6,27 +6,25 @@ from metricldp.channels.base import (
     LARGEST_EPSILON,
     BitChannel,
     Channel,
-    Clear,
-    Column,
     Cut,
-    Field,
     Floats,
     IntegerChannel,
     Integers,
     Levels,
     NumberChannel,
 )
+from metricldp.channels.fields import Bits, Clear, Column, Field, Number, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
 from metricldp.channels.response import Response, keep_for
 from metricldp.channels.threshold import Threshold
-from metricldp.channels.threshold_dummy import ThresholdDummy
-from metricldp.channels.threshold_paper import ThresholdPaper
+from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.channels.unary import Unary
 
 __all__ = [
     "LARGEST_EPSILON",
     "BitChannel",
+    "Bits",
     "Channel",
     "Clear",
     "Column",
@@ -38,8 +36,10 @@ __all__ = [
     "Integers",
     "Levels",
     "Matrix",
+    "Number",
     "NumberChannel",
     "Response",
+    "Struct",
     "Threshold",
     "ThresholdDummy",
     "ThresholdPaper",

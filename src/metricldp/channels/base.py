@@ -1,4 +1,4 @@
-"""What a channel is, and the two shapes of report that channels share.
+"""What a channel is, and the shapes of report that channels share.
 
 A channel blurs one attribute. Positions count from 0 to size - 1. Of every report the collector
 reads a few integer features, and every unbiased decoder is a weighted sum of them:
@@ -15,26 +15,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
+from metricldp.channels.fields import Bits, Column, Field, Number
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
-Column = npt.NDArray[Any]
-"""Reports of one attribute: integers of shape (n,), or packed fields of shape (n, bytes)."""
 
 LARGEST_EPSILON = Fraction(64)
 """Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
-_CHUNK = 1 << 22
-"""Bits unpacked at a time where a pass needs every bit of the reports."""
-_MOST_BITS = 10
-"""Up to this many bits of a report are read as one small integer."""
+_CHUNK = 1 << 20
+"""Features written out at a time, so that they stay in the cache."""
+_MOST_READ = 10
+"""Up to so many features of a report are read as one small integer."""
+_MOST_SELECTED = 24
+"""Up to so many codes are summed by one product of matrices, more of them one after the other."""
 
 
 @dataclass(frozen=True)
@@ -60,46 +62,7 @@ class Cut(NamedTuple):
     noise: float
 
 
-class Field(ABC):
-    """A column of a report: how wide it is, and what it may hold."""
-
-    @property
-    @abstractmethod
-    def bits(self) -> int:
-        """The size of one report."""
-
-    @abstractmethod
-    def empty(self, count: int) -> Column:
-        """A column of `count` reports, to be filled."""
-
-    @abstractmethod
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Which rows of a column no device could have sent."""
-
-
-@dataclass(frozen=True)
-class Clear(Field):
-    """A public number between low and high, sent as a 64-bit float and not blurred at all."""
-
-    low: float
-    high: float
-
-    @property
-    def bits(self) -> int:
-        """A float."""
-        return 64
-
-    def empty(self, count: int) -> Column:
-        """A column of floats."""
-        return np.empty(count)
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Floats outside the interval, and what is no number."""
-        wrong: npt.NDArray[np.bool_] = ~((column >= self.low) & (column <= self.high))
-        return wrong
-
-
-class Channel(Field):
+class Channel(ABC):
     """One attribute's way from a private position to a report and back to unbiased answers."""
 
     mechanism: ClassVar[str]
@@ -113,6 +76,8 @@ class Channel(Field):
     """Whether features are the signs of the report's bits, to be read from bit columns."""
     constant: ClassVar[bool] = False
     """Whether feature 0 is the known constant 1."""
+    two_values: ClassVar[tuple[int, int] | None] = None
+    """What every other feature is, the lower one first, where there are just two such values."""
     encodes_in_threads: ClassVar[bool] = False
     """Whether coins come in blocks so large that threads do not wait for each other."""
     made_for_a_line: ClassVar[bool] = False
@@ -120,8 +85,25 @@ class Channel(Field):
 
     @property
     @abstractmethod
+    def field(self) -> Field:
+        """What a report looks like."""
+
+    @property
+    @abstractmethod
     def features(self) -> int:
         """How many integer features a report has."""
+
+    @property
+    def bits(self) -> int:
+        """The size of one report."""
+        return self.field.bits
+
+    @property
+    def largest(self) -> int:
+        """The largest |feature| of any report."""
+        return 1
+
+    # The device ----------------------------------------------------------------------------------
 
     @abstractmethod
     def encode(self, positions: Integers, coins: Coins) -> Column:
@@ -131,29 +113,7 @@ class Channel(Field):
     def blur(self, position: int, tape: Tape) -> int:
         """Blur one position, with the law of `encode`: the report as an integer of `bits` bits."""
 
-    @abstractmethod
-    def coefficients(self, functions: Floats) -> Floats:
-        """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
-
-    @abstractmethod
-    def moment(self, functions: Floats, others: Floats) -> Floats:
-        """E[F G | x] at every x, for the decoders F and G of two functions."""
-
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """The moment, and an unbiased decoder of it: as a function of the position it is smooth."""
-        moment = self.moment(functions, others)
-        return moment, self.coefficients(moment)
-
-    @abstractmethod
-    def cells(self, totals: Floats) -> Floats:
-        """Sums of features along the first axis to estimated frequencies of positions.
-
-        The transpose of `coefficients`: the frequency of x is the sum of the decoder of [x].
-        """
-
-    def second_moment(self, functions: Floats) -> Floats:
-        """S(x) = E[F^2 | x] for the decoder F of each function: (..., size) -> (..., size)."""
-        return self.moment(functions, functions)
+    # The certificate -----------------------------------------------------------------------------
 
     @abstractmethod
     def worst_ratio(self, x: int, other: int) -> Fraction:
@@ -172,52 +132,46 @@ class Channel(Field):
         found = {f.name: _plain(getattr(self, f.name)) for f in fields(cast(Any, self))}
         return {"law": self.mechanism, **found}
 
-    @abstractmethod
     def every_report(self) -> Column:
         """All possible reports as a column, for proofs by enumeration; only for tiny domains."""
-
-    @abstractmethod
-    def influence(self, function: Floats) -> float:
-        """The largest |F(report)| of any report: how far one report can move an answer."""
-
-    @abstractmethod
-    def levels(self, coefficients: Floats) -> Levels | None:
-        """Decoders (k, features) as a table over small codes.
-
-        None where too many different codes would be needed; `values` always works.
-        """
-
-    @abstractmethod
-    def expand(self, column: Column) -> Integers:
-        """Every feature of every report: (n, features)."""
-
-    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
-        """One bit of every report, the lowest is 0."""
-        if column.ndim == 1:
-            return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
-        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
-
-    def cut(self, first: int, end: int) -> Cut | None:
-        """A range of positions, not all of them, in closed form; None where there is none."""
-        return None
-
-    @property
-    def largest(self) -> int:
-        """The largest |feature| of any report."""
-        return 1
-
-    @abstractmethod
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        """The value of each decoder at each report: (k, n)."""
-
-    @abstractmethod
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """Sums of every feature over the reports of each code: (features, count), exact."""
+        return self.field.every()
 
     @property
     def same_ratio_for_all_pairs(self) -> bool:
         """Whether every two positions are told apart equally well, so that one pair shows all."""
         return False
+
+    # Decoding ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def coefficients(self, functions: Floats) -> Floats:
+        """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
+
+    @abstractmethod
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+        """E[F G | x] at every x, for the decoders F and G of two functions, or E[F^2 | x] of one.
+
+        From (..., size) to (..., size).
+        """
+
+    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """The moment, and an unbiased decoder of it: as a function of the position it is smooth."""
+        moment = self.moment(functions, others)
+        return moment, self.coefficients(moment)
+
+    def cells(self, totals: Floats) -> Floats:
+        """Sums of features along the first axis to estimated frequencies of positions.
+
+        The transpose of `coefficients`: the frequency of x is the sum of the decoder of [x].
+        """
+        return np.tensordot(self.coefficients(np.eye(self.size)), totals, axes=1)
+
+    def influence(self, function: Floats) -> float:
+        """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
+        fixed, weights = self._split(self.coefficients(function))
+        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
+        most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
+        return float(np.abs([most, least]).max())
 
     @property
     def free_when_whole(self) -> bool:
@@ -229,6 +183,88 @@ class Channel(Field):
         """Whether decoders add up: that of f + g is that of f and that of g together."""
         return True
 
+    def cut(self, first: int, end: int) -> Cut | None:
+        """A range of positions, not all of them, in closed form; None where there is none."""
+        return None
+
+    # Reading reports -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def expand(self, column: Column) -> Integers:
+        """Every feature of every report: (n, features)."""
+
+    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
+        """One bit of every report, the lowest is 0."""
+        if column.ndim == 1:
+            return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
+        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
+
+    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
+        """1 where a feature, counted without the constant, has the higher of its two values."""
+        assert self.two_values
+        higher: npt.NDArray[np.bool_] = (
+            self.expand(column)[:, feature + self.constant] == self.two_values[1]
+        )
+        return higher.view(np.uint8)
+
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """Decoders (k, features) as a table over small codes: the features that any of them uses.
+
+        None where too many different codes would be needed; `values` always works.
+        """
+        fixed, weights = self._split(coefficients)
+        used = np.flatnonzero(weights.any(axis=0)).tolist()
+        if self.two_values is None or len(used) > _MOST_READ:
+            return None
+        low, high = self.two_values
+        ones = np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1
+        table = weights[:, used] @ (low + (high - low) * ones.T)
+
+        def read(column: Column) -> Integers:
+            codes = np.zeros(len(column), dtype=np.min_scalar_type(len(ones)))
+            for j, feature in enumerate(used):
+                codes |= self.raised(column, feature).astype(codes.dtype) << codes.dtype.type(j)
+            return codes
+
+        return Levels(table + np.expand_dims(fixed, -1), read)
+
+    def _split(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """What is multiplied with the constant, and with all other features."""
+        fixed = coefficients[..., 0] if self.constant else np.zeros(coefficients.shape[:-1])
+        return fixed, coefficients[..., self.constant :]
+
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        """The value of each decoder at each report: (k, n)."""
+        result = np.empty((len(coefficients), len(column)))
+        for part in self._parts(len(column)):
+            result[:, part] = coefficients @ self.expand(column[part]).astype(np.float64).T
+        return result
+
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """Sums of every feature over the reports of each code: (features, count), exact.
+
+        In floats that hold every sum as it is: a part is at most 2^21 features below 2^32.
+        """
+        result = np.zeros((self.features, count), dtype=np.int64)
+        order = np.argsort(codes, kind="stable") if count > _MOST_SELECTED else slice(None)
+        column, codes = column[order], codes[order]
+        for part in self._parts(len(column)):
+            features, here = self.expand(column[part]), codes[part]
+            kind = np.float32 if len(here) * self.largest < 1 << 24 else np.float64
+            if count > _MOST_SELECTED:
+                first = np.flatnonzero(np.diff(here, prepend=-1))
+                sums = np.add.reduceat(features.astype(kind), first, axis=0).T
+                result[:, here[first]] += sums.astype(np.int64)
+            else:
+                chosen = (here[:, None] == np.arange(count)).astype(kind)
+                result += (features.T.astype(kind) @ chosen).astype(np.int64)
+        return result
+
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Some reports after the other, so that their features stay in the cache."""
+        step = max(1, _CHUNK // self.features)
+        return (slice(start, start + step) for start in range(0, count, step))
+
 
 class NumberChannel(Channel):
     """A report is one integer below `outputs`, whatever is read of it."""
@@ -238,28 +274,9 @@ class NumberChannel(Channel):
     def outputs(self) -> int:
         """How many integers a report can be."""
 
-    @property
-    def bits(self) -> int:
-        """The binary digits of the largest report."""
-        return (self.outputs - 1).bit_length()
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned integer that holds a report."""
-        return np.min_scalar_type(self.outputs - 1)
-
-    def empty(self, count: int) -> Column:
-        """A column of integers."""
-        return np.empty(count, dtype=self.dtype)
-
-    def every_report(self) -> Column:
-        """Every integer once."""
-        return np.arange(self.outputs, dtype=self.dtype)
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Integers outside 0 .. outputs - 1."""
-        wrong: npt.NDArray[np.bool_] = (column < 0) | (column >= self.outputs)
-        return wrong
+    @cached_property
+    def field(self) -> Number:
+        return Number(self.outputs)
 
 
 class IntegerChannel(NumberChannel):
@@ -269,19 +286,17 @@ class IntegerChannel(NumberChannel):
 
     @property
     def outputs(self) -> int:
-        """As many as there are positions, unless a channel says otherwise."""
         return self.size
 
     @property
     def features(self) -> int:
-        """One indicator for each integer."""
         return self.outputs
 
     @abstractmethod
     def mean(self, values: Floats) -> Floats:
         """E[v(report) | x] at every x, for functions v of the report."""
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """The mean of F G, which is a function of the report."""
         return self.mean(self._product(functions, others))
 
@@ -292,13 +307,18 @@ class IntegerChannel(NumberChannel):
         product = self._product(functions, others)
         return self.mean(product), product
 
-    def _product(self, functions: Floats, others: Floats) -> Floats:
+    def _product(self, functions: Floats, others: Floats | None) -> Floats:
         first = self.coefficients(functions)
-        return first * (first if others is functions else self.coefficients(others))
+        if others is None or others is functions:
+            return first * first
+        return first * self.coefficients(others)
 
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
         return float(np.abs(self.coefficients(function)).max())
+
+    def expand(self, column: Column) -> npt.NDArray[np.int8]:
+        return np.asarray(column[:, None] == np.arange(self.outputs), dtype=np.int8)
 
     def levels(self, coefficients: Floats) -> Levels | None:
         """Reports with equal coefficients share a code: a range has half a dozen of them."""
@@ -306,12 +326,7 @@ class IntegerChannel(NumberChannel):
         narrow = code_of.reshape(-1).astype(np.min_scalar_type(table.shape[1]))
         return Levels(table, lambda column: narrow[column])
 
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        """A one where the report is."""
-        return np.asarray(column[:, None] == np.arange(self.outputs), dtype=np.int8)
-
     def values(self, column: Column, coefficients: Floats) -> Floats:
-        """One look-up per report."""
         return np.asarray(coefficients[:, column])
 
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
@@ -322,91 +337,32 @@ class IntegerChannel(NumberChannel):
 
 
 class BitChannel(Channel):
-    """A report is `bits` bits, first bit lowest in its byte; features are +1 or -1 for each.
-
-    Where `constant` is true, feature 0 is the known constant 1 and the bits follow it.
-    """
+    """A report is `bits` bits; the features behind the constant are +1 or -1 for each."""
 
     is_bits: ClassVar[bool] = True
+    two_values: ClassVar[tuple[int, int] | None] = (-1, 1)
     encodes_in_threads: ClassVar[bool] = True
 
     @property
-    def features(self) -> int:
-        """The bits, and the constant where it is used."""
-        return self.bits + self.constant
+    @abstractmethod
+    def bits(self) -> int: ...
+
+    @cached_property
+    def field(self) -> Bits:
+        return Bits(self.bits)
 
     @property
-    def width(self) -> int:
-        """Bytes of one report."""
-        return -(-self.bits // 8)
-
-    def empty(self, count: int) -> Column:
-        """A matrix of bytes, one row a report."""
-        return np.empty((count, self.width), dtype=np.uint8)
-
-    def every_report(self) -> Column:
-        """All 2^bits patterns."""
-        patterns = np.arange(1 << self.bits, dtype="<u8")
-        return patterns.view(np.uint8).reshape(-1, 8)[:, : self.width].copy()
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Rows whose padding bits are not zero."""
-        spare = 8 * self.width - self.bits
-        wrong: npt.NDArray[np.bool_] = column[:, -1] >= 1 << (8 - spare)
-        return wrong
+    def features(self) -> int:
+        return self.bits + self.constant
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        """A sign for each bit."""
+        signs = np.ones((len(column), self.features), dtype=np.int8)
         bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little").view(np.int8)
-        signs = 2 * bits - np.int8(1)
-        if self.constant:
-            signs = np.concatenate([np.ones((len(column), 1), dtype=np.int8), signs], axis=1)
+        signs[:, self.constant :] = 2 * bits - np.int8(1)
         return signs
 
-    def influence(self, function: Floats) -> float:
-        """The largest of a constant plus signed coefficients."""
-        weights = self.coefficients(function)
-        fixed = abs(weights[0]) if self.constant else 0.0
-        return float(fixed + np.abs(weights[self.constant :]).sum())
-
-    def levels(self, coefficients: Floats) -> Levels | None:
-        """The bits that any decoder uses, read as one small integer."""
-        used = np.flatnonzero(coefficients[:, self.constant :].any(axis=0))
-        if len(used) > _MOST_BITS:
-            return None
-        signs = 2.0 * (np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1) - 1.0
-        table = coefficients[:, used + self.constant] @ signs.T
-        if self.constant:
-            table += coefficients[:, :1]
-        return Levels(table, lambda column: self._read(column, used))
-
-    def _read(self, column: Column, positions: Integers) -> Integers:
-        codes = np.zeros(len(column), dtype=np.min_scalar_type(1 << len(positions)))
-        for j, position in enumerate(positions):
-            codes |= self.bit(column, int(position)).astype(codes.dtype) << codes.dtype.type(j)
-        return codes
-
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        """A weighted sum of all bits of each report, a chunk of reports at a time."""
-        result = np.empty((len(coefficients), len(column)))
-        for part in self._parts(column):
-            signs = self.expand(column[part]).astype(np.float64)
-            result[:, part] = coefficients @ signs.T
-        return result
-
-    def _parts(self, column: Column) -> Iterator[slice]:
-        """Slices of at most 2^22 bits, and so of less than 2^24 reports."""
-        step = max(1, _CHUNK // self.features)
-        return (slice(start, start + step) for start in range(0, len(column), step))
-
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """Sums of signs by code; float32 products of at most a chunk of signs are exact."""
-        result = np.zeros((self.features, count), dtype=np.int64)
-        for part in self._parts(column):
-            signs = self.expand(column[part]).astype(np.float32)
-            chosen = codes[part, None] == np.arange(count)
-            result += (signs.T @ chosen.astype(np.float32)).astype(np.int64)
-        return result
+    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
+        return self.bit(column, feature)
 
 
 def _plain(value: Any) -> Any:

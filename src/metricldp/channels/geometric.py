@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.exact import ONE, shortened
-from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.fields import Column
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -42,13 +43,11 @@ class Geometric(IntegerChannel):
         return cls(size, float(epsilon), GeometricNoise.for_epsilon(epsilon))
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Add noise and clip."""
-        column = self.empty(len(positions))
+        column = self.field.empty(len(positions))
         self.noise.blur(coins, positions, self.size, column)
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
-        """Add noise and clip."""
         return min(max(position + self.noise.draw(tape, self.size), 0), self.size - 1)
 
     def law(self) -> dict[str, Any]:
@@ -129,7 +128,6 @@ class Geometric(IntegerChannel):
         return _end(self.noise, x if y == 0 else self.size - 1 - x)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worse of both ways."""
         return max(self.worst_ratios(x, other))
 
     def worst_ratios(self, x: int, other: int) -> tuple[Fraction, Fraction]:
@@ -205,12 +203,12 @@ def _largest(
     for j, digit in enumerate(noise.digits):
         mass, limit = (ONE - digit, digit), last >> j & 1
         found: dict[tuple[int, bool], tuple[int, int]] = {}
-        for (carry, over), (above, below) in worst.items():
+        for (carry, over), (numerator, denominator) in worst.items():
             for bit in (0, 1):
                 far = (start >> j & 1) + sign * bit + carry
                 state = far >> 1, bit > limit or (bit == limit and over)
                 up, down = (far & 1, bit) if turned else (bit, far & 1)
-                ratio = above * mass[up], below * mass[down]
+                ratio = numerator * mass[up], denominator * mass[down]
                 before = found.get(state, (0, 1))
                 if ratio[0] * before[1] > before[0] * ratio[1]:
                     found[state] = ratio

@@ -23,11 +23,11 @@ proved from the integers themselves.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, groupby, product
+from itertools import groupby
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +35,8 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.basics.exact import ceil_of, shortened
-from metricldp.channels.base import LARGEST_EPSILON, Channel, Column, Floats, Integers, Levels
+from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels
+from metricldp.channels.fields import Column, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -46,11 +47,9 @@ LARGEST_REACH = 1 << 30
 _BEYOND = Fraction(45)
 """e^-45 is below 2^-64: noise of 45/u or more is a thing that never happens."""
 _WIDEST = 1 << 32
-"""Positions of a window: a field shifted within its byte fits a word, and 2^21 add up in floats."""
+"""Positions of a window: 2^21 of them add up in floats."""
 _MOST_CODES = 1 << 14
 """Up to so many combinations of the rows that a decoder reads are told apart by codes."""
-_CHUNK = 1 << 22
-"""Features written out at a time."""
 _FAINT = 1e-12
 """Variances below this share of the largest count as that much in least squares."""
 _ASTRAY = 1e-6
@@ -73,6 +72,7 @@ class Matrix(Channel):
     """The clipped noise of each row: a geometric channel on its window."""
 
     mechanism: ClassVar[str] = "matrix"
+    constant: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -118,73 +118,28 @@ class Matrix(Channel):
 
     # The report ----------------------------------------------------------------------------------
 
-    @property
-    def bits(self) -> int:
-        """The fields of all rows, one after the other."""
-        return sum(noise.bits for noise in self.noises)
-
-    @property
-    def width(self) -> int:
-        """Bytes of one report."""
-        return -(-self.bits // 8)
-
     @cached_property
-    def _starts(self) -> list[int]:
-        """The first bit of each field."""
-        return list(accumulate((noise.bits for noise in self.noises[:-1]), initial=0))
-
-    def empty(self, count: int) -> Column:
-        """A matrix of bytes, one row a report."""
-        return np.empty((count, self.width), dtype=np.uint8)
+    def field(self) -> Struct:
+        """What was drawn for each row, counted from the low end of its window."""
+        return Struct(tuple(noise.size for noise in self.noises))
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Look up every row at each position, add noise and clip."""
-        column = np.zeros((len(positions), self.width), dtype=np.uint8)
-        fields = zip(self.entries, self.lows, self.noises, self._starts, strict=True)
-        for row, low, noise, start in fields:
-            drawn = noise.encode((row - low)[positions], coins).astype(np.uint64)
-            drawn <<= np.uint64(start & 7)
-            for byte in range(start >> 3, (start + noise.bits + 7) >> 3):
-                column[:, byte] |= drawn.astype(np.uint8)
-                drawn >>= np.uint64(8)
+        column = np.zeros_like(self.field.empty(len(positions)))
+        rows = zip(self.entries, self.lows, self.noises, strict=True)
+        for k, (row, low, noise) in enumerate(rows):
+            self.field.write(column, k, noise.encode((row - low)[positions], coins))
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same, row by row."""
-        report = 0
-        for at, noise, start in zip(self._places[position], self.noises, self._starts, strict=True):
-            report |= noise.blur(at, tape) << start
-        return report
+        pairs = zip(self._steps[position], self.noises, strict=True)
+        return self.field.joined([noise.blur(step, tape) for step, noise in pairs])
 
     @cached_property
-    def _places(self) -> list[list[int]]:
-        """For each position where it stands in the window of each row."""
+    def _steps(self) -> list[list[int]]:
+        """For each position how far it is from the low end of the window of each row."""
         found: list[list[int]] = (self.entries - self.lows[:, None]).T.tolist()
         return found
-
-    def _field(self, column: Column, row: int) -> npt.NDArray[np.int64]:
-        """The field of one row, counted from its low end."""
-        start, bits = self._starts[row], self.noises[row].bits
-        found = np.zeros(len(column), dtype=np.int64)
-        for place, byte in enumerate(range(start >> 3, (start + bits + 7) >> 3)):
-            found |= column[:, byte].astype(np.int64) << (8 * place)
-        return found >> (start & 7) & ((1 << bits) - 1)
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Rows with a field beyond its window, or whose padding bits are not zero."""
-        wrong: npt.NDArray[np.bool_] = column[:, -1] >= 1 << (8 - (8 * self.width - self.bits))
-        for row, noise in enumerate(self.noises):
-            wrong |= self._field(column, row) >= noise.size
-        return wrong
-
-    def every_report(self) -> Column:
-        """Every combination of fields."""
-        whole = [
-            sum(field << start for field, start in zip(fields, self._starts, strict=True))
-            for fields in product(*(range(noise.size) for noise in self.noises))
-        ]
-        raw = b"".join(report.to_bytes(self.width, "little") for report in whole)
-        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, self.width)
 
     def law(self) -> dict[str, Any]:
         """For each row its entries in runs, the low end of its window, and the noise on it.
@@ -198,10 +153,9 @@ class Matrix(Channel):
     # Privacy -------------------------------------------------------------------------------------
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """A product over the rows."""
         found = Fraction(1)
-        for row, (at, noise) in enumerate(zip(self._places[x], self.noises, strict=True)):
-            found *= noise.probability(at, self._field(report[None], row)[0])
+        for row, (step, noise) in enumerate(zip(self._steps[x], self.noises, strict=True)):
+            found *= noise.probability(step, self.field.read(report[None], row)[0])
         return found
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
@@ -211,9 +165,9 @@ class Matrix(Channel):
         of digits: there it is rounded up, in the last of hundreds of digits.
         """
         both = [Fraction(1), Fraction(1)]
-        for at, there, noise in zip(self._places[x], self._places[other], self.noises, strict=True):
-            if at != there:
-                ratios = noise.worst_ratios(at, there)
+        for here, there, noise in zip(self._steps[x], self._steps[other], self.noises, strict=True):
+            if here != there:
+                ratios = noise.worst_ratios(here, there)
                 both = [shortened(a * b) for a, b in zip(both, ratios, strict=True)]
         return max(both)
 
@@ -221,7 +175,6 @@ class Matrix(Channel):
 
     @property
     def features(self) -> int:
-        """A constant, and two for each row."""
         return 1 + 2 * len(self.noises)
 
     @cached_property
@@ -276,8 +229,9 @@ class Matrix(Channel):
         constant = functions[..., -1] - b @ self._last
         return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g, and the variance of every row that both read."""
+        others = functions if others is None else others
         rows = slice(1, 1 + len(self.noises))
         first = self.coefficients(functions)[..., rows]
         second = first if others is functions else self.coefficients(others)[..., rows]
@@ -322,41 +276,29 @@ class Matrix(Channel):
         def read(column: Column) -> Integers:
             found = np.zeros(len(column), dtype=np.int64)
             for row, size in zip(used, sizes, strict=True):
-                found = found * size + self._field(column, row)
+                found = found * size + self.field.read(column, row)
             return found
 
         return Levels(table, read)
 
     def expand(self, column: Column) -> Integers:
-        """The constant, the integers, the ends."""
         rows = len(self.noises)
         found = np.ones((len(column), self.features), dtype=np.int64)
         for row, noise in enumerate(self.noises):
-            field = self._field(column, row)
+            field = self.field.read(column, row)
             found[:, 1 + row] = field + self.lows[row]
             found[:, 1 + rows + row] = _ends(field, noise.size)
         return found
-
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        """A weighted sum of all features of each report, a chunk of reports at a time."""
-        result = np.empty((len(coefficients), len(column)))
-        for part in self._parts(column):
-            result[:, part] = coefficients @ self.expand(column[part]).T
-        return result
-
-    def _parts(self, column: Column) -> Iterator[slice]:
-        step = max(1, _CHUNK // self.features)
-        return (slice(start, start + step) for start in range(0, len(column), step))
 
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
         """Sums by code, in floats that stay exact: below 2^21 fields at a time, below 2^32 each."""
         rows = len(self.noises)
         result = np.zeros((self.features, count), dtype=np.int64)
-        for part in self._parts(column):
+        for part in self._parts(len(column)):
             at = codes[part].astype(np.intp)
             result[0] += np.bincount(at, minlength=count)
             for row, noise in enumerate(self.noises):
-                field = self._field(column[part], row)
+                field = self.field.read(column[part], row)
                 for feature, values in ((row, field), (rows + row, _ends(field, noise.size))):
                     sums = np.bincount(at, weights=values, minlength=count)
                     result[1 + feature] += sums.astype(np.int64)

@@ -15,7 +15,8 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, exp_bounds, floor_of
-from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.fields import Column
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -44,11 +45,11 @@ class Response(IntegerChannel):
         return Fraction(ONE - self.keep, ONE * (self.size - 1))
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Keep, or move on by 1 to size - 1 places around the circle."""
+        """Keep, or move on by 1 to size - 1 positions around the circle."""
         count = len(positions)
         keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
         moved = (positions + 1 + uniform(coins, self.size - 1, count)) % self.size
-        return np.where(keep.astype(bool), positions, moved).astype(self.dtype)
+        return np.where(keep.astype(bool), positions, moved).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
         """Keep or move on; both are drawn, so that the time does not tell which."""
@@ -105,7 +106,6 @@ class Response(IntegerChannel):
         return True
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """Two cases."""
         return self._true if int(report) == x else self._other
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
-from metricldp.channels.base import BitChannel, Column, Cut, Floats, Integers
+from metricldp.channels.base import BitChannel, Cut, Floats, Integers
+from metricldp.channels.fields import Column
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import BLOCK, fill, words_for
-from metricldp.coins.loops_plain import rows
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
@@ -49,7 +49,6 @@ class Threshold(BitChannel):
 
     @property
     def bits(self) -> int:
-        """One bit between each two neighbouring positions."""
         return self.size - 1
 
     @cached_property
@@ -65,29 +64,22 @@ class Threshold(BitChannel):
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Compare with every threshold, then flip each bit with its own coins."""
-        count = len(positions)
-        column = np.empty(words_for(8 * count * self.width), dtype=np.uint64)
+        count, width = len(positions), self.field.width
+        column = np.empty(words_for(8 * count * width), dtype=np.uint64)
         wide = np.ascontiguousarray(positions, dtype=np.int64)
         # Eight rows fill whole words; as many of them as stay in the cache are made at a time.
-        step = 8 * max(1, BLOCK // self.width)
+        step = 8 * max(1, BLOCK // width)
         for start in range(0, count, step):
             part = wide[start : start + step]
-            first = start // 8 * self.width
-            flips = column[first : first + words_for(8 * len(part) * self.width)]
+            first = start // 8 * width
+            flips = column[first : first + words_for(8 * len(part) * width)]
             fill(coins, self.flip, flips)
-            encoding.cross(flips, part, self.width, self.bits)
-        return column.view(np.uint8)[: count * self.width].reshape(count, self.width)
+            encoding.cross(flips, part, width, self.bits)
+        return column.view(np.uint8)[: count * width].reshape(count, width)
 
     def blur(self, position: int, tape: Tape) -> int:
-        """Ones from the position on, then flips."""
         truth = (1 << self.bits) - (1 << position)
         return truth ^ tape.lanes(self.flip, self.bits)
-
-    def _rows(self, positions: Integers) -> Column:
-        """The bits x <= k before blurring."""
-        unblurred = rows(positions, self.width)
-        unblurred[:, -1] &= 0xFF >> (8 * self.width - self.bits)
-        return unblurred
 
     def law(self) -> dict[str, Any]:
         return {
@@ -103,8 +95,9 @@ class Threshold(BitChannel):
         middle = (functions[..., :1] + functions[..., -1:]) / 2
         return np.concatenate([middle, self.kappa / 2 * steps], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g, and what everybody pays for every step of both, wherever she is."""
+        others = functions if others is None else others
         steps = np.diff(functions, axis=-1) * np.diff(others, axis=-1)
         return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))
 
@@ -136,9 +129,8 @@ class Threshold(BitChannel):
         return _odds(self.flip, abs(x - other))
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """A product over the bits."""
-        differ = report ^ self._rows(np.array([x]))[0]
-        flipped = int(np.bitwise_count(differ).sum())
+        truth = (1 << self.bits) - (1 << x)
+        flipped = (truth ^ int.from_bytes(report.tobytes(), "little")).bit_count()
         kept = self.bits - flipped
         return Fraction(self.flip**flipped * (ONE - self.flip) ** kept, ONE**self.bits)
 

@@ -1,7 +1,7 @@
-"""Threshold bits to the letter of section 4.1: m bits, the noisy constant last bit included.
+"""Threshold bits to the letter of the paper: the noisy constant last bit, and the dummy value.
 
-Kept because it is what the paper describes and measures. For real use `threshold` has the same
-guarantee, one bit less and never a larger error.
+Kept because they are what the paper describes and measures. For real use `threshold` has the same
+guarantee, fewer bits and never a larger error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from metricldp.channels.threshold import Threshold
 
 @dataclass(frozen=True)
 class ThresholdPaper(Threshold):
-    """`size` bits; the last is +1 for everybody and flipped like the others."""
+    """Section 4.1: `size` bits; the last is +1 for everybody and flipped like the others."""
 
     mechanism: ClassVar[str] = "threshold-paper"
     constant: ClassVar[bool] = False
@@ -41,8 +41,9 @@ class ThresholdPaper(Threshold):
         ends = functions[..., :1] + functions[..., -1:]
         return self.kappa / 2 * np.concatenate([steps, ends], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """As for threshold bits, and the noise of the last bit besides."""
+        others = functions if others is None else others
         ends = (functions[..., :1] + functions[..., -1:]) * (others[..., :1] + others[..., -1:])
         return super().moment(functions, others) + self.noise / 4 * ends
 
@@ -52,3 +53,36 @@ class ThresholdPaper(Threshold):
         result[0] += totals[-1]
         result[1:] -= totals[:-1]
         return self.kappa / 2 * result
+
+
+@dataclass(frozen=True)
+class ThresholdDummy(ThresholdPaper):
+    """The end of section 4.2: `threshold-paper` for one value more, at which every function is 0.
+
+    Nobody holds that value, and every range is cut in the extended domain. An attribute left whole
+    then costs a factor (kappa^2 - 1)/2 + 1 instead of kappa^2; in `threshold` it is free.
+    """
+
+    mechanism: ClassVar[str] = "threshold-dummy"
+
+    @property
+    def bits(self) -> int:
+        """One bit for each position and one for the dummy value; the last two are constant."""
+        return self.size + 1
+
+    def coefficients(self, functions: Floats) -> Floats:
+        return super().coefficients(_extended(functions))
+
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+        """The paper's moment of the extended functions, where there are people."""
+        extended = None if others is None else _extended(others)
+        return super().moment(_extended(functions), extended)[..., :-1]
+
+    def cells(self, totals: Floats) -> Floats:
+        """Equation 7 over the extended domain; the estimate for the dummy value is dropped."""
+        return super().cells(totals)[:-1]
+
+
+def _extended(functions: Floats) -> Floats:
+    nothing = np.zeros((*functions.shape[:-1], 1))
+    return np.concatenate([functions, nothing], axis=-1)

@@ -31,7 +31,8 @@ import numpy.typing as npt
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
-from metricldp.channels.base import BitChannel, Column, Floats, Integers
+from metricldp.channels.base import BitChannel, Floats, Integers
+from metricldp.channels.fields import Column
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -66,7 +67,6 @@ class Unary(BitChannel):
 
     @property
     def bits(self) -> int:
-        """One for each value."""
         return self.size
 
     def law(self) -> dict[str, Any]:
@@ -82,15 +82,15 @@ class Unary(BitChannel):
     @cached_property
     def _kind_of(self) -> npt.NDArray[np.int64]:
         pairs = list(zip(self.own, self.other, strict=True))
-        places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
-        return np.array([places[pair] for pair in pairs])
+        kinds = {pair: kind for kind, pair in enumerate(dict.fromkeys(pairs))}
+        return np.array([kinds[pair] for pair in pairs])
 
     # The device ----------------------------------------------------------------------------------
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Everybody's bits as if she had another value, a column at a time; then her own bit."""
         count = len(positions)
-        column = self.empty(count)
+        column = self.field.empty(count)
         own = np.array(self.own, dtype=np.uint64)
         step = 64 * max(1, _AT_ONCE // 64 // self.size)
         for start in range(0, count, step):
@@ -106,21 +106,21 @@ class Unary(BitChannel):
     def blur(self, position: int, tape: Tape) -> int:
         """The same: a coin for every bit, whatever her value, and one more for her own."""
         report = 0
-        for threshold, places in self._places:
-            drawn = tape.lanes(threshold, len(places))
-            for place in places:
-                report |= (drawn & 1) << place
+        for threshold, positions in self._positions:
+            drawn = tape.lanes(threshold, len(positions))
+            for other in positions:
+                report |= (drawn & 1) << other
                 drawn >>= 1
         own = tape.toss(self.own[position])
         return report & ~(1 << position) | own << position
 
     @cached_property
-    def _places(self) -> list[tuple[int, list[int]]]:
+    def _positions(self) -> list[tuple[int, list[int]]]:
         """The bits of each probability q."""
-        places: dict[int, list[int]] = {}
-        for place, threshold in enumerate(self.other):
-            places.setdefault(threshold, []).append(place)
-        return list(places.items())
+        positions: dict[int, list[int]] = {}
+        for position, threshold in enumerate(self.other):
+            positions.setdefault(threshold, []).append(position)
+        return list(positions.items())
 
     # The collector -------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class Unary(BitChannel):
         """How much each value counts in the level from which functions are decoded."""
         return np.asarray(self._mean_noise / self._mean_noise.sum())
 
-    def _split(self, functions: Floats) -> tuple[Floats, Floats]:
-        """A level, and what a function is above it."""
+    def _from_level(self, functions: Floats) -> tuple[Floats, Floats]:
+        """A level, and what a function differs from it."""
         level = functions @ self._shares[:, None]
         return level, functions - level
 
@@ -164,14 +164,15 @@ class Unary(BitChannel):
         Exactly one value is true, so any level l is unbiased. The mean of f, each value with the
         variance of its bit, has the least variance for people spread evenly.
         """
-        level, above = self._split(functions)
-        fixed = level + above @ self._middle[:, None]
-        return np.concatenate([fixed, above / (2 * self._gap)], axis=-1)
+        level, rest = self._from_level(functions)
+        fixed = level + rest @ self._middle[:, None]
+        return np.concatenate([fixed, rest / (2 * self._gap)], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g, what everybody pays for every bit, and what is different about her own."""
-        above = self._split(functions)[1]
-        products = above * (above if others is functions else self._split(others)[1])
+        others = functions if others is None else others
+        rest = self._from_level(functions)[1]
+        products = rest * (rest if others is functions else self._from_level(others)[1])
         other, own = self.noise
         everybody = products @ other[:, None]
         return np.asarray(functions * others + everybody + products * (own - other))
@@ -232,7 +233,6 @@ class Unary(BitChannel):
         return len(self._kinds) == 1
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """A product over the bits."""
         result = 1
         for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
             one = self.own[k] if k == x else self.other[k]

@@ -19,8 +19,7 @@ from metricldp.channels.geometric import Geometric
 from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
-from metricldp.channels.threshold_dummy import ThresholdDummy
-from metricldp.channels.threshold_paper import ThresholdPaper
+from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.design.matrix import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.metrics import Metric

@@ -242,7 +242,7 @@ class Product(Entry):
     def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
         """The sum over people of prod_d S_d - prod_d f_d^2."""
         seconds = {
-            name: self.survey.channels[name].second_moment(f) for name, f in asked.functions.items()
+            name: self.survey.channels[name].moment(f) for name, f in asked.functions.items()
         }
         return np.array([asked.over(crowd, seconds) - asked.over(crowd) for crowd in crowds])
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.text import counted
-from metricldp.channels import Column, Field, IntegerChannel
+from metricldp.channels import Column, Field
 from metricldp.survey.agreement import FORMAT, Agreement
 
 BATCH = 1 << 16
@@ -156,7 +156,7 @@ def writer(survey: Agreement, path: str | Path) -> pq.ParquetWriter:
 
     Bits are random and do not compress; small integers are stored as small dictionary codes.
     """
-    dictionary = [n for n, c in survey.channels.items() if isinstance(c, IntegerChannel)]
+    dictionary = [name for name, field in survey.fields.items() if field.small_numbers]
     return pq.ParquetWriter(
         path, schema(survey), compression="none", use_dictionary=dictionary or False
     )

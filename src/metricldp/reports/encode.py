@@ -55,7 +55,7 @@ def _encode_column(
 ) -> Column:
     """Batch by batch; where there are several, each has coins of its own, for any order."""
     channel = survey.channels[name]
-    column = channel.empty(len(positions))
+    column = channel.field.empty(len(positions))
     encoding.expect(len(positions) * max(channel.bits, _PERSON))
     jobs = []
     for start in range(0, len(positions), BATCH):

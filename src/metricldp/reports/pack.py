@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.basics.errors import ReportRefused
-from metricldp.channels import Column, Field
 from metricldp.reports.arrow import Marked, batches, check_table, to_table
 from metricldp.survey.agreement import FORMAT
 
@@ -44,7 +43,7 @@ def pack(survey: Marked, table: pa.Table) -> list[bytes]:
     found: list[bytes] = []
     size = packed_size(survey)
     for batch in batches(check_table(survey, table).combine_chunks()):
-        bits = [_to_bits(survey.fields[name], column) for name, column in batch.items()]
+        bits = [survey.fields[name].pack(column) for name, column in batch.items()]
         fields = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
         header = np.broadcast_to(_header(survey), (len(fields), _HEADER))
         whole = np.concatenate([header, fields], axis=1).tobytes()
@@ -74,8 +73,8 @@ def unpack(
     columns, start = {}, 0
     out_of_range = np.zeros(len(rows), dtype=bool)
     for name, field in survey.fields.items():
-        columns[name], wrong = _from_bits(field, bits[:, start : start + field.bits])
-        out_of_range |= wrong
+        columns[name] = field.unpack(bits[:, start : start + field.bits])
+        out_of_range |= field.invalid(columns[name])
         start += field.bits
     reasons: dict[str, npt.NDArray[np.bool_]] = {
         "version": rows[:, 0] != header[0],
@@ -111,22 +110,3 @@ def _complaint(survey: Marked, reason: str, at: int, blob: bytes) -> str:
         "range": "has a value that no device could send",
     }
     return f"report {at + 1} {told[reason]}; rebuild the client from this survey"
-
-
-def _to_bits(field: Field, column: Column) -> npt.NDArray[np.uint8]:
-    if column.ndim == 1:
-        little = column.astype(column.dtype.newbyteorder("<"))
-        column = little.view(np.uint8).reshape(len(column), -1)
-    return np.unpackbits(column, axis=1, count=field.bits, bitorder="little")
-
-
-def _from_bits(field: Field, bits: npt.NDArray[np.uint8]) -> tuple[Column, npt.NDArray[np.bool_]]:
-    packed = np.packbits(bits, axis=1, bitorder="little")
-    empty = field.empty(0)
-    if empty.ndim == 2:
-        return packed, field.invalid(packed)
-    dtype = empty.dtype
-    wide = np.zeros((len(packed), dtype.itemsize), dtype=np.uint8)
-    wide[:, : packed.shape[1]] = packed
-    column = wide.view(dtype.newbyteorder("<")).reshape(-1).astype(dtype)
-    return column, field.invalid(column)

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.queries import Query
 from metricldp.attributes.selection import Span
 from metricldp.basics.compiled import Words
-from metricldp.channels import BitChannel, Column, Floats, Threshold
+from metricldp.channels import Channel, Column, Floats
 from metricldp.store import loops as counting
-from metricldp.store.readings import Reading
+from metricldp.store.readings import Reading, Readings
 from metricldp.survey.agreement import Agreement
 
 Batch = Mapping[str, Column]
@@ -41,14 +40,14 @@ class Digit(NamedTuple):
     """The sign of one bit, or half the difference of the signs of two: -1, 0 or 1."""
 
     name: str
-    channel: BitChannel
+    channel: Channel
     first: int
     second: int | None
 
 
 Product = tuple[Digit, ...]
 Part = tuple[float, float, float]
-"""The c, w and v of a range."""
+"""The c, w and v of a range, as in `Cuts`."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ class Terms:
     """The weight of each term in each row."""
 
     @classmethod
-    def of(cls, readings: list[Reading], rows: int) -> Terms | None:
+    def of(cls, readings: Readings) -> Terms | None:
         """None unless all attributes are bits and the terms are few."""
-        if not readings or not all(isinstance(r.channel, BitChannel) for r in readings):
+        if not all(part.channel.is_bits for part in readings.parts):
             return None
-        found: list[tuple[Product, list[float]]] = [((), [1.0] * rows)]
-        for reading in readings:
+        found: list[tuple[Product, list[float]]] = [((), [1.0] * readings.count)]
+        for reading in readings.parts:
             factors = _factors(reading)
             if factors is None or len(found) * len(factors) > _MOST_TERMS:
                 return None
@@ -96,47 +95,37 @@ class Cuts:
     one person adds prod v if she is outside of all ranges, prod (1 + v) - 1 if she is inside.
     """
 
-    def __init__(
-        self, digits: Sequence[Digit], parts: tuple[tuple[float, float, float], ...]
-    ) -> None:
+    def __init__(self, digits: Sequence[Digit], parts: tuple[Part, ...]) -> None:
+        self.names = tuple(digit.name for digit in digits)
         self.terms = [tuple(digits[k] for k in places) for places in _subsets(len(digits))]
         self._parts = parts
 
     @classmethod
-    def of(cls, survey: Agreement, query: Query) -> Cuts | None:
-        """None unless all attributes are threshold bits, each cut once or twice by a range."""
+    def of(cls, survey: Agreement, factors: Mapping[str, object]) -> Cuts | None:
+        """None unless every factor is the span of a range that its channel knows in closed form."""
         digits: list[Digit] = []
         parts: list[Part] = []
-        for name, span in query.factors.items():
-            channel = survey.channels[name]
-            if (
-                not isinstance(span, Span)
-                or type(channel) is not Threshold
-                or survey.attributes[name].rounded_at_random
-            ):
+        for name, span in factors.items():
+            if not isinstance(span, Span) or survey.attributes[name].rounded_at_random:
                 return None
-            first, end, size = span
-            if first == 0:
-                digits.append(Digit(name, channel, end - 1, None))
-                parts.append((0.5, channel.kappa / 2, channel.noise / 4))
-            elif end == size:
-                digits.append(Digit(name, channel, first - 1, None))
-                parts.append((0.5, -channel.kappa / 2, channel.noise / 4))
-            else:
-                digits.append(Digit(name, channel, end - 1, first - 1))
-                parts.append((0.0, channel.kappa, channel.noise / 2))
+            channel = survey.channels[name]
+            cut = channel.cut(span.first, span.end)
+            if cut is None:
+                return None
+            digits.append(Digit(name, channel, cut.first, cut.second))
+            parts.append((cut.constant, cut.weight, cut.noise))
         free = all(channel.free_when_whole for channel in survey.channels.values())
         if not digits or not free or len(digits) > _MOST_CUT:
             return None
         return cls(digits, tuple(parts))
 
-    def read(self, counts: Sequence[int]) -> tuple[float, float]:
-        """The sums of F and of E[F^2], from the sums of the terms."""
+    def total(self, counts: Sequence[int]) -> dict[str, float]:
+        """The sums of F, of E[F^2] and of f^2, which is f, from the sums of the terms."""
         value = second = 0.0
         for count, (plain, noisy) in zip(counts, _weights(self._parts), strict=True):
             value += plain * count
             second += noisy * count
-        return value, second
+        return {"value": value, "second": second, "square": value}
 
     def bounds(self) -> tuple[float, float]:
         """The least and the most that one person adds to the variance."""
@@ -181,7 +170,6 @@ def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[
 def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
     """What a decoder is a sum of: the constant, and digits with their weight in each row."""
     channel = reading.channel
-    assert isinstance(channel, BitChannel)
     constant = int(channel.constant)
     by_bit = reading.coefficients[:, constant:]
     used = np.flatnonzero(by_bit.any(axis=0)).tolist()
@@ -199,7 +187,7 @@ def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
     return factors
 
 
-def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, BitChannel, int]]:
+def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, Channel, int]]:
     for digit in digits:
         yield digit.name, digit.channel, digit.first
         if digit.second is not None:
@@ -232,7 +220,7 @@ class BitColumns:
     Columns come in segments, so that tallies are merged by putting their segments in one list.
     """
 
-    def __init__(self, channels: Mapping[str, BitChannel], batches: list[Batch]) -> None:
+    def __init__(self, channels: Mapping[str, Channel], batches: list[Batch]) -> None:
         bits = [(name, bit) for name, channel in channels.items() for bit in range(channel.bits)]
         self._place = {bit: place for place, bit in enumerate(bits)}
         self._n = sum(map(_size, batches))
@@ -291,7 +279,7 @@ def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
 
 
 def _turned(
-    channels: Mapping[str, BitChannel], batches: list[Batch], pool: ThreadPoolExecutor
+    channels: Mapping[str, Channel], batches: list[Batch], pool: ThreadPoolExecutor
 ) -> tuple[Words, npt.NDArray[np.int64]]:
     """Rows of reports to columns, batch by batch on all cores, and how many ones each has."""
     widths = [-(-_size(batch) // 64) for batch in batches]
@@ -308,13 +296,13 @@ def _turned(
     return columns, np.sum(ones, axis=0)
 
 
-def _minus_signs_of_bit(channel: BitChannel, column: Column, bit: int) -> Words:
+def _minus_signs_of_bit(channel: Channel, column: Column, bit: int) -> Words:
     ones = np.packbits(channel.bit(column, bit) ^ np.uint8(1), bitorder="little")
     padded = np.zeros(8 * -(-len(column) // 64), dtype=np.uint8)
     padded[: len(ones)] = ones
     return padded.view("<u8")
 
 
-def minus_bits(channel: BitChannel, column: Column) -> Words:
+def minus_bits(channel: Channel, column: Column) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1."""
     return counting.transpose(np.bitwise_not(column), channel.bits)

@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from metricldp.basics.compiled import Words
 from metricldp.basics.errors import QueryError
-from metricldp.channels import BitChannel, Channel, Column, Floats, IntegerChannel
+from metricldp.channels import Channel, Column, Floats
 from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
-from metricldp.store.readings import Reading
+from metricldp.store.readings import Reading, Readings
 
 LAYOUTS = ("auto", "cells", "prefix", "reports")
 LARGEST_TABLE = 1 << 27
@@ -55,16 +55,17 @@ class Table:
         sums = self.sums
         for axis, (name, channel) in reversed(list(enumerate(self.channels.items()))):
             if name not in names:
-                whole = isinstance(channel, IntegerChannel)
-                # Of an integer exactly one feature is 1; of bits, feature 0 is 1 for everybody.
-                sums = np.asarray(sums.sum(axis=axis) if whole else sums.take(0, axis=axis))
+                # Of single values exactly one feature is 1; else feature 0 is 1 for everybody.
+                whole = sums.sum(axis=axis) if channel.cumulates else sums.take(0, axis=axis)
+                sums = np.asarray(whole)
         return Table({name: c for name, c in self.channels.items() if name in names}, sums)
 
-    def opened(self, readings: list[Reading], name: str, rows: int) -> Floats:
-        """Sums of every feature of one attribute times the others' decoders: (rows, features)."""
+    def opened(self, readings: Readings, name: str) -> Floats:
+        """Sums of every feature of one attribute times the others' decoders: (count, features)."""
         axis = list(self.channels).index(name)
         opened = np.moveaxis(self.sums, axis, 0)
-        vectors = [[reading.coefficients[row] for reading in readings] for row in range(rows)]
+        rows = range(readings.count)
+        vectors = [[part.coefficients[row] for part in readings.parts] for row in rows]
         return np.array([[_contract(part, v) for part in opened] for v in vectors])
 
     @cached_property
@@ -81,11 +82,11 @@ class Table:
         """Feature sums, cumulated where features are single values; bits are prefixes already."""
         prefixes = self.sums
         for axis, channel in enumerate(self.channels.values()):
-            if isinstance(channel, IntegerChannel):
+            if channel.cumulates:
                 prefixes = np.cumsum(prefixes, axis=axis)
         return prefixes
 
-    def from_cells(self, readings: list[Reading]) -> Floats:
+    def from_cells(self, readings: Readings) -> Floats:
         """Add up the cells where every function of a row differs from zero."""
         for name, channel in self.channels.items():
             if not channel.linear:
@@ -93,20 +94,17 @@ class Table:
                     f"cells of {name} do not add up to what {channel.mechanism} answers; "
                     "use layout 'prefix' or 'reports'"
                 )
-        rows = range(len(readings[0].functions))
-        return np.array(
-            [_contract(self.frequencies, [r.functions[k] for r in readings]) for k in rows]
-        )
+        functions = [part.functions for part in readings.parts]
+        rows = range(readings.count)
+        return np.array([_contract(self.frequencies, [f[row] for f in functions]) for row in rows])
 
-    def from_prefixes(self, readings: list[Reading]) -> Floats:
+    def from_prefixes(self, readings: Readings) -> Floats:
         """Combine the prefix sums at the few places where a decoder changes, all rows at once."""
-        steps = [_Steps.of(reading) for reading in readings]
-        rows = len(readings[0].functions)
-        if math.prod(step.most for step in steps) * rows > _CHUNK:
-            changes = [_changes(reading) for reading in readings]
-            return np.array(
-                [_contract(self.prefixes, [c[k] for c in changes]) for k in range(rows)]
-            )
+        steps = [_Steps.of(part) for part in readings.parts]
+        if math.prod(step.most for step in steps) * readings.count > _CHUNK:
+            changes = [_changes(part) for part in readings.parts]
+            rows = range(readings.count)
+            return np.array([_contract(self.prefixes, [c[row] for c in changes]) for row in rows])
         return _combine(self.prefixes, steps)
 
 
@@ -136,7 +134,7 @@ class _Steps:
 
 def _changes(reading: Reading) -> Floats:
     """What to multiply each prefix with: the step of the decoder behind it; bits are prefixes."""
-    if not isinstance(reading.channel, IntegerChannel):
+    if not reading.channel.cumulates:
         return reading.coefficients
     changes = reading.coefficients.copy()
     changes[:, :-1] -= reading.coefficients[:, 1:]
@@ -200,7 +198,7 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     """
     if table_bytes(channels) > LARGEST_TABLE or _largest_product(channels) > _MOST_PRODUCT:
         return False
-    if all(isinstance(channel, IntegerChannel) for channel in channels):
+    if all(channel.cumulates for channel in channels):
         return queries > 2
     return queries > 2 + math.prod(channel.features for channel in channels) / 100
 
@@ -209,9 +207,9 @@ def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
     """One pass over the reports into a table, batch by batch on all cores."""
     sizes = [channel.features for channel in channels.values()]
     kinds = list(channels.values())
-    if all(isinstance(channel, IntegerChannel) for channel in kinds):
+    if all(channel.cumulates for channel in kinds):
         count = _histogram
-    elif all(isinstance(channel, BitChannel) for channel in kinds):
+    elif all(channel.is_bits for channel in kinds):
         count = _sign_products
     else:
         count = _feature_products
@@ -242,7 +240,6 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArra
     signs = np.ones((), dtype=np.int64)
     bits = []
     for channel, column in zip(channels, columns, strict=True):
-        assert isinstance(channel, BitChannel)
         lead = int(channel.constant)
         bits.append(counting.transpose(column, channel.bits, lead))
         signs = np.multiply.outer(signs, np.where(np.arange(channel.features) < lead, 1, -1))

@@ -1,16 +1,19 @@
-"""Readings: what an answer wants to know of one attribute, as functions and as their decoders.
+"""Readings: what answers want to know of each attribute, as functions and as their decoders.
 
 An answer and its variance are sums over people of products of functions, one factor per attribute.
-A reading holds the factors of one attribute for all the sums that an answer needs, row by row.
+Each of those sums is a row with a name. A reading holds the factors of one attribute for all rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from metricldp.attributes.base import Attribute
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Channel, Floats
 from metricldp.survey.agreement import Agreement
 
@@ -18,16 +21,71 @@ TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""
+Item = tuple[Floats, ...]
+"""What a row reads of one attribute: (f,) is f itself, (f, g) the mean of the decoders' product."""
+_ONE = ("value", "second", "square")
+_PAIR = (
+    *("numerator", "numerator_second", "numerator_square"),
+    *("denominator", "denominator_second", "denominator_square"),
+    *("both", "product"),
+)
+_WEIGHTED = ("value", "second", "square_weight", "square")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Some functions of one attribute's position (k, size), and decoders of them (k, features)."""
+    """Functions of one attribute's position (k, size), and decoders of them (k, features)."""
 
     name: str
     channel: Channel
     functions: Floats
     coefficients: Floats
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The readings of all attributes that matter, for every row of some queries.
+
+    The rows of many queries come in blocks, one block for each name, so that a block is read at
+    once. Nobody else has to know: sums and functions are asked for by the name of the row.
+    """
+
+    rows: tuple[str, ...]
+    queries: int
+    parts: tuple[Reading, ...]
+
+    @property
+    def count(self) -> int:
+        """How many sums there are to find."""
+        return len(self.rows) * self.queries
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts)
+
+    def without(self, name: str) -> Readings:
+        """The same with one attribute left open."""
+        return replace(self, parts=tuple(part for part in self.parts if part.name != name))
+
+    def named(self, sums: Floats) -> dict[str, Floats]:
+        """All sums, (count, ...), by the name of their row: (queries, ...) each."""
+        return dict(zip(self.rows, sums.reshape(-1, self.queries, *sums.shape[1:]), strict=True))
+
+    def functions(self, row: str) -> list[Floats]:
+        """What a row reads of each attribute, (queries, size)."""
+        return [self.named(part.functions)[row] for part in self.parts]
+
+    def pairs(self, second: str = "second", square: str = "square") -> list[tuple[Floats, Floats]]:
+        """E[F^2] and f^2 of each attribute: the two that a variance is the difference of."""
+        return list(zip(self.functions(second), self.functions(square), strict=True))
+
+
+def attribute_of(survey: Agreement, name: object) -> Attribute:
+    """An attribute by name, or the names there are."""
+    if not isinstance(name, str) or name not in survey.attributes:
+        there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
+        raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
+    return survey.attributes[name]
 
 
 def involved(survey: Agreement, *queries: Collection[str]) -> list[str]:
@@ -36,61 +94,59 @@ def involved(survey: Agreement, *queries: Collection[str]) -> list[str]:
     return [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
 
 
-def read(survey: Agreement, *queries: Functions) -> list[Reading]:
-    """Three rows for each query: f, E[F^2 | x] and f^2; the last two give the variance.
+def read(survey: Agreement, *queries: Functions) -> Readings:
+    """For each query the rows `value`, f; `second`, E[F^2 | x]; and `square`, f^2.
 
-    The rows of many queries come in three blocks, so that each block is read at once.
+    The last two give the variance.
     """
-    return [
-        read_one(survey, name, _gathered(survey, name, queries))
-        for name in involved(survey, *queries)
-    ]
+    parts = []
+    for name in involved(survey, *queries):
+        whole = np.ones(survey.channels[name].size)
+        functions = np.array([functions.get(name, whole) for functions in queries])
+        parts.append(_one(survey, name, functions))
+    return Readings(_ONE, len(queries), tuple(parts))
 
 
-def read_one(survey: Agreement, name: str, functions: Floats) -> Reading:
-    """The same three blocks of rows for one attribute: (queries, size) functions."""
-    f = functions
-    return _rows(name, survey.channels[name], [(f,), (f, f), (_square(survey, name, f),)])
+def read_one(survey: Agreement, name: str, functions: Floats) -> Readings:
+    """The same rows of one attribute alone: (queries, size) functions."""
+    return Readings(_ONE, len(functions), (_one(survey, name, functions),))
 
 
-def _gathered(survey: Agreement, name: str, queries: Sequence[Functions]) -> Floats:
-    """One row for each query; no function is 1 everywhere."""
-    whole = np.ones(survey.channels[name].size)
-    return np.array([functions.get(name, whole) for functions in queries])
+def _one(survey: Agreement, name: str, f: Floats) -> Reading:
+    return _reading(survey, name, [(f,), (f, f), (_square(survey, name, f),)])
 
 
-def read_pair(survey: Agreement, functions: Functions, others: Functions) -> list[Reading]:
-    """Eight rows: f, E[F^2], f^2; g, E[G^2], g^2; E[FG], f g: two answers and their covariance."""
-    readings = []
+def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Readings:
+    """Two answers f and g, the numerator and the denominator of a ratio, and their covariance.
+
+    That is `both`, E[F G | x], less `product`, f g.
+    """
+    parts = []
     for name in involved(survey, functions, others):
-        channel = survey.channels[name]
-        ones = np.ones(channel.size)
+        ones = np.ones(survey.channels[name].size)
         f, g = functions.get(name, ones), others.get(name, ones)
         f_square, g_square = _square(survey, name, f), _square(survey, name, g)
-        rows = [(f,), (f, f), (f_square,), (g,), (g, g), (g_square,), (f, g), (f * g,)]
-        readings.append(_rows(name, channel, rows))
-    return readings
+        items: list[Item] = [(f,), (f, f), (f_square,), (g,), (g, g), (g_square,), (f, g), (f * g,)]
+        parts.append(_reading(survey, name, items))
+    return Readings(_PAIR, 1, tuple(parts))
 
 
-def read_weighted(
-    survey: Agreement, functions: Functions, weight: str, ends: Floats
-) -> list[Reading]:
-    """Four rows with a private weight w as one more attribute.
+def read_weighted(survey: Agreement, functions: Functions, weight: str, ends: Floats) -> Readings:
+    """With a private weight w as one more attribute: `value`, f w, and `second`, E[F^2 W^2].
 
-    f w, E[F^2 W^2], and, for the f^2 w^2 that no single bit of w could tell, f^2 w and f^2.
+    For the f^2 w^2 that no single bit of w could tell, `square_weight`, f^2 w, and `square`, f^2.
     """
-    readings = []
+    parts = []
     for name in involved(survey, functions, {weight: ends}):
-        channel = survey.channels[name]
-        ones = np.ones(channel.size)
+        ones = np.ones(survey.channels[name].size)
         if name == weight:
-            rows: list[tuple[Floats, ...]] = [(ends,), (ends, ends), (ends,), (ones,)]
+            items: list[Item] = [(ends,), (ends, ends), (ends,), (ones,)]
         else:
             f = functions.get(name, ones)
             square = _square(survey, name, f)
-            rows = [(f,), (f, f), (square,), (square,)]
-        readings.append(_rows(name, channel, rows))
-    return readings
+            items = [(f,), (f, f), (square,), (square,)]
+        parts.append(_reading(survey, name, items))
+    return Readings(_WEIGHTED, 1, tuple(parts))
 
 
 def _square(survey: Agreement, name: str, f: Floats) -> Floats:
@@ -113,7 +169,8 @@ def _square(survey: Agreement, name: str, f: Floats) -> Floats:
     return np.where(indicator, np.where(nearby > 0, 0.0, f), square - nearby**2 / 4)
 
 
-def _rows(name: str, channel: Channel, items: list[tuple[Floats, ...]]) -> Reading:
+def _reading(survey: Agreement, name: str, items: Sequence[Item]) -> Reading:
+    channel = survey.channels[name]
     found: dict[tuple[int, ...], tuple[Floats, Floats]] = {}  # by identity: rows share functions
     for item in items:
         key = tuple(id(function) for function in item)

@@ -1,18 +1,10 @@
-"""The three layouts of the paper's Table 1: sums over people from cells, prefix sums or reports.
-
-All three answer the same question: for readings of some attributes, the sum over people of the
-product of their decoders, row by row. "reports" passes over the reports and keeps no table. The
-others pass once, into a table of feature sums over just the attributes in question:
-
-cells    the estimated frequency of every combination of positions; a range adds its cells
-prefix   sums of features up to every position; a range combines a few corners of them
-"""
+"""The layout "reports": one pass over the reports for every question, and no table kept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,44 +12,44 @@ import numpy.typing as npt
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
-from metricldp.store.readings import Reading
+from metricldp.store.readings import Reading, Readings
 
 _MOST_CODES = 1 << 16
 """Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
+_POWERS = {"value": 1, "second": 2, "square": 2}
+"""The power that a public weight enters each row with."""
 
 
-# On the fly
-
-
-def from_reports(
-    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None = None
-) -> Floats:
-    """One pass over the reports, row sums exact wherever codes can be counted."""
-    batches = list(batches)
-    reader = _joint_codes(readings, rows)
-    if reader is not None:
-        table, read = reader
-        counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
-        return np.asarray((table * counts).sum(axis=1))
-    # One attribute with too many codes is left open: all its features are summed instead.
-    wide = max(readings, key=lambda r: math.inf if _levels(r) is None else r.channel.features)
-    rest = [r for r in readings if r is not wide]
-    if weights is None and _joint_codes(rest, rows) is not None:
-        sums = opened(batches, rest, wide.name, wide.channel, rows)
-        return np.asarray((wide.coefficients * sums).sum(axis=1))
-    return _in_floats(batches, readings, rows, weights)
-
-
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """A public weight of each report, and the power it enters each row with."""
 
     name: str
     powers: tuple[int, ...]
 
-    def rows(self, batch: Batch) -> Floats:
-        """The weights of a batch, raised for each row."""
-        return np.stack([batch[self.name] ** power for power in self.powers])
+    @classmethod
+    def of(cls, name: str, readings: Readings) -> Weights:
+        return cls(name, tuple(_POWERS[row] for row in readings.rows))
+
+
+def from_reports(batches: Iterable[Batch], readings: Readings, weight: str | None = None) -> Floats:
+    """All sums in one pass over the reports, exact wherever codes can be counted.
+
+    With the name of a public weight, every report counts as much as its weight says.
+    """
+    batches, parts, rows = list(batches), readings.parts, readings.count
+    weights = None if weight is None else Weights.of(weight, readings)
+    reader = _joint_codes(parts, rows)
+    if reader is not None:
+        table, read = reader
+        counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
+        return np.asarray((table * counts).sum(axis=1))
+    # One attribute with too many codes is left open: all its features are summed instead.
+    wide = max(parts, key=lambda r: math.inf if _levels(r) is None else r.channel.features)
+    rest = [r for r in parts if r is not wide]
+    if weights is None and _joint_codes(rest, rows) is not None:
+        sums = _opened(batches, rest, wide.name, wide.channel, rows)
+        return np.asarray((wide.coefficients * sums).sum(axis=1))
+    return _in_floats(batches, parts, rows, weights)
 
 
 def _count(codes: Integers, size: int, batch: Batch, weights: Weights | None) -> Floats:
@@ -73,10 +65,14 @@ def _count(codes: Integers, size: int, batch: Batch, weights: Weights | None) ->
     return np.stack([raised[power] for power in weights.powers])
 
 
-def opened(
-    batches: Iterable[Batch], readings: list[Reading], name: str, channel: Channel, rows: int
+def opened(batches: Iterable[Batch], readings: Readings, name: str, channel: Channel) -> Floats:
+    """Sums of every feature of one attribute times the others' decoders: (count, features)."""
+    return _opened(batches, readings.parts, name, channel, readings.count)
+
+
+def _opened(
+    batches: Iterable[Batch], readings: Sequence[Reading], name: str, channel: Channel, rows: int
 ) -> Floats:
-    """Sums of every feature of one attribute times the others' decoders: (rows, features)."""
     reader = _joint_codes(readings, rows)
     if reader is not None:
         table, read = reader
@@ -100,7 +96,7 @@ def _levels(reading: Reading) -> Floats | None:
 
 
 def _joint_codes(
-    readings: list[Reading], rows: int
+    readings: Sequence[Reading], rows: int
 ) -> tuple[Floats, Callable[[Batch], Integers]] | None:
     """One small code for all attributes of a report together, and the decoders' products there.
 
@@ -128,19 +124,21 @@ def _joint_codes(
 
 
 def _in_floats(
-    batches: Iterable[Batch], readings: list[Reading], rows: int, weights: Weights | None
+    batches: Iterable[Batch], readings: Sequence[Reading], rows: int, weights: Weights | None
 ) -> Floats:
     """Products of decoders, report by report; the batches' sums are added without rounding."""
     sums = []
     for batch in batches:
         tables, places = _factors(batch, readings)
         size = len(next(iter(batch.values())))
-        raised = np.ones((rows, size)) if weights is None else weights.rows(batch)
+        raised = np.ones((rows, size))
+        if weights is not None:
+            raised = np.stack([batch[weights.name] ** power for power in weights.powers])
         sums.append(counting.product_sums(tables, places, raised))
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
-def _products(batch: Batch, readings: list[Reading], rows: int) -> Floats:
+def _products(batch: Batch, readings: Sequence[Reading], rows: int) -> Floats:
     tables, places = _factors(batch, readings)
     products = np.ones((rows, places.shape[1]))
     for place in places:
@@ -148,7 +146,7 @@ def _products(batch: Batch, readings: list[Reading], rows: int) -> Floats:
     return products
 
 
-def _factors(batch: Batch, readings: list[Reading]) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _factors(batch: Batch, readings: Sequence[Reading]) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The decoders' values side by side, (rows, entries), and where each report finds its own."""
     tables, places, start = [], [], 0
     for reading in readings:

@@ -1,90 +1,103 @@
-"""Totals: a tally that keeps tables of chosen attributes and lets the reports go.
+"""Totals: tables of chosen attributes, kept while the reports are let go.
 
-Its memory depends on the attributes, not on how many people report, so it can follow a stream. What
-it can be asked is decided beforehand: questions about attributes that one of its tables holds.
+Their memory depends on the attributes, not on how many people report, so they can follow a stream.
+What can be asked is decided beforehand: questions about attributes that one of the tables holds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.queries import Where, attribute_of
-from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.text import counted, shown
-from metricldp.channels import Floats
 from metricldp.reports import arrow
 from metricldp.reports.collected import pieces
-from metricldp.store import cubes
-from metricldp.store.readings import Reading
+from metricldp.store import cubes, files
+from metricldp.store.base import REPORTS, Store, Sums
+from metricldp.store.bits import Cuts
+from metricldp.store.readings import Readings, attribute_of, involved
 from metricldp.survey.agreement import Agreement
 
 
-class Totals(Tally):
-    """Exact sums over all reports for some sets of attributes; adding and merging are exact."""
+class Totals(Store):
+    """Exact sums over all reports for some sets of attributes; adding and merging are exact.
+
+    They are for one thread at a time.
+    """
 
     def __init__(self, survey: Agreement, keep: Iterable[Sequence[str]]) -> None:
-        super().__init__(survey, arrow.schema(survey).empty_table(), "prefix")
+        self.survey = survey
         self.keep = _checked(survey, keep)
-        self._count = 0
+        self._n = 0
+        self._tables: dict[tuple[str, ...], cubes.Table] = {}
         for names in self.keep:
             channels = {name: survey.channels[name] for name in names}
             cubes.check_size(list(channels.values()), names, "keep fewer attributes together")
             empty = np.zeros([channel.features for channel in channels.values()], dtype=np.int64)
             self._tables[names] = cubes.Table(channels, empty)
+        self._margins: dict[tuple[str, ...], cubes.Table] = {}
+        """Tables that questions had summed out of those kept."""
 
     @classmethod
-    def stream(
-        cls,
-        survey: Agreement,
-        collected: Any,
-        keep: Iterable[Sequence[str]],
-        refused: Counter[str] | None = None,
-    ) -> Totals:
-        """From reports in any form, piece by piece."""
-        totals = cls(survey, keep)
-        totals.add(collected, refused=refused)
+    def load(cls, survey: Agreement, path: str | Path) -> Totals:
+        """From a file that `save` wrote, refused unless it is this survey's."""
+        saved = files.read(path)
+        if saved.fingerprint != survey.fingerprint:
+            raise ReportRefused(
+                "survey",
+                f"the totals in {path} belong to another survey ({saved.fingerprint[:16]}, this is "
+                f"{survey.fingerprint[:16]}); use the survey file that the devices used",
+            )
+        channels = survey.channels
+        for names, table in zip(saved.keep, saved.tables, strict=True):
+            wanted = tuple(channels[name].features for name in names if name in channels)
+            if table.shape != wanted:
+                raise ReportRefused(
+                    "shapes",
+                    f"the table over {' x '.join(names)} in {path} has shape {table.shape}, not "
+                    f"{wanted}",
+                )
+        if not all(saved.keep) or not saved.keep or _checked(survey, saved.keep) != saved.keep:
+            raise ReportRefused("keep", f"{path} keeps sets of attributes that no survey would")
+        totals = cls(survey, saved.keep)
+        for names, table in zip(saved.keep, saved.tables, strict=True):
+            totals._tables[names] = cubes.Table(totals._tables[names].channels, table)
+        totals._n = saved.n
         return totals
 
-    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
-        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
+    def save(self, path: str | Path) -> None:
+        """A file of totals, as `store.files` describes it."""
+        tables = [self._tables[names].sums for names in self.keep]
+        files.write(path, files.Saved(self.survey.fingerprint, self.n, self.keep, tables))
 
-        All of them or, if one is refused, none. Totals are for one thread at a time.
-        """
+    @property
+    def n(self) -> int:
+        return self._n
+
+    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
         more = Totals(self.survey, self.keep)
         for table in pieces(self.survey, collected, refused=refused):
             for names in self.keep:
                 batches = arrow.batches(table.select(list(names)))
                 part = cubes.build(batches, more._tables[names].channels)
                 more._tables[names] = more._tables[names] + part
-            more._count += table.num_rows
-        # A new dict: margins summed out of the old tables go with them.
-        self._tables = {names: self._tables[names] + more._tables[names] for names in self.keep}
-        self._count += more._count
+            more._n += table.num_rows
+        both = self.merge(more)
+        self._n, self._tables, self._margins = both._n, both._tables, {}
 
-    @property
-    def n(self) -> int:
-        """How many people reported."""
-        return self._count
-
-    def __add__(self, other: Tally) -> Totals:
-        if not isinstance(other, Tally):
-            return NotImplemented
-        self._check_mergeable(other)
-        assert isinstance(other, Totals)
+    def merge(self, other: Totals) -> Totals:
         if other.keep != self.keep:
             kept = f"{_words(self.keep)} and {_words(other.keep)}"
             raise ReportRefused("keep", f"totals that keep {kept} cannot be merged")
         merged = Totals(self.survey, self.keep)
         for names in self.keep:
             merged._tables[names] = self._tables[names] + other._tables[names]
-        merged._count = self._count + other._count
+        merged._n = self._n + other._n
         return merged
 
     def __eq__(self, other: object) -> bool:
@@ -97,41 +110,48 @@ class Totals(Tally):
             )
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Totals of {counted(self.n, 'report')} over {_words(self.keep)}>"
-
-    def save(self, path: str | Path) -> NoReturn:
-        """Refused: the reports are gone."""
-        raise QueryError(f"totals keep no reports to save in {path}; pickle the totals themselves")
-
-    def weighted(self, where: Where | None = None, *, weight: str | None = None) -> Answer:
-        """Refused: a weight belongs to each report."""
-        raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
+        return f"<totals of {counted(self.n, 'report')} over {_words(self.keep)}>"
 
     # Sums ----------------------------------------------------------------------------------------
 
-    def _layout_for(self, names: tuple[str, ...]) -> str:
-        if names and names not in self._tables:
-            self._tables[names] = self._holding(names).over(names)
-        return "prefix" if names else "reports"
+    def holds(self, names: Collection[str]) -> bool:
+        return any(set(names) <= set(kept) for kept in self.keep)
 
-    def _opened(self, rest: list[Reading], attribute: str) -> tuple[Floats, str]:
-        names = {*(reading.name for reading in rest), attribute}
-        ordered = tuple(name for name in self.survey.channels if name in names)
-        self._layout_for(ordered)
-        return self._tables[ordered].opened(rest, attribute, 3), "prefix"
-
-    def _holding(self, names: Sequence[str]) -> cubes.Table:
-        """The smallest table that holds these attributes."""
-        fitting = [kept for kept in self.keep if set(names) <= set(kept)]
-        if not fitting:
+    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
+        if not self.holds(names):
             raise QueryError(
                 f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
             )
-        return min((self._tables[names] for names in fitting), key=lambda table: table.sums.size)
+        return "prefix" if names else REPORTS
+
+    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
+        assert isinstance(asked, Readings)
+        if weight is not None:
+            raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
+        if not asked.parts:
+            return asked.named(np.full(asked.count, float(self.n)))
+        return asked.named(self._over(asked.names).from_prefixes(asked))
+
+    def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
+        names = tuple(n for n in self.survey.channels if n in {*readings.names, attribute})
+        layout = self.layout_for(names)
+        return readings.named(self._over(names).opened(readings, attribute)), layout
+
+    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
+        raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
+
+    def _over(self, names: tuple[str, ...]) -> cubes.Table:
+        """The table over just these attributes, from the smallest that holds them."""
+        if names in self._tables:
+            return self._tables[names]
+        if names not in self._margins:
+            fitting = [self._tables[kept] for kept in self.keep if set(names) <= set(kept)]
+            self._margins[names] = min(fitting, key=lambda table: table.sums.size).over(names)
+        return self._margins[names]
 
 
 def _words(keep: Iterable[Sequence[str]]) -> str:
@@ -152,9 +172,7 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             attribute_of(survey, name)
             if name not in survey.channels:
                 raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
-        ordered = tuple(
-            n for n, c in survey.channels.items() if n in wanted or not c.free_when_whole
-        )
+        ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)
     if not found:

@@ -19,7 +19,8 @@ from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.text import listed, shown
-from metricldp.channels.base import Channel, Clear, Field
+from metricldp.channels.base import Channel
+from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
 from metricldp.design import registry
 from metricldp.design.auto import choose
@@ -67,7 +68,7 @@ class Agreement:
                 )
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
-            fields[name] = channels[name]
+            fields[name] = channels[name].field
         if not channels:
             raise SurveyError("a survey needs at least one attribute that is blurred")
         self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)

@@ -19,7 +19,8 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.channels import Floats
-from metricldp.lab.peers.levels import OneLevel, Written, spread_of_ranges
+from metricldp.lab.peers.levels import OneLevel
+from metricldp.lab.peers.tree import Written, spread_of_ranges
 from metricldp.lab.peers.walsh import power_of_two
 
 

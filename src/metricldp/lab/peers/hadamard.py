@@ -17,32 +17,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from metricldp.basics.exact import ONE
-from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
+from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.lab.peers.walsh import odd, transform
+from metricldp.lab.peers.walsh import SignChannel, odd, transform
 
 
 @dataclass(frozen=True)
-class Hadamard(IntegerChannel):
+class Hadamard(SignChannel):
     """A column y where row x + 1 has a 1 with probability keep / 2^64, else one where it has -1."""
 
-    size: int
-    keep: int
-
     mechanism: ClassVar[str] = "hadamard"
-
-    @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Hadamard:
-        """The worst ratio is that of the two halves."""
-        return cls(size, keep_for(2, epsilon))
 
     @property
     def outputs(self) -> int:
@@ -60,19 +51,14 @@ class Hadamard(IntegerChannel):
         keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
         drawn = uniform(coins, self.outputs, count)
         rows = positions.astype(np.int64) + 1
-        return np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows)).astype(self.dtype)
+        report = np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows))
+        return report.astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same for one."""
         keep, drawn, row = tape.toss(self.keep), tape.uniform(self.outputs), position + 1
         return drawn if _agrees(row, drawn) == keep else drawn ^ (row & -row)
 
     # The collector -------------------------------------------------------------------------------
-
-    @cached_property
-    def gap(self) -> float:
-        """t, the mean of the sign of a value's own row."""
-        return float(Fraction(2 * self.keep - ONE, ONE))
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = l + sum_x (f(x) - l) H[x + 1, y] / t, for the mean l of f.
@@ -94,19 +80,7 @@ class Hadamard(IntegerChannel):
         found = rows[1 : 1 + self.size] / self.gap
         return np.asarray(found + (rows[0] - found.sum(axis=0)) / self.size)
 
-    # The certificate -----------------------------------------------------------------------------
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """A report in the half of one value and not in that of the other; there always is one."""
-        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """Any two rows have the same four quarters."""
-        return True
-
     def probability(self, x: int, report: Column) -> Fraction:
-        """Two cases."""
         half = self.keep if _agrees(x + 1, int(report)) else ONE - self.keep
         return Fraction(2 * half, self.outputs * ONE)
 

@@ -28,7 +28,6 @@ the last one would differ from triple to triple, and there would be no formula f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -39,19 +38,15 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, exp_bounds
-from metricldp.channels import Column, Floats, Integers, Levels, NumberChannel, Response
+from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
 _LARGEST = 1 << 63
 """Reports are integers below this."""
-_CHUNK = 1 << 20
-"""Hashes computed at a time."""
 _MOST_LISTED = 1 << 22
 """Up to so many hashes are gone through to find the worst report."""
-_MOST_BITS = 10
-"""Up to so many supports of a report are read as one small integer."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +61,8 @@ class LocalHashing(NumberChannel):
     keep: int
 
     mechanism: ClassVar[str] = "local-hashing"
+    constant: ClassVar[bool] = True
+    two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> LocalHashing:
@@ -101,10 +98,9 @@ class LocalHashing(NumberChannel):
         drawn = uniform(coins, self.prime**3, len(positions)).astype(np.uint64)
         buckets = self._hashed(drawn, positions.astype(np.uint64))
         blurred = self.response.encode(buckets.astype(np.int64), coins)
-        return (drawn * np.uint64(self.buckets) + blurred).astype(self.dtype)
+        return (drawn * np.uint64(self.buckets) + blurred).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same for one."""
         drawn = tape.uniform(self.prime**3)
         return drawn * self.buckets + self.response.blur(self._bucket(drawn, position), tape)
 
@@ -124,7 +120,6 @@ class LocalHashing(NumberChannel):
 
     @property
     def features(self) -> int:
-        """The constant and the values."""
         return 1 + self.size
 
     def supports(self, column: Column, values: Integers) -> npt.NDArray[np.bool_]:
@@ -133,49 +128,14 @@ class LocalHashing(NumberChannel):
         found: npt.NDArray[np.bool_] = self._hashed(polynomials, values[:, None]) == buckets
         return found
 
-    @cached_property
-    def _every_value(self) -> npt.NDArray[np.uint64]:
-        return np.arange(self.size, dtype=np.uint64)
-
-    def _parts(self, column: Column) -> Iterator[slice]:
-        step = max(1, _CHUNK // self.size)
-        return (slice(start, start + step) for start in range(0, len(column), step))
-
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        """A one, then ones where a value is supported."""
-        found = np.ones((len(column), self.features), dtype=np.int8)
-        for part in self._parts(column):
-            found[part, 1:] = self.supports(column[part], self._every_value).T
-        return found
+        found = np.ones((self.features, len(column)), dtype=np.int8)
+        for part in self._parts(len(column)):
+            found[1:, part] = self.supports(column[part], np.arange(self.size, dtype=np.uint64))
+        return found.T
 
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        """A weighted sum of supports, a chunk of reports at a time."""
-        result = np.empty((len(coefficients), len(column)))
-        for part in self._parts(column):
-            supports = self.supports(column[part], self._every_value)
-            result[:, part] = coefficients[:, 1:] @ supports + coefficients[:, :1]
-        return result
-
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """How many reports of each code support each value."""
-        result = np.zeros((self.features, count), dtype=np.int64)
-        for part in self._parts(column):
-            at = codes[part].astype(np.intp)
-            result[0] += np.bincount(at, minlength=count)
-            values, people = np.nonzero(self.supports(column[part], self._every_value))
-            joint = np.bincount(values * count + at[people], minlength=self.size * count)
-            result[1:] += joint.reshape(self.size, count)
-        return result
-
-    def levels(self, coefficients: Floats) -> Levels | None:
-        """The supports that any decoder uses, read as one small integer."""
-        used = np.flatnonzero(coefficients[:, 1:].any(axis=0))
-        if len(used) > _MOST_BITS:
-            return None
-        ones = np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1
-        table = coefficients[:, :1] + coefficients[:, 1 + used] @ ones.T
-        weights = 1 << np.arange(len(used))
-        return Levels(table, lambda column: weights @ self.supports(column, used.astype("u8")))
+    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
+        return np.asarray(self.supports(column, np.array([feature], dtype=np.uint64))[0], np.uint8)
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -227,10 +187,11 @@ class LocalHashing(NumberChannel):
         level = functions.mean(axis=-1, keepdims=True)
         return np.concatenate([level, (functions - level) / self._gap], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g and the noise."""
-        above = functions - functions.mean(axis=-1, keepdims=True)
-        products = above * (others - others.mean(axis=-1, keepdims=True))
+        others = functions if others is None else others
+        rest = functions - functions.mean(axis=-1, keepdims=True)
+        products = rest * (others - others.mean(axis=-1, keepdims=True))
         everybody, more = self._excess
         paid = everybody * products.sum(axis=-1, keepdims=True) + more * products
         return np.asarray(functions * others + paid)
@@ -238,20 +199,18 @@ class LocalHashing(NumberChannel):
     def cells(self, totals: Floats) -> Floats:
         """Supports above their mean, and an equal share of all people."""
         supports = totals[1:]
-        above = (supports - supports.mean(axis=0)) / self._gap
-        return np.asarray(above + totals[0] / self.size)
+        rest = (supports - supports.mean(axis=0)) / self._gap
+        return np.asarray(rest + totals[0] / self.size)
 
     def influence(self, function: Floats) -> float:
         """The worst of all reports; where they are too many, of all sets of supported values.
 
         Not every set is supported by some polynomial, so the latter can be too large.
         """
-        weights = self.coefficients(function)
-        if self.outputs * self.size <= _MOST_LISTED:
-            return float(np.abs(self.values(self.every_report(), weights[None])).max())
-        level, rest = weights[0], weights[1:]
-        most, least = (level + rest[sign * rest > 0].sum() for sign in (1, -1))
-        return float(max(abs(most), abs(least)))
+        if self.outputs * self.size > _MOST_LISTED:
+            return super().influence(function)
+        decoder = self.coefficients(function)[None]
+        return float(np.abs(self.values(self.every_report(), decoder)).max())
 
     # The certificate -----------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ V is 4 e^epsilon / (e^epsilon - 1)^2, as published. It falls to 0 as epsilon gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,24 +31,65 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.exact import ONE
-from metricldp.channels import Channel, Column, Floats, Integers, Levels
+from metricldp.channels import Channel, Column, Floats, Integers
+from metricldp.channels.fields import Bytes, Mask, read_number, write_number
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.lab.peers.hierarchy import Tree
+from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
 
-_CHUNK = 1 << 22
-"""Bits unpacked at a time."""
-_MOST_BITS = 10
-"""Up to so many bits of a level are read as one small integer."""
+
+@dataclass(frozen=True)
+class LevelBits(Bytes):
+    """Bits of the nodes of one of the levels, then its number.
+
+    There is a bit for each node of the last level; those that a level does not need are zero.
+    """
+
+    counts: tuple[int, ...]
+
+    @property
+    def _digits(self) -> int:
+        return (len(self.counts) - 1).bit_length()
+
+    @property
+    def bits(self) -> int:
+        return self.counts[-1] + self._digits
+
+    def level(self, column: Column) -> npt.NDArray[np.int64]:
+        return read_number(column, self.counts[-1], self._digits)
+
+    def labelled(self, levels: Integers) -> Column:
+        """Reports without bits."""
+        column = np.zeros_like(self.empty(len(levels)))
+        write_number(column, self.counts[-1], self._digits, levels)
+        return column
+
+    def invalid(self, column: Column) -> Mask:
+        """Rows with a level that there is not, or bits behind those of their level."""
+        levels, bit = self.level(column), np.arange(8 * self.width)
+        wrong: Mask = levels >= len(self.counts)
+        for level, count in enumerate(self.counts):
+            unused = (bit >= count) & ((bit < self.counts[-1]) | (bit >= self.bits))
+            rows = np.flatnonzero(levels == level)
+            wrong[rows] = (column[rows] & np.packbits(unused, bitorder="little")).any(axis=1)
+        return wrong
+
+    def every(self) -> Column:
+        return self.listed(
+            [
+                bits | level << self.counts[-1]
+                for level, count in enumerate(self.counts)
+                for bits in range(1 << count)
+            ]
+        )
 
 
 @dataclass(frozen=True)
 class UnaryHierarchy(Tree, Channel):
-    """Bits of the nodes of one level, then its number; q is other / 2^64.
+    """Bits of the nodes of one level; q is other / 2^64.
 
-    There is a bit for each node of the last level; those that a level does not need are zero.
     Features: the constant 1, then of every node the bit, or 0 where another level was drawn.
     """
 
@@ -58,6 +98,8 @@ class UnaryHierarchy(Tree, Channel):
     branching: int
 
     mechanism: ClassVar[str] = "hierarchy-unary"
+    constant: ClassVar[bool] = True
+    two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
     def branched(cls, branching: int, size: int, epsilon: Fraction) -> UnaryHierarchy:
@@ -75,143 +117,52 @@ class UnaryHierarchy(Tree, Channel):
 
     # The report ----------------------------------------------------------------------------------
 
-    @property
-    def bits(self) -> int:
-        """Those of the last level, and the digits of the level."""
-        return self.size + (len(self.counts) - 1).bit_length()
-
-    @property
-    def width(self) -> int:
-        """Bytes of one report."""
-        return -(-self.bits // 8)
-
-    def empty(self, count: int) -> Column:
-        """A matrix of bytes, one row a report."""
-        return np.empty((count, self.width), dtype=np.uint8)
+    @cached_property
+    def field(self) -> LevelBits:
+        return LevelBits(self.counts)
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """A level for everybody, then all bits of a level at a time."""
         levels = uniform(coins, len(self.counts), len(positions))
-        column = self._labelled(levels)
+        column = self.field.labelled(levels)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
             rows = np.flatnonzero(levels == level)
-            column[rows, : oracle.width] |= oracle.encode(positions[rows] // width, coins)
+            column[rows, : oracle.field.width] |= oracle.encode(positions[rows] // width, coins)
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same for one."""
         level = tape.uniform(len(self.counts))
         bits = self.oracles[level].blur(position // self.widths[level], tape)
         return bits | level << self.size
-
-    def _labelled(self, levels: Integers) -> Column:
-        """Reports without bits: a level is a number of at most 5 digits, in one byte or two."""
-        column = np.zeros((len(levels), self.width), dtype=np.uint8)
-        shifted = levels.astype(np.int64) << (self.size & 7)
-        for place, byte in enumerate(range(self.size >> 3, self.width)):
-            column[:, byte] = shifted >> (8 * place) & 255
-        return column
-
-    def _level(self, column: Column) -> npt.NDArray[np.int64]:
-        """The level of each report."""
-        found = np.zeros(len(column), dtype=np.int64)
-        for place, byte in enumerate(range(self.size >> 3, self.width)):
-            found |= column[:, byte].astype(np.int64) << (8 * place)
-        return found >> (self.size & 7)
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Rows with a level that there is not, or bits behind those of their level."""
-        levels = self._level(column)
-        wrong: npt.NDArray[np.bool_] = levels >= len(self.counts)
-        for level, count in enumerate(self.counts):
-            rows = np.flatnonzero(levels == level)
-            bits = np.asarray(column[rows] ^ self._labelled(levels[rows]), dtype=np.uint8)
-            bits[:, count >> 3 :][:, :1] >>= np.uint8(count & 7)
-            wrong[rows] = bits[:, count >> 3 :].any(axis=1)
-        return wrong
-
-    def every_report(self) -> Column:
-        """All patterns of every level."""
-        parts = []
-        for level, oracle in enumerate(self.oracles):
-            patterns = oracle.every_report()
-            part = self._labelled(np.full(len(patterns), level))
-            part[:, : oracle.width] |= patterns
-            parts.append(part)
-        return np.concatenate(parts)
 
     # Reading reports -----------------------------------------------------------------------------
 
     @property
     def features(self) -> int:
-        """The constant and all nodes."""
         return 1 + sum(self.counts)
 
     @cached_property
-    def _places(self) -> list[slice]:
+    def _slices(self) -> list[slice]:
         """The features of each level."""
         ends = (1 + np.cumsum(self.counts)).tolist()
         return [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
-
-    def _read(self, column: Column) -> Iterator[tuple[slice, Integers, npt.NDArray[np.uint8]]]:
-        """Where the features of a level are, some of its reports and all their bits."""
-        levels = self._level(column)
-        for level, (oracle, place) in enumerate(zip(self.oracles, self._places, strict=True)):
-            everybody, step = np.flatnonzero(levels == level), max(1, _CHUNK // oracle.size)
-            for start in range(0, len(everybody), step):
-                rows = everybody[start : start + step]
-                packed = column[rows, : oracle.width]
-                yield (
-                    place,
-                    rows,
-                    np.unpackbits(packed, axis=1, count=oracle.size, bitorder="little"),
-                )
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
         """A one, and the bits of a level among zeros."""
         found = np.zeros((len(column), self.features), dtype=np.int8)
         found[:, 0] = 1
-        for place, rows, bits in self._read(column):
-            found[rows, place] = bits
+        levels = self.field.level(column)
+        for level, (count, features) in enumerate(zip(self.counts, self._slices, strict=True)):
+            rows = np.flatnonzero(levels == level)
+            found[rows, features] = np.unpackbits(
+                column[rows], axis=1, count=count, bitorder="little"
+            )
         return found
 
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        """A weighted sum of the bits of each report."""
-        result = np.empty((len(coefficients), len(column)))
-        for place, rows, bits in self._read(column):
-            result[:, rows] = coefficients[:, :1] + coefficients[:, place] @ bits.T
-        return result
-
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """How many reports of each code have each bit."""
-        result = np.zeros((self.features, count), dtype=np.int64)
-        result[0] = np.bincount(codes, minlength=count)
-        for place, rows, bits in self._read(column):
-            people, node = np.nonzero(bits)
-            joint = node * count + codes[rows[people]]
-            result[place] += np.bincount(joint, minlength=bits.shape[1] * count).reshape(-1, count)
-        return result
-
-    def levels(self, coefficients: Floats) -> Levels | None:
-        """The bits that any decoder uses, read as one small integer; levels one after the other."""
-        used = [np.flatnonzero(coefficients[:, place].any(axis=0)) for place in self._places]
-        if max(len(nodes) for nodes in used) > _MOST_BITS:
-            return None
-        tables, starts, count = [], {}, 0
-        for place, nodes in zip(self._places, used, strict=True):
-            ones = np.arange(1 << len(nodes))[:, None] >> np.arange(len(nodes)) & 1
-            tables.append(coefficients[:, :1] + coefficients[:, place][:, nodes] @ ones.T)
-            starts[place.start] = count, nodes
-            count += len(ones)
-
-        def read(column: Column) -> Integers:
-            found = np.empty(len(column), dtype=np.int64)
-            for place, rows, bits in self._read(column):
-                start, nodes = starts[place.start]
-                found[rows] = start + bits[:, nodes] @ (1 << np.arange(len(nodes)))
-            return found
-
-        return Levels(np.concatenate(tables, axis=1), read)
+    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
+        level = sum(feature >= features.stop - 1 for features in self._slices)
+        node = feature + 1 - self._slices[level].start
+        return np.asarray(self.bit(column, node) * (self.field.level(column) == level))
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -236,8 +187,9 @@ class UnaryHierarchy(Tree, Channel):
             [written.constant, *(self._scale * weights for weights in written.weights)], axis=-1
         )
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B | x]."""
+        others = functions if others is None else others
         first = self.write(functions)
         second = first if others is functions else self.write(others)
         paid = np.zeros(np.broadcast_shapes(functions.shape, others.shape))
@@ -251,7 +203,7 @@ class UnaryHierarchy(Tree, Channel):
     def cells(self, totals: Floats) -> Floats:
         """Sums of bits to sums over nodes, and these to frequencies."""
         last = np.moveaxis(totals, 0, -1)
-        nodes = [self._scale * last[..., place] for place in self._places]
+        nodes = [self._scale * last[..., features] for features in self._slices]
         return np.moveaxis(self.unwrite(last[..., :1], nodes), -1, 0)
 
     def influence(self, function: Floats) -> float:
@@ -259,7 +211,7 @@ class UnaryHierarchy(Tree, Channel):
         weights = self.coefficients(function)
         ends = [
             weights[0] + part[sign * part > 0].sum()
-            for part in (weights[place] for place in self._places)
+            for part in (weights[features] for features in self._slices)
             for sign in (1, -1)
         ]
         return float(max(map(abs, ends)))
@@ -285,8 +237,7 @@ class UnaryHierarchy(Tree, Channel):
         return True
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """One level, then its bits."""
-        level = int(self._level(report[None])[0])
+        level = int(self.field.level(report[None])[0])
         oracle = self.oracles[level]
-        bits = oracle.probability(x // self.widths[level], report[: oracle.width])
+        bits = oracle.probability(x // self.widths[level], report[: oracle.field.width])
         return bits / len(self.counts)

@@ -41,7 +41,6 @@ from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from metricldp.answers.estimate import Bounds
 from metricldp.answers.predict import mean
@@ -53,10 +52,12 @@ from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import ONE, as_written
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import shown
-from metricldp.channels import LARGEST_EPSILON, Channel, Column, Floats, Integers, Response
+from metricldp.channels import LARGEST_EPSILON, Channel, Column, Floats, Integers, Number, Response
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
-from metricldp.lab.peers.joint import Functions, Joint, Whole, on_grids
+from metricldp.lab.peers.joint import Functions, Joint, on_grids
+from metricldp.lab.peers.tree import Tree
+from metricldp.lab.peers.walsh import odd, power_of_two, transform
 from metricldp.metrics import Uniform
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, Proof, prove
@@ -66,65 +67,38 @@ SIGN = "=sign"
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """The nodes over the positions of one attribute, level by level from the root."""
+class Nodes(Tree):
+    """The nodes over the positions of one attribute, level by level; the root is a level, too."""
 
     size: int
-    widths: tuple[int, ...]
-    """How many positions a node of each level holds; the last node may hold fewer."""
-
-    @classmethod
-    def of(cls, size: int, branching: int) -> Nodes:
-        """Levels as long as nodes can be cut."""
-        widths = [1]
-        while widths[-1] < size:
-            widths.append(widths[-1] * branching)
-        return cls(size, tuple(reversed(widths)))
+    branching: int
 
     @cached_property
-    def counts(self) -> tuple[int, ...]:
+    def levels(self) -> tuple[int, ...]:
+        """How many positions a node of each level holds, from the root down."""
+        return (self.widths[0] * self.branching, *self.widths)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
         """The nodes of each level."""
-        return tuple(-(-self.size // width) for width in self.widths)
+        return (1, *self.counts)
 
     @cached_property
     def digits(self) -> tuple[int, ...]:
         """For each level, how many binary digits an index of its Hadamard matrix has."""
-        return tuple((count - 1).bit_length() for count in self.counts)
+        return tuple((count - 1).bit_length() for count in self.sizes)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """The first code of each level; a code is a level and an index. Then how many there are."""
         return tuple(accumulate((1 << digits for digits in self.digits), initial=0))
 
-    def canonical(self, function: Floats) -> list[Floats]:
-        """The fewest nodes that make up a set of positions: weight 1 for each."""
-        found, covered = [], np.zeros(self.size, dtype=bool)
-        for width in self.widths:
-            firsts = np.arange(0, self.size, width)
-            full = np.logical_and.reduceat(function == 1, firsts)
-            found.append((full & ~covered[firsts]).astype(np.float64))
-            covered |= np.repeat(full, width)[: self.size]
-        return found
-
-    def least_squares(self, function: Floats) -> list[Floats]:
-        """The weights of least sum of squares: consistency over the levels (Hay et al. 2010).
-
-        The optimum has a multiplier at each leaf, and the weight of a node is the sum of those
-        below it. So, given the sum c of the weights above a node, its weight is a - b c; leaves
-        have a = f and b = 1, and a node with sums A and B over its children A/(1+B) and B/(1+B).
-        """
-        lines = [(function.astype(np.float64), np.ones(self.size))]
-        cuts = [w // finer for w, finer in zip(self.widths, self.widths[1:], strict=False)]
-        for cut in reversed(cuts):
-            a, b = (np.add.reduceat(part, np.arange(0, len(part), cut)) for part in lines[-1])
-            lines.append((a / (1 + b), b / (1 + b)))
-        found: list[Floats] = []
-        above = np.zeros(1)
-        for (a, b), cut in zip(reversed(lines), [1, *cuts], strict=True):
-            above = np.repeat(above, cut)[: len(a)]
-            found.append(a - b * above)
-            above = above + found[-1]
-        return found
+    def weights(self, function: Floats, *, consistent: bool = False) -> list[Floats]:
+        """Those of the fewest nodes, or of all levels by least squares."""
+        written = self.fewest(function)
+        if consistent:
+            written = self.least_squares(function, root_pays=True)
+        return [written.constant, *written.weights]
 
 
 @dataclass(frozen=True)
@@ -164,12 +138,12 @@ class Boxes(Joint):
     def _tree(self, attribute: Attribute) -> Nodes:
         flat = isinstance(attribute, Categorical)
         most = attribute.size if flat else int(self.branching)
-        return Nodes.of(attribute.size, min(most, attribute.size))
+        return Nodes(attribute.size, min(most, attribute.size))
 
     def fewest(self, functions: Functions) -> dict[str, list[Floats]]:
         """The fewest nodes of every attribute; one that is not named has the function 1."""
         return {
-            name: tree.canonical(functions.get(name, np.ones(tree.size)))
+            name: tree.weights(functions.get(name, np.ones(tree.size)))
             for name, tree in self.trees.items()
         }
 
@@ -251,10 +225,10 @@ class Hio(Boxes):
     # The report ----------------------------------------------------------------------------------
 
     @cached_property
-    def fields(self) -> Mapping[str, Whole]:
+    def fields(self) -> Mapping[str, Number]:
         """A code for each attribute, and the sign."""
-        codes = {name: Whole(tree.starts[-1]) for name, tree in self.trees.items()}
-        return {**codes, SIGN: Whole(2)}
+        codes = {name: Number(tree.starts[-1]) for name, tree in self.trees.items()}
+        return {**codes, SIGN: Number(2)}
 
     @property
     def law(self) -> bytes:
@@ -264,15 +238,15 @@ class Hio(Boxes):
     def blur(self, positions: Mapping[str, Integers], coins: Coins) -> Mapping[str, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
         columns: dict[str, Column] = {}
-        sign: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.uint8)
+        sign: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.int64)
         for name, tree in self.trees.items():
-            level = uniform(coins, len(tree.widths), len(sign))
+            level = uniform(coins, len(tree.levels), len(sign))
             digits = np.array(tree.digits, dtype=np.uint64)[level]
             index = coins.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
-            node = positions[name] // np.array(tree.widths)[level]
-            sign = sign ^ _parity(index.astype(np.int64) & node)
+            node = positions[name] // np.array(tree.levels)[level]
+            sign = sign ^ odd(index.astype(np.int64) & node)
             codes = np.array(tree.starts)[level] + index.astype(np.int64)
-            columns[name] = codes.astype(self.fields[name].empty(0).dtype)
+            columns[name] = codes.astype(self.fields[name].dtype)
         return {**columns, SIGN: self.sign.encode(sign, coins).astype(np.uint8)}
 
     def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
@@ -281,8 +255,8 @@ class Hio(Boxes):
         for name, tree in self.trees.items():
             level = int(np.searchsorted(tree.starts, report[name], side="right")) - 1
             index = int(report[name]) - tree.starts[level]
-            mass /= len(tree.widths) << tree.digits[level]
-            true ^= (index & person[name] // tree.widths[level]).bit_count() & 1
+            mass /= len(tree.levels) << tree.digits[level]
+            true ^= (index & person[name] // tree.levels[level]).bit_count() & 1
         kept = self.sign.keep if int(report[SIGN]) == true else ONE - self.sign.keep
         return mass * Fraction(kept, ONE)
 
@@ -298,10 +272,8 @@ class Hio(Boxes):
 
     def weights(self, functions: Functions) -> dict[str, list[Floats]]:
         """w_{d,l} of every attribute; one that is not named has the function 1."""
-        if not self.consistent:
-            return self.fewest(functions)
         return {
-            name: tree.least_squares(functions.get(name, np.ones(tree.size)))
+            name: tree.weights(functions.get(name, np.ones(tree.size)), consistent=self.consistent)
             for name, tree in self.trees.items()
         }
 
@@ -314,7 +286,8 @@ class Hio(Boxes):
         weights = self.weights(functions)
         found = 1.0 - 2.0 * columns[SIGN]
         for name, levels in weights.items():
-            found = found * np.concatenate([_hadamard(w) for w in levels])[columns[name]]
+            signs = np.concatenate([transform(w, power_of_two(len(w))) for w in levels])
+            found = found * signs[columns[name]]
         scale = self.kappa * math.prod(len(levels) for levels in weights.values())
         return scale * float(found.sum())
 
@@ -338,21 +311,4 @@ def _squares(weights: Mapping[str, list[Floats]]) -> float:
     found = 1.0
     for levels in weights.values():
         found *= len(levels) * math.fsum(float(w @ w) for w in levels)
-    return found
-
-
-def _parity(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Whether the count of ones is odd: H[j, v] is -1 to the parity of j & v."""
-    return np.asarray(np.bitwise_count(numbers) & np.uint8(1))
-
-
-def _hadamard(weights: Floats) -> Floats:
-    """sum_v weights[v] H[j, v] for every j, weights filled up with zeros to a power of two."""
-    found = np.zeros(1 << (len(weights) - 1).bit_length())
-    found[: len(weights)] = weights
-    half = 1
-    while half < len(found):
-        pairs = found.reshape(-1, 2, half)
-        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
-        half *= 2
     return found

@@ -35,12 +35,12 @@ import numpy as np
 
 from metricldp.answers.estimate import Bounds
 from metricldp.basics.exact import as_written
-from metricldp.channels import LARGEST_EPSILON, Column, Floats, Integers
+from metricldp.channels import LARGEST_EPSILON, Column, Floats, Integers, Number
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import Boxes, Spread
-from metricldp.lab.peers.joint import Functions, Whole
+from metricldp.lab.peers.joint import Functions
 from metricldp.survey.certify import Certificate
 
 BOX = "=box"
@@ -68,10 +68,10 @@ class HashedHio(Boxes):
     # The report ----------------------------------------------------------------------------------
 
     @cached_property
-    def fields(self) -> Mapping[str, Whole]:
+    def fields(self) -> Mapping[str, Number]:
         """A level for each attribute, and the hashed box."""
-        levels = {name: Whole(len(tree.widths)) for name, tree in self.trees.items()}
-        return {**levels, BOX: Whole(self.oracle.outputs)}
+        levels = {name: Number(len(tree.levels)) for name, tree in self.trees.items()}
+        return {**levels, BOX: Number(self.oracle.outputs)}
 
     @property
     def law(self) -> bytes:
@@ -84,10 +84,10 @@ class HashedHio(Boxes):
         columns: dict[str, Column] = {}
         box: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.int64)
         for name, tree in self.trees.items():
-            level = uniform(coins, len(tree.widths), len(box))
-            node = positions[name] // np.array(tree.widths)[level]
-            box = box * np.array(tree.counts)[level] + node
-            columns[name] = level.astype(self.fields[name].empty(0).dtype)
+            level = uniform(coins, len(tree.levels), len(box))
+            node = positions[name] // np.array(tree.levels)[level]
+            box = box * np.array(tree.sizes)[level] + node
+            columns[name] = level.astype(self.fields[name].dtype)
         return {**columns, BOX: self.oracle.encode(box, coins)}
 
     def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
@@ -95,8 +95,8 @@ class HashedHio(Boxes):
         mass, box = Fraction(1), 0
         for name, tree in self.trees.items():
             level = int(report[name])
-            mass /= len(tree.widths)
-            box = box * tree.counts[level] + person[name] // tree.widths[level]
+            mass /= len(tree.levels)
+            box = box * tree.sizes[level] + person[name] // tree.levels[level]
         return mass * self.oracle.probability(box, np.asarray(report[BOX]))
 
     def certify(self) -> Certificate:
@@ -131,7 +131,7 @@ class HashedHio(Boxes):
 
     def _boxes(self, name: str, levels: list[Floats]) -> Floats:
         tree = self.trees[name]
-        spread = zip(levels, tree.widths, strict=True)
+        spread = zip(levels, tree.levels, strict=True)
         each = [np.repeat(w * w.sum(), width)[: tree.size] for w, width in spread]
         return np.asarray(np.sum(each, axis=0))
 
@@ -151,7 +151,7 @@ class HashedHio(Boxes):
     ) -> Iterator[tuple[float, float]]:
         """For each level vector the estimate of the people in its boxes, and C_L times that."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
-        scale = math.prod(len(tree.widths) for tree in self.trees.values()) / (p - d)
+        scale = math.prod(len(tree.levels) for tree in self.trees.values()) / (p - d)
         for reports, boxes in self._read(self.fewest(functions), columns):
             pairs = len(reports) * len(boxes)
             found = scale * (self._supported(reports, boxes) - d * pairs) if pairs else 0.0
@@ -171,7 +171,7 @@ class HashedHio(Boxes):
             number, boxes = 0, np.zeros(1, dtype=np.int64)
             for level, (name, levels) in zip(vector, fewest.items(), strict=True):
                 number = number * len(levels) + level
-                count = self.trees[name].counts[level]
+                count = self.trees[name].sizes[level]
                 boxes = (boxes[:, None] * count + np.flatnonzero(levels[level])).reshape(-1)
             first, last = np.searchsorted(code, [number, number + 1])
             yield reports[first:last], boxes

@@ -14,13 +14,11 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.answers.answer import Answer
@@ -30,7 +28,7 @@ from metricldp.answers.queries import Where, expected, parse
 from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import ReportRefused, SurveyError
 from metricldp.basics.text import shown
-from metricldp.channels import Column, Field, Floats, Integers
+from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.coins.stream import Coins
 from metricldp.reports import arrow
 from metricldp.reports.people import checked
@@ -39,27 +37,6 @@ from metricldp.survey.certify import Certificate
 
 Functions = Mapping[str, Floats]
 """The function of each attribute that a question names; all others are 1."""
-
-
-@dataclass(frozen=True)
-class Whole(Field):
-    """A column of whole numbers below `outputs`."""
-
-    outputs: int
-
-    @property
-    def bits(self) -> int:
-        """The binary digits of the largest."""
-        return (self.outputs - 1).bit_length()
-
-    def empty(self, count: int) -> Column:
-        """The smallest unsigned integers that hold it."""
-        return np.empty(count, dtype=np.min_scalar_type(self.outputs - 1))
-
-    def invalid(self, column: Column) -> npt.NDArray[np.bool_]:
-        """Integers that no device sends."""
-        wrong: npt.NDArray[np.bool_] = column >= self.outputs
-        return wrong
 
 
 class Joint(ABC):
@@ -75,7 +52,7 @@ class Joint(ABC):
 
     @property
     @abstractmethod
-    def fields(self) -> Mapping[str, Whole]:
+    def fields(self) -> Mapping[str, Number]:
         """The columns of a report."""
 
     @property
@@ -152,11 +129,11 @@ class Joint(ABC):
         table = self._checked(collected)
         n, asked = table.num_rows, (query.words, query.notes)
         if not query.factors:  # everybody is known
-            return to_answer((n, n, n), (0.0, 0.0), n, asked, about=about, layout="reports")
+            return to_answer(n, n, n, (0.0, 0.0), n, asked, about=about, layout="reports")
         sums = [self.decoded(query.functions, batch) for batch in arrow.batches(table)]
         value, second = (math.fsum(part) for part in zip(*sums, strict=True)) if sums else (0, 0)
         bounds = self.bounds(query.functions)
-        return to_answer((value, second, value), bounds, n, asked, about=about, layout="reports")
+        return to_answer(value, second, value, bounds, n, asked, about=about, layout="reports")
 
     def _checked(self, collected: pa.Table) -> pa.Table:
         """The reports, if they are this mechanism's own."""

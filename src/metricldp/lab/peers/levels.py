@@ -24,40 +24,25 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from metricldp.basics.exact import ONE
-from metricldp.channels import Column, Floats, IntegerChannel, Integers, keep_for
+from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.lab.peers.walsh import odd, power_of_two, transform
+from metricldp.lab.peers.tree import Written
+from metricldp.lab.peers.walsh import SignChannel, odd, power_of_two, transform
 
 
 @dataclass(frozen=True)
-class Written:
-    """Functions as a constant each, (..., 1), and weights of the nodes of every level."""
-
-    constant: Floats
-    weights: list[Floats]
-
-
-@dataclass(frozen=True)
-class OneLevel(IntegerChannel):
+class OneLevel(SignChannel):
     """A level, an index and a sign as one integer; the sign is kept with keep / 2^64.
 
     The reports of each level follow those of the level above, first the plus signs.
     """
-
-    size: int
-    keep: int
-
-    @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
-        """Signs that are kept as often as epsilon allows."""
-        return cls(size, keep_for(2, epsilon))
 
     # The tree ------------------------------------------------------------------------------------
 
@@ -76,13 +61,13 @@ class OneLevel(IntegerChannel):
 
     def _seen(self, positions: Integers, widths: Integers) -> tuple[Integers, Integers]:
         """The node of each position, and 1 where it has a minus sign there, else 0."""
-        place = positions // widths
-        return (place >> 1, place & 1) if self.signed else (place, np.zeros_like(place))
+        node = positions // widths
+        return (node >> 1, node & 1) if self.signed else (node, np.zeros_like(node))
 
     def _seen_alone(self, position: int, level: int) -> tuple[int, int]:
         """The same for one."""
-        place = position // self.widths[level]
-        return (place >> 1, place & 1) if self.signed else (place, 0)
+        node = position // self.widths[level]
+        return (node >> 1, node & 1) if self.signed else (node, 0)
 
     @abstractmethod
     def write(self, functions: Floats) -> Written:
@@ -103,11 +88,6 @@ class OneLevel(IntegerChannel):
         ends = np.cumsum([2 * order for order in self._orders]).tolist()
         return (0, *ends[:-1])
 
-    @cached_property
-    def _gap(self) -> Fraction:
-        """t: how much more often a sign is kept than turned."""
-        return Fraction(2 * self.keep - ONE, ONE)
-
     @property
     def outputs(self) -> int:
         """Two signs for each index of each level."""
@@ -126,10 +106,9 @@ class OneLevel(IntegerChannel):
         node, minus = self._seen(positions.astype(np.int64), np.array(self.widths)[level])
         minus = minus ^ odd(node & index) ^ 1 ^ keep
         report = np.array(self._starts)[level] + minus * orders + index
-        return np.asarray(report, dtype=self.dtype)
+        return np.asarray(report, dtype=self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same, one coin after the other."""
         level = tape.uniform(len(self.counts))
         order = self._orders[level]
         index, keep = tape.integer(order.bit_length() - 1), tape.toss(self.keep)
@@ -142,7 +121,7 @@ class OneLevel(IntegerChannel):
     @property
     def _scale(self) -> float:
         """L/t."""
-        return len(self.counts) / float(self._gap)
+        return len(self.counts) / self.gap
 
     def coefficients(self, functions: Floats) -> Floats:
         """The weights of a level by the signs of each index, by a fast transform."""
@@ -165,12 +144,13 @@ class OneLevel(IntegerChannel):
             node, minus = self._seen(everybody, np.array(width))
             differ = transform(both[..., 0, :] - both[..., 1, :], order)[..., node]
             common = both.sum(axis=(-2, -1))[..., None]
-            signed = float(self._gap) * np.where(minus, -differ, differ)
+            signed = self.gap * np.where(minus, -differ, differ)
             result += (common + signed) / (2 * order * len(self.counts))
         return result
 
-    def moment(self, functions: Floats, others: Floats) -> Floats:
+    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B], the last alike for all x."""
+        others = functions if others is None else others
         first = self.write(functions)
         second = first if others is functions else self.write(others)
         noise = sum(
@@ -183,7 +163,7 @@ class OneLevel(IntegerChannel):
     @property
     def _noise(self) -> float:
         """L/t^2: the second moment of a weight of 1."""
-        return float(len(self.counts) / self._gap**2)
+        return len(self.counts) / self.gap**2
 
     def cells(self, totals: Floats) -> Floats:
         """Signs to sums over nodes, level by level, and these to frequencies."""
@@ -210,19 +190,7 @@ class OneLevel(IntegerChannel):
         ranges = self.size * (self.size + 1) / 2
         return (self._noise * self.range_weights() - self.range_spread()) / ranges
 
-    # The certificate -----------------------------------------------------------------------------
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """On the last level two values differ in the sign of some index; kept against turned."""
-        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """The sign is kept or turned, whatever the two values are."""
-        return True
-
     def probability(self, x: int, report: Column) -> Fraction:
-        """One level, one index, one sign."""
         level = sum(int(report) >= start for start in self._starts) - 1
         order = self._orders[level]
         said, index = divmod(int(report) - self._starts[level], order)
@@ -230,16 +198,3 @@ class OneLevel(IntegerChannel):
         kept = said == minus ^ (node & index).bit_count() & 1
         mass = self.keep if kept else ONE - self.keep
         return Fraction(mass, ONE * order * len(self.counts))
-
-
-def spread_of_ranges(levels: Floats) -> float:
-    """The sum over all ranges of (f - c)^2, mean over positions, from the c of every prefix.
-
-    A range is the difference of two prefixes out of size + 1, so for any p that is linear in f the
-    sum of its squares over all ranges is (size + 1) sum p^2 - (sum p)^2 over prefixes.
-    """
-    size = len(levels) - 1
-    cut = np.arange(size + 1)
-    squares = (cut * (1 - levels) ** 2 + (size - cut) * levels**2).sum()
-    sums = size - np.arange(size) - levels.sum()
-    return float(((size + 1) * squares - (sums**2).sum()) / size)

@@ -40,9 +40,9 @@ import numpy.typing as npt
 from metricldp.answers.estimate import Bounds
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
-from metricldp.channels import Column, Floats, Integers
+from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.coins.stream import Coins
-from metricldp.lab.peers.joint import Functions, Joint, Whole, on_grids
+from metricldp.lab.peers.joint import Functions, Joint, on_grids
 from metricldp.metrics import Line, Lp
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, Pair, Proof, tightest
@@ -147,9 +147,9 @@ class PlanarLaplace(Joint):
     # The report ----------------------------------------------------------------------------------
 
     @cached_property
-    def fields(self) -> Mapping[str, Whole]:
+    def fields(self) -> Mapping[str, Number]:
         """A position of each attribute."""
-        return dict(zip(self.survey.attributes, map(Whole, self.shape), strict=True))
+        return dict(zip(self.survey.attributes, map(Number, self.shape), strict=True))
 
     @property
     def law(self) -> bytes:

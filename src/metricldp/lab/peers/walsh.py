@@ -1,13 +1,46 @@
-"""Walsh functions: the signs (-1)^|v & j| of a Hadamard matrix, without the matrix."""
+"""Walsh functions: the signs (-1)^|v & j| of a Hadamard matrix, without the matrix.
+
+And what channels have in common of which a report tells such a sign and nothing else.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats, Integers
+from metricldp.basics.exact import ONE
+from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
+
+
+@dataclass(frozen=True)
+class SignChannel(IntegerChannel):
+    """A sign that depends on the value is kept with probability keep / 2^64, else turned."""
+
+    size: int
+    keep: int
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
+        """A sign that is kept as often as epsilon allows."""
+        return cls(size, keep_for(2, epsilon))
+
+    @cached_property
+    def gap(self) -> float:
+        """t: how much more often a sign is kept than turned, and so its mean."""
+        return float(Fraction(2 * self.keep - ONE, ONE))
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """Two values differ in some sign: kept against turned."""
+        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
+
+    @property
+    def same_ratio_for_all_pairs(self) -> bool:
+        return True
 
 
 def power_of_two(count: int) -> int:
@@ -36,5 +69,5 @@ def transform(values: Floats, size: int) -> Floats:
 @lru_cache(maxsize=32)
 def _signs(order: int) -> Floats:
     """The matrix itself, of 2^order rows."""
-    places = np.arange(1 << order)
-    return np.where(odd(places[:, None] & places), -1.0, 1.0)
+    rows = np.arange(1 << order)
+    return np.where(odd(rows[:, None] & rows), -1.0, 1.0)

@@ -148,11 +148,11 @@ class World:
         For single values all at once: the joint histogram of people is multiplied, one attribute
         at a time, with the matrix of second moments S of value v at position x.
         """
-        moments = channel.second_moment(np.eye(self.size))
+        moments = channel.moment(np.eye(self.size))
         cells = self.cells
         for _ in self.positions:
             cells = np.moveaxis(np.tensordot(moments, cells, axes=1), 0, -1)
-        seconds = channel.second_moment(self.inside)
+        seconds = channel.moment(self.inside)
         of_people = [s[:, x] for s, x in zip(seconds, self.positions, strict=True)]
         ranges = np.prod(of_people, axis=0).sum(axis=1)
         return {"single values": cells - self.cells, "ranges": ranges - self.in_ranges}

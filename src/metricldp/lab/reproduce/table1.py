@@ -25,7 +25,7 @@ from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, col
 from metricldp.reports.arrow import batches
 from metricldp.reports.encode import encode
 from metricldp.store import cubes, scan
-from metricldp.store.readings import Reading
+from metricldp.store.readings import Reading, Readings
 from metricldp.survey.agreement import Agreement
 
 LAYOUTS = ("cells", "prefix", "reports")
@@ -148,12 +148,12 @@ def _build(
 
 def _ask(
     columns: list[dict[str, Column]],
-    readings: list[Reading],
+    readings: Readings,
     layout: str,
     built: cubes.Table | None,
 ) -> float:
     if built is None:
-        return float(scan.from_reports(columns, readings, 1)[0])
+        return float(scan.from_reports(columns, readings)[0])
     found = built.from_cells(readings) if layout == "cells" else built.from_prefixes(readings)
     return float(found[0])
 
@@ -166,14 +166,15 @@ def _reports(size: Size) -> tuple[Agreement, Any]:
     return survey, encode(survey, people, coins=seeded(SEED))
 
 
-def _readings(survey: Agreement, size: Size) -> list[Reading]:
+def _readings(survey: Agreement, size: Size) -> Readings:
     low, high = size.ends
     grid = np.arange(size.values)
     inside = ((low <= grid) & (grid <= high)).astype(np.float64)[None]
-    return [
+    parts = [
         Reading(name, channel, inside, channel.coefficients(inside))
         for name, channel in survey.channels.items()
     ]
+    return Readings(("value",), 1, tuple(parts))
 
 
 def _seconds(work: Callable[[], object], least: float) -> float:

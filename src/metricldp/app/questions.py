@@ -1,0 +1,233 @@
+"""Every question that the command line puts to a tally: one table, one way to ask and to print."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from metricldp.answers import queries
+from metricldp.answers.answer import percent
+from metricldp.answers.linear import Linear
+from metricldp.answers.quantiles import Quantile
+from metricldp.answers.tally import Tally
+from metricldp.app import plots
+from metricldp.app.terminal import show
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import plain, table
+from metricldp.survey.agreement import Agreement
+
+SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
+AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
+_ReportsFile = Annotated[Path, typer.Argument(help="reports, a Parquet file made by encode")]
+_Conditions = Annotated[
+    list[str] | None,
+    typer.Argument(help="conditions such as age=18..29, income=50000.. or region=north,south"),
+]
+_ProbabilitiesAndConditions = Annotated[
+    list[str] | None,
+    typer.Argument(help="probabilities such as 0.25 0.5, then conditions such as age=18..29"),
+]
+_About = Annotated[
+    str,
+    typer.Option("--about", help="respondents, or the population that they were drawn from"),
+]
+_Level = Annotated[float, typer.Option("--level", help="the level of the intervals")]
+_Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A command: what it takes beside survey, reports, conditions and level, and how it answers."""
+
+    name: str
+    help: str
+    ask: Callable[..., Any]
+    """Of a tally, with an attribute if it has one, a where-clause, and the options."""
+    text: Callable[[Any, float], str] = lambda found, level: found.text(level)
+    attribute: str = ""
+    """What to say of the attribute that it is about; nothing, if it is about none."""
+    options: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Each its type for the command line, and its default."""
+    data: Callable[[Any, float], dict[str, Any]] = lambda found, level: found.to_dict(level)
+    draw: Callable[..., None] | None = None
+    probabilities: bool = False
+    """Whether words that are no conditions are probabilities."""
+
+    def answer(
+        self,
+        survey: Path,
+        reports: Path,
+        *,
+        conditions: list[str] | None,
+        level: float,
+        as_json: bool,
+        plot: Path | None = None,
+        **given: Any,
+    ) -> None:
+        """Run the command; a mistake in its words is found before the reports are read."""
+        if plot is not None:
+            plots.check_picture(plot)
+        words = conditions or []
+        if self.probabilities:
+            rest = [word for word in words if "=" not in word]
+            given["probabilities"] = [_probability(word) for word in rest] or [0.5]
+            words = [word for word in words if "=" in word]
+        agreed = Agreement.load(survey)
+        where = queries.parse_text(agreed, words)
+        found = self.ask(Tally.of(agreed, reports), where=where, **given)
+        data, text = self.data(found, level), self.text(found, level)
+        if plot is not None and self.draw is not None:
+            among = f" among {', '.join(words)}" if words else ""
+            title = f"{given['attribute']}{among}, from blurred reports"
+            self.draw(found, plot, title=title, level=level)
+            data["picture"], text = str(plot), f"{text}\npicture in {plot}"
+        show(data, text, as_json)
+
+    def register(self, app: typer.Typer) -> None:
+        """As a command with the parameters that it takes."""
+        words = _ProbabilitiesAndConditions if self.probabilities else _Conditions
+        taken: dict[str, tuple[Any, Any]] = {
+            "survey": (SurveyFile, inspect.Parameter.empty),
+            "reports": (_ReportsFile, inspect.Parameter.empty),
+        }
+        if self.attribute:
+            about = Annotated[str, typer.Argument(help=self.attribute)]
+            taken["attribute"] = about, inspect.Parameter.empty
+        taken["conditions"] = words, None
+        taken |= self.options
+        if self.draw is not None:
+            taken["plot"] = _Plot, None
+        taken |= {"level": (_Level, 0.95), "as_json": (AsJson, False)}
+
+        def command(**given: Any) -> None:
+            self.answer(**given)
+
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+                )
+                for name, (kind, default) in taken.items()
+            ]
+        )
+        command.__annotations__ = {name: kind for name, (kind, _) in taken.items()}
+        app.command(self.name, help=self.help)(command)
+
+
+def _probability(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise QueryError(
+            f"{word!r} is neither a probability such as 0.5 nor a condition such as age=18..29"
+        ) from None
+
+
+def _rows(unit: str, digits: int, interval: str = "interval") -> Callable[[Any, float], str]:
+    """Many answers as a table, with their errors where they have any."""
+
+    def text(found: Any, level: float) -> str:
+        columns = found.to_arrow(level).to_pydict()
+        label, *numbers = columns.values()
+        *values, low, high = ([f"{number:,.{digits}f}" for number in column] for column in numbers)
+        ends = [f"{a} to {b}" for a, b in zip(low, high, strict=True)]
+        heads = (next(iter(columns)), unit, "± error")[: 1 + len(values)]
+        body = zip(map(plain, label), *values, ends, strict=True)
+        return table([(*heads, f"{percent(level)} {interval}"), *body])
+
+    return text
+
+
+def _rows_data(found: Linear, level: float) -> dict[str, Any]:
+    label, value, *others = found.to_arrow(level).to_pydict().values()
+    rows = zip(label, value, *others, strict=True)
+    keys = ("label", "value", "stderr", "low", "high")
+    return {
+        "attribute": found.profile.attribute,
+        "level": level,
+        "rows": [dict(zip(keys, row, strict=True)) for row in rows],
+    }
+
+
+def _quantiles_data(found: Sequence[Quantile], level: float) -> dict[str, Any]:
+    return {"attribute": found[0].attribute, "quantiles": [one.to_dict(level) for one in found]}
+
+
+def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
+    return "\n".join(one.text(level) for one in found)
+
+
+_ABOUT: dict[str, tuple[Any, Any]] = {"about": (_About, "respondents")}
+_METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
+_WIDTH = Annotated[int, typer.Option("--width", max=1 << 20, help="positions per bar")]
+_WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes or ranges")]
+
+QUESTIONS = (
+    Question(
+        "count",
+        "Count the people who meet all conditions, with the error.",
+        Tally.count,
+        options=_ABOUT,
+    ),
+    Question(
+        "fraction",
+        "Give the share of all people who meet the conditions, with the error.",
+        Tally.fraction,
+        options=_ABOUT,
+    ),
+    Question(
+        "sum",
+        "Add up an attribute or a weight over the people who meet the conditions, with the error.",
+        Tally.sum,
+        attribute="the attribute or weight to add up",
+        options=_ABOUT,
+    ),
+    Question(
+        "mean",
+        "Average an attribute over the people who meet the conditions, with the error.",
+        Tally.mean,
+        attribute="the attribute to average",
+    ),
+    Question(
+        "quantile",
+        "Give quantiles of an attribute (its median if none is named), with intervals.",
+        Tally.quantiles,
+        _quantiles_text,
+        attribute="an attribute with an order",
+        options={"method": (_METHOD, "isotonic")},
+        data=_quantiles_data,
+        probabilities=True,
+    ),
+    Question(
+        "cdf",
+        "Give the share of people at or below every value, with a band for all of them.",
+        Tally.cdf,
+        _rows("share", 3, "band"),
+        attribute="an attribute with an order",
+        draw=plots.cdf,
+    ),
+    Question(
+        "histogram",
+        "Count the people at every value of an attribute, with the errors.",
+        Tally.histogram,
+        _rows("people", 0),
+        attribute="the attribute to draw",
+        options={"width": (_WIDTH, 1), **_ABOUT},
+        draw=plots.histogram,
+    ),
+    Question(
+        "linear",
+        "Count the people in every range, prefix or value of an attribute, with the errors.",
+        Tally.linear,
+        _rows("people", 0),
+        data=_rows_data,
+        attribute="the attribute to ask about",
+        options={"workload": (_WORKLOAD, "ranges"), **_ABOUT},
+    ),
+)
+"""In the order of the help."""

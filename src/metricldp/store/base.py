@@ -1,0 +1,83 @@
+"""What a store is: what a collector keeps of the reports, and the sums that it finds in it.
+
+Everything that can be asked is a sum over people of products of decoders, one factor for each
+attribute. `Readings` name those sums row by row, and a store returns them by the same names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from metricldp.basics.errors import ReportRefused
+from metricldp.store.bits import Cuts
+from metricldp.store.readings import Readings
+from metricldp.survey.agreement import Agreement
+
+REPORTS = "reports"
+"""The layout without a table: one pass over what is kept for each question."""
+Sums = Mapping[str, Any]
+"""By the name of its row a sum for each query, (queries,), or for each feature, (1, features)."""
+
+
+class Store(ABC):
+    """Reports of one survey in some form; stores of the same form can be merged."""
+
+    survey: Agreement
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """How many people reported."""
+
+    @abstractmethod
+    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
+        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
+
+        All of them or, if one is refused, none.
+        """
+
+    @abstractmethod
+    def merge(self, other: Self) -> Self:
+        """A store of the reports of both."""
+
+    @abstractmethod
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether there are sums over these attributes together."""
+
+    @abstractmethod
+    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
+        """How so many questions about these attributes, in the survey's order, will be answered.
+
+        A refusal if they cannot be. "auto" learns from it how often they were asked about.
+        """
+
+    @abstractmethod
+    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
+        """The sum over people of every row, for each query; cuts are asked of "reports" only.
+
+        With the name of a public weight each person counts as much as her weight says.
+        """
+
+    @abstractmethod
+    def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
+        """Sums of every feature of one attribute times the rows of the others, and their layout."""
+
+    @abstractmethod
+    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
+        """Sums of the squares of a public weight: over everybody, and the few largest of them."""
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file that a tally can be made from again."""
+
+    def check_mergeable(self, other: Store) -> None:
+        if other.survey != self.survey:
+            raise ReportRefused("survey", "tallies of two different surveys cannot be merged")
+        if type(other) is not type(self):
+            raise ReportRefused(
+                "keep", "a tally of reports and totals cannot be merged; make both with keep="
+            )

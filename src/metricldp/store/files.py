@@ -1,0 +1,149 @@
+"""The file of totals (.totals): exact sums over reports, readable without this package.
+
+1. The ASCII line `metricldp-totals 1`, ended by one newline (byte 10). The 1 is the version.
+2. One line of JSON in ASCII, keys sorted, no spaces, ended by one newline. It is an object with
+   "fingerprint"  the survey's, all 64 hexadecimal digits
+   "keep"         a list of sets of attributes; each is a list of names in the survey's order
+   "n"            how many people reported
+   "shapes"       for each set, the number of features of each of its attributes
+3. For each set, in the order of "keep", its table: a 64-bit integer, two's complement, lowest byte
+   first, for every combination of one feature of each attribute, the feature of the last attribute
+   running fastest (C order). It is the sum over all reports of the product of those features.
+4. The SHA-256 of everything before it: 32 bytes. Nothing follows.
+
+The features of a mechanism are those that its channel names. Two files of the same survey and sets
+are merged by adding n and every entry. Reading is strict: anything else is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.errors import ReportRefused
+
+SUFFIX = ".totals"
+_MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
+_FIRST = re.compile(re.escape(_MAGIC) + rb"([0-9]{1,9})\n")
+_DIGEST = 32
+"""Bytes of a SHA-256."""
+
+
+class Saved(NamedTuple):
+    """What such a file holds."""
+
+    fingerprint: str
+    n: int
+    keep: tuple[tuple[str, ...], ...]
+    tables: list[npt.NDArray[np.int64]]
+
+
+def write(path: str | Path, saved: Saved) -> None:
+    """Under another name in the same folder first, so that the file is whole or not there."""
+    path = Path(path)
+    if path.suffix != SUFFIX:
+        raise ReportRefused("file", f"totals are saved in a file that ends in {SUFFIX}, not {path}")
+    parts = [_MAGIC + _VERSION, _header(saved)]
+    parts += [table.astype("<i8").tobytes() for table in saved.tables]
+    digest = hashlib.sha256()
+    other = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with other.open("wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+        other.replace(path)
+    except OSError as wrong:
+        other.unlink(missing_ok=True)
+        raise ReportRefused(
+            "file", f"cannot write the totals file {path}: {wrong.strerror}"
+        ) from None
+
+
+def read(path: str | Path) -> Saved:
+    """What the file holds, if it is whole and written as it should be."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ReportRefused("file", f"there is no totals file {path}") from None
+    except OSError as wrong:
+        why = wrong.strerror
+        raise ReportRefused("file", f"cannot read the totals file {path}: {why}") from None
+    first = _FIRST.match(data)
+    if not first:
+        raise ReportRefused("file", f"{path} is not a file of totals; save a tally with keep=")
+    if first[0] != _MAGIC + _VERSION:
+        version = first[1].decode("ascii")
+        raise ReportRefused("version", f"the totals in {path} have version {version}, this is 1")
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ReportRefused("checksum", f"{path} is damaged or cut short: its checksum is wrong")
+    line, _, tables = body[first.end() :].partition(b"\n")
+    header = _checked(line, path)
+    shapes = header["shapes"]
+    wanted = 8 * sum(math.prod(shape) for shape in shapes)
+    if len(tables) != wanted:
+        raise ReportRefused(
+            "length", f"{path} has {len(tables):,} bytes of tables where its header says {wanted:,}"
+        )
+    saved = Saved(header["fingerprint"], header["n"], _tuples(header["keep"]), [])
+    start = 0
+    for shape in shapes:
+        table = np.frombuffer(tables, "<i8", math.prod(shape), start).reshape(shape)
+        saved.tables.append(table.astype(np.int64))
+        start += table.nbytes
+    if _header(saved) != line + b"\n":
+        raise ReportRefused("header", f"the header of {path} is not written as it should be")
+    return saved
+
+
+def _header(saved: Saved) -> bytes:
+    data = {
+        "fingerprint": saved.fingerprint,
+        "keep": saved.keep,
+        "n": saved.n,
+        "shapes": [table.shape for table in saved.tables],
+    }
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _tuples(keep: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(names) for names in keep)
+
+
+def _checked(line: bytes, path: str | Path) -> dict[str, Any]:
+    """The header, if its entries are of the kinds that they should be."""
+    try:
+        header = json.loads(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        header = None
+    if (
+        not isinstance(header, dict)
+        or header.keys() != {"fingerprint", "keep", "n", "shapes"}
+        or not isinstance(header["fingerprint"], str)
+        or type(header["n"]) is not int
+        or header["n"] < 0
+        or not _lists(header["keep"], str)
+        or not _lists(header["shapes"], int)
+        or [len(names) for names in header["keep"]] != [len(shape) for shape in header["shapes"]]
+        or not all(size > 0 for shape in header["shapes"] for size in shape)
+    ):
+        raise ReportRefused("header", f"the header of {path} is not written as it should be")
+    return header
+
+
+def _lists(value: object, kind: type) -> bool:
+    """Whether it is a list of lists of that kind."""
+    return isinstance(value, list) and all(
+        isinstance(part, list) and all(type(item) is kind for item in part) for part in value
+    )

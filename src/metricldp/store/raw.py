@@ -1,0 +1,174 @@
+"""The reports themselves, packed, so that every question over any of the attributes stays open.
+
+Sums are found in a pass over the reports, or in what was made of them when many questions came:
+tables of feature sums over the attributes in question (`cubes`), or columns of bits (`bits`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.optional import optional
+from metricldp.basics.text import counted
+from metricldp.channels import Floats
+from metricldp.reports import arrow, pack
+from metricldp.reports.collected import pieces
+from metricldp.store import cubes, scan
+from metricldp.store.base import REPORTS, Store, Sums
+from metricldp.store.bits import Batch, BitColumns, Cuts, Product, Terms, counts_from_reports
+from metricldp.store.readings import Readings
+from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = optional("pyarrow")
+
+MAX_PASSES = 2
+"""Questions about the same attributes from which on reports of bits are turned to columns."""
+
+
+class Raw(Store):
+    """Reports of one survey as an Arrow table; `layout` says how sums are found in it.
+
+    "reports", "cells", "prefix", or "auto", which builds a table for a set of attributes once
+    enough questions about them have come in.
+    """
+
+    def __init__(self, survey: Agreement, table: pa.Table, layout: str = "auto") -> None:
+        if layout not in cubes.LAYOUTS:
+            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {layout!r}")
+        self.survey = survey
+        self.layout = layout
+        self.table = table
+        self._tables: dict[tuple[str, ...], cubes.Table] = {}
+        self._columns: BitColumns | None = None
+        self._asked: Counter[tuple[str, ...]] = Counter()
+
+    @classmethod
+    def of(
+        cls,
+        survey: Agreement,
+        collected: Any,
+        *,
+        refused: Counter[str] | None = None,
+        layout: str = "auto",
+    ) -> Raw:
+        """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
+        if isinstance(collected, str | Path):
+            return cls(survey, arrow.read(survey, collected), layout)
+        parts = list(pieces(survey, collected, refused=refused))
+        empty = arrow.schema(survey).empty_table()
+        return cls(survey, pa.concat_tables(parts) if parts else empty, layout)
+
+    @property
+    def n(self) -> int:
+        return int(self.table.num_rows)
+
+    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
+        more = Raw.of(self.survey, collected, refused=refused)
+        self.table = pa.concat_tables([self.table, more.table])
+        self._tables, self._columns = {}, None
+
+    def merge(self, other: Raw) -> Raw:
+        merged = Raw(self.survey, pa.concat_tables([self.table, other.table]), self.layout)
+        for names in self._tables.keys() & other._tables.keys():
+            merged._tables[names] = self._tables[names] + other._tables[names]
+        if self._columns is not None and other._columns is not None:
+            merged._columns = self._columns + other._columns
+        return merged
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Raw)
+            and self.survey == other.survey
+            and self.n == other.n
+            and sorted(pack.pack(self.survey, self.table))
+            == sorted(pack.pack(other.survey, other.table))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{counted(self.n, 'report')} to survey {self.survey.fingerprint[:16]}>"
+
+    def save(self, path: str | Path) -> None:
+        """A Parquet file of reports."""
+        if Path(path).suffix == ".totals":
+            raise ReportRefused("file", f"reports are no totals; save them as .parquet, not {path}")
+        arrow.write(self.survey, self.table, path)
+
+    # Sums ----------------------------------------------------------------------------------------
+
+    def holds(self, names: Collection[str]) -> bool:
+        return True
+
+    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
+        self._asked[names] += questions
+        if not names:
+            return REPORTS
+        channels = [self.survey.channels[name] for name in names]
+        if self.layout == "auto":
+            if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
+                return "prefix"
+            return REPORTS
+        if self.layout != REPORTS:
+            cubes.check_size(channels, names)
+        return self.layout
+
+    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
+        if isinstance(asked, Cuts):
+            return asked.total(self._digit_counts(asked.names, asked.terms))
+        if weight is not None:
+            batches = self.batches([*asked.names, weight])
+            return asked.named(scan.from_reports(batches, asked, weight))
+        if not asked.parts:
+            return asked.named(np.full(asked.count, float(self.n)))
+        if layout == "cells":
+            return asked.named(self._table_of(asked.names).from_cells(asked))
+        if layout == "prefix":
+            return asked.named(self._table_of(asked.names).from_prefixes(asked))
+        if (terms := Terms.of(asked)) is not None:
+            return asked.named(terms.total(self._digit_counts(asked.names, terms.terms)))
+        return asked.named(scan.from_reports(self.batches(asked.names), asked))
+
+    def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
+        batches = self.batches([*readings.names, attribute])
+        sums = scan.opened(batches, readings, attribute, self.survey.channels[attribute])
+        return readings.named(sums), REPORTS
+
+    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
+        squares = [np.square(batch[name]) for batch in self.batches([name])]
+        few = sorted(float(square) for part in squares for square in _largest(part, largest))
+        return math.fsum(float(part.sum()) for part in squares), sum(
+            few[max(0, len(few) - largest) :]
+        )
+
+    def batches(self, names: Sequence[str]) -> list[Batch]:
+        return list(arrow.batches(self.table.select(list(names))))
+
+    def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        if names not in self._tables:
+            channels = {name: self.survey.channels[name] for name in names}
+            self._tables[names] = cubes.build(self.batches(names), channels)
+        return self._tables[names]
+
+    def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
+        if self._asked[names] <= MAX_PASSES:
+            return counts_from_reports(terms, self.batches(names))
+        if self._columns is None:
+            bits = {n: c for n, c in self.survey.channels.items() if c.is_bits}
+            self._columns = BitColumns(bits, self.batches(list(bits)))
+        return self._columns.counts(terms)
+
+
+def _largest(values: Floats, count: int) -> Floats:
+    """The few largest values, in any order."""
+    return values if len(values) <= count else np.partition(values, -count)[-count:]
