@@ -21,10 +21,10 @@ from checks import (
     key,
     sampled_law,
 )
-from metricldp import Categorical, Integer, Survey
+from metricldp import Categorical, Integer, MatrixPlan, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
-from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
+from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper, geometric
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
 from metricldp.design.auto import choose
@@ -54,7 +54,7 @@ def metric_for(name, epsilon):
 def channel_for(name, size, epsilon):
     metric = metric_for(name, epsilon)
     if name == "matrix":  # with so small a window all reports can be listed
-        return Matrix.plain(size, metric, reach=1)
+        return MatrixPlan(strategy="prefix", reach=1).channel(size, metric)
     if name == "histogram-sum":
         return HistogramSum.for_epsilon(size, epsilon, reach=1)
     if name == "prefix":

@@ -408,7 +408,7 @@ def test_a_line_of_many_values_is_refused():
     many = Integer(0, 4999, epsilon=1, mechanism="unary", metric=SensitiveSet([17]))
     survey = Survey({"a": many})
     assert survey.certify().holds
-    assert len(set(survey.attributes["a"].bits)) == 2
+    assert len(set(survey.mechanisms["a"].bits)) == 2
 
 
 # Broken twins: none is certified
@@ -452,30 +452,32 @@ def site(**entries):
 
 def test_files_hold_the_bits_and_return_them():
     survey = Survey({"site": site(), "age": Integer(0, 9, epsilon=1)})
-    bits = survey.attributes["site"].bits
+    bits = survey.mechanisms["site"].bits
     assert len(bits) == 4
     assert bits[0] == bits[1] == bits[2] != bits[3]
     for again in (Survey.from_toml(survey.to_toml()), Survey.from_json(survey.to_json())):
         assert again == survey
         assert again.attributes == survey.attributes
         assert again.channels["site"] == survey.channels["site"]
-    assert survey.to_dict()["attributes"]["site"]["bits"] == [list(pair) for pair in bits]
-    assert "bits" not in survey.to_dict()["attributes"]["age"]
+        assert again.mechanisms == survey.mechanisms
+    saved = {name: entry["mechanism"] for name, entry in survey.to_dict()["attributes"].items()}
+    told = [list(pair) for pair in bits]
+    assert saved == {"site": {"name": "unary", "bits": told}, "age": "geometric"}
     hash(survey.attributes["site"])
 
 
 def test_the_fingerprint_covers_the_bits():
     survey = Survey({"site": site()})
     data = json.loads(survey.to_json())
-    data["attributes"]["site"]["bits"] = [[0.1, 0.1]] * 4
+    data["attributes"]["site"]["mechanism"]["bits"] = [[0.1, 0.1]] * 4
     other = Survey.from_dict(data)
     assert other.fingerprint != survey.fingerprint
     assert other.certify().holds
-    del data["attributes"]["site"]["bits"]
+    del data["attributes"]["site"]["mechanism"]["bits"]
     assert Survey.from_dict(data) == survey
 
 
-def test_surveys_without_bits_have_the_fingerprints_they_had():
+def test_fingerprints_of_version_2_stay_what_they_are():
     survey = Survey(
         {
             "a": Integer(0, 9, epsilon=1),
@@ -483,14 +485,15 @@ def test_surveys_without_bits_have_the_fingerprints_they_had():
             "o": Ordinal(["l", "h"], epsilon=1),
         }
     )
-    known = "e61495ada11c54b3957968f5dd099c0aa130c2e329c82d49c7add87cfcefdbd9"
+    known = "035395f30ed4105cab0978975d883e93aa7edc6ff9b7f5a764333b52199299bb"
     assert survey.fingerprint == known
 
 
 def test_bits_that_break_the_promise_are_refused():
     data = Survey({"site": site()}).to_dict()
-    yes, no = data["attributes"]["site"]["bits"][0]
-    data["attributes"]["site"]["bits"][0] = [1.01 * yes, no]
+    bits = data["attributes"]["site"]["mechanism"]["bits"]
+    yes, no = bits[0]
+    bits[0] = [1.01 * yes, no]
     with pytest.raises(SurveyError, match=r"attribute site: the bits of news and clinic tell more"):
         Survey.from_dict(data)
 
@@ -506,13 +509,18 @@ def test_bits_that_break_the_promise_are_refused():
         ({"bits": [[0.1, 0.0]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, math.nan]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, "x"]] * 4}, "a number of the bits of news must be a positive"),
-        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "response"}, "bits belong to mechanism 'unary'"),
-        ({"bits": [[0.1, 0.1]] * 4, "mechanism": "auto"}, "bits belong to mechanism 'unary'"),
+        ({"bits": [[0.1, 0.1]] * 4, "name": "response"}, "'response' saves nothing.*no 'bits'"),
+        ({"bits": [[0.1, 0.1]] * 4, "name": "auto"}, "mechanism 'auto' takes no 'bits'"),
+        ({"bit": [[0.1, 0.1]] * 4}, "mechanism 'unary' has no entry 'bit'; it has 'bits'"),
     ],
 )
 def test_bits_that_make_no_sense_are_refused(entries, complaint):
-    with pytest.raises(SurveyError, match=complaint):
-        site(**entries)
+    with pytest.raises(SurveyError, match=f"attribute site: .*{complaint}"):
+        Survey({"site": site(mechanism={"name": "unary", **entries})})
+    data = Survey({"site": site()}).to_dict()
+    data["attributes"]["site"]["mechanism"] = {"name": "unary", **entries}
+    with pytest.raises(SurveyError, match=f"attribute site: .*{complaint}"):
+        Survey.from_dict(data)
 
 
 def test_devices_never_optimise(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from metricldp import (
     Coins,
     Continuous,
     Integer,
+    MatrixPlan,
     Ordinal,
     Real,
     Survey,
@@ -296,8 +297,10 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
     metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
-    if name in ("matrix", "prefix"):
-        check_blur((Matrix if name == "matrix" else Prefix).plain(3, metric, reach=1))
+    if name == "matrix":
+        check_blur(MatrixPlan(strategy="prefix", reach=1).channel(3, metric))
+    elif name == "prefix":
+        check_blur(Prefix.for_epsilon(3, epsilon, reach=1))
     elif name == "histogram-sum":
         check_blur(HistogramSum.for_epsilon(3, epsilon, reach=1))
     else:

@@ -121,7 +121,7 @@ def test_fields_follow_each_other_bit_after_bit():
     )
     table = survey.encode({"a": [4, 0], "b": [3, 10], "c": [299, 7]}, coins=Coins.seeded(3))
     for row, blob in zip(rows_of(table), pack.pack(survey, table), strict=True):
-        assert blob[0] == 1
+        assert blob[0] == 2
         assert blob[1:9].hex() == survey.fingerprint[:16]
         whole = int.from_bytes(blob[9:], "little")
         assert whole & 0b111 == row["a"]

@@ -111,7 +111,7 @@ def test_bits_of_unary_are_counted_as_they_were_settled():
         told = sum(
             max(here[0] + there[1], here[1] + there[0])
             for here, there in (
-                [as_bits(survey.attributes["use"].bits[place]) for place in (x, other)]
+                [as_bits(survey.mechanisms["use"].bits[place]) for place in (x, other)]
                 for survey in (both, alone)
             )
         )

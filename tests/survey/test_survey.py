@@ -1,5 +1,6 @@
 """Surveys: files, fingerprints, explanations and certificates."""
 
+import hashlib
 import json
 import math
 import pickle
@@ -20,8 +21,14 @@ from metricldp.channels import Geometric, Response
 from metricldp.metrics import Uniform
 from metricldp.survey.certify import prove
 
-FIXED = "b11d4983719009796e366be2227fa0169192d4ea56a8f49959eb5d5ba1c28615"
-"""Of the survey in test_fingerprints_tell_agreements_apart, version 1."""
+CANONICAL = (
+    '{"attributes":[{"epsilon":1,"high":99,"kind":"integer","low":0,"mechanism":"geometric",'
+    '"name":"age","per":5}],"laws":{"age":{"block":"73073916076e220e","digits":'
+    '["733e1443505f6313","66bc67cf4c5a7029"],"law":"geometric","size":100,'
+    '"zero":"1983d7795f4139da"}},"metric":{"p":1},"metricldp":2}'
+)
+FIXED = "88ac5760077b0dae8e7d169ac358db14b65bde7cd93466b4f634a2381a01cdde"
+"""Of the survey in test_fingerprints_tell_agreements_apart, version 2."""
 
 positive = st.floats(0.1, 30)
 names = st.text(
@@ -88,6 +95,8 @@ def test_fingerprints_tell_agreements_apart():
     assert len(prints) == 1 + len(changed)
     # Changing the canonical form would orphan every report ever collected.
     fixed = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+    assert fixed.canonical == CANONICAL
+    assert hashlib.sha256(CANONICAL.encode()).hexdigest() == FIXED
     assert fixed.fingerprint == FIXED
 
 
