@@ -20,9 +20,10 @@ import numpy as np
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import MetricLdpError, SeededCoinsWarning
-from metricldp.basics.exact import at_most_exp, log
-from metricldp.basics.text import shown, table
-from metricldp.channels.base import Channel, Column, Floats
+from metricldp.basics.exact import at_most_exp, exp_bounds, log
+from metricldp.basics.text import distinct, shown, table
+from metricldp.channels.base import Channel, Floats
+from metricldp.channels.fields import Column
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -32,7 +33,7 @@ SIZES = (2, 3, 5)
 EPSILONS = (0.1, 1.0, 3.0)
 MAX_REPORTS = 1 << 12
 """More reports than this are not listed: such a case is skipped, and said to be."""
-DRAWS = 4_000
+DRAWS = 10_000
 FALSE_ALARM = 1e-9
 """The chance that a sampler which is right is refused, in each case."""
 _ROUNDING = 1e-8
@@ -65,15 +66,14 @@ class Conformance:
         return tuple(finding for finding in self.findings if not finding.holds)
 
     def __str__(self) -> str:
-        shown_ones = self.failures or self.findings
-        rows = [("case", "check", "", "")]
-        rows += [(f.case, f.what, "holds" if f.holds else "BROKEN", f.detail) for f in shown_ones]
-        verdict = (
-            f"{self.name}: {len(self.findings)} checks hold"
-            if self.holds
-            else f"{self.name}: {len(self.failures)} of {len(self.findings)} checks are BROKEN"
-        )
-        return f"{table(rows, left=4)}\n{verdict}"
+        if not self.failures:
+            checks = list(dict.fromkeys(finding.what for finding in self.findings))
+            counts = {what: sum(f.what == what for f in self.findings) for what in checks}
+            rows = [("check", "cases"), *((what, str(count)) for what, count in counts.items())]
+            return f"{table(rows)}\n{self.name}: all {len(self.findings)} checks hold"
+        broken = [("case", "check", ""), *((f.case, f.what, f.detail) for f in self.failures)]
+        verdict = f"{len(self.failures)} of {len(self.findings)} checks are BROKEN"
+        return f"{table(broken, left=3)}\n{self.name}: {verdict}"
 
 
 def check_channel(
@@ -161,7 +161,9 @@ def _loss(case: _Case) -> str:
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
             return f"{x} and {other} lose {log(worst):.9g}, worst_ratio says {log(stated):.9g}"
         if not at_most_exp(stated, allowed):
-            return f"{x} and {other} lose {log(stated):.9g}, allowed are {float(allowed):.9g}"
+            limit = exp_bounds(allowed)[1]
+            told, most = distinct(stated, limit)
+            return f"a report tells {x} from {other} by a factor of {told}, allowed are {most}"
     return ""
 
 

@@ -21,7 +21,8 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, QueryError
 from metricldp.basics.exact import ONE
-from metricldp.channels.base import Column, Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.fields import Column
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
@@ -92,7 +93,7 @@ class Table(IntegerChannel):
         astray = np.abs(decoder @ self._shares.T - np.eye(self.size)).max(axis=1)
         if astray.max() > _ASTRAY:
             raise QueryError(
-                f"the reports of the table do not tell position {int(np.argmax(astray))} from others"
+                f"no report of the table tells position {int(np.argmax(astray))} from others"
             )
         return np.asarray(decoder)
 
