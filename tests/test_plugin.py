@@ -102,3 +102,9 @@ def test_without_the_package_the_name_is_unknown():
 
     with pytest.raises(SurveyError, match="there is no mechanism 'exponential'"):
         Survey({"age": Integer(0, 9, epsilon=1, mechanism="exponential")})
+
+
+def test_the_page_shows_the_package_as_it_is():
+    page = (ROOT / "docs" / "plugins.md").read_text("utf-8")
+    for file in ("metricldp_exponential.py", "pyproject.toml"):
+        assert (ROOT / "examples" / "plugin" / file).read_text("utf-8") in page
