@@ -44,8 +44,8 @@ class MatrixPlan(Mechanism):
         for key in data:
             if key not in known:
                 raise SurveyError(
-                    f"mechanism 'matrix' has no entry {key!r}; it has {listed(known)}"
-                    f"{guess(key, known)}"
+                    f"mechanism 'matrix' has no entry {key!r}{guess(key, known)}; "
+                    f"it has {listed(known)}"
                 )
         return MatrixPlan(**data)
 
@@ -68,15 +68,15 @@ class MatrixPlan(Mechanism):
                 f"use at most {plans.MOST_POSITIONS:,}"
             )
         usual = "ranges" if ordered else "values"
-        workload = plans.checked_workload(self.workload or usual, size)
-        strategy = plans.checked_strategy(self.strategy or "auto", size)
+        workload = plans.checked_workload(_given(self.workload, usual), size)
+        strategy = plans.checked_strategy(_given(self.strategy, "auto"), size)
         reach = None if self.reach is None else plans.checked_reach(self.reach)
         checked = replace(self, workload=workload, strategy=strategy, reach=reach)
         if self.epsilons is not None:
             return replace(checked, epsilons=plans.checked_epsilons(self.epsilons))
         if not isinstance(strategy, str):
             lost = strategies.undetermined(strategy)
-            _check_determined(lost, "of the strategy", "strategy", label)
+            _check_determined(lost, "of the strategy", "add rows, or leave strategy out", label)
         strategy, epsilons = plans.made(workload, strategy, metric, size)
         named = workload if isinstance(workload, str) else plans.GIVEN
         return replace(checked, workload=named, strategy=strategy, epsilons=epsilons)
@@ -97,16 +97,21 @@ class MatrixPlan(Mechanism):
                 "leave epsilons out to have them chosen"
             )
         lost = plans.undetermined(self.strategy, rows, epsilons)
-        _check_determined(lost, "with an epsilon above 0", "epsilons", label)
+        remedy = "send more rows, or leave epsilons out"
+        _check_determined(lost, "with an epsilon above 0", remedy, label)
         return Matrix.of(rows, epsilons, self.reach)
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
 
 
-def _check_determined(position: int | None, which: str, key: str, label: Label) -> None:
+def _given(said: Any, usual: str) -> Any:
+    return usual if said is None else said
+
+
+def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:
     if position is not None:
         raise SurveyError(
             f"the rows {which} cannot tell how many people have the value {label(position)}; "
-            f"add rows, or leave {key} out to have them chosen"
+            f"{remedy} to have them chosen"
         )

@@ -94,6 +94,8 @@ def mechanism(said: Any) -> Mechanism:
         name = rest.pop("name", None)
         if not isinstance(name, str):
             raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
+        if name == AUTO and rest:
+            raise SurveyError(f"mechanism 'auto' takes no {min(rest)!r}; name the one that does")
         return mechanism(name).with_saved(rest)
     if isinstance(said, str):
         if said in BUILT_IN:
