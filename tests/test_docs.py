@@ -25,7 +25,7 @@ from metricldp.app import cli
 from metricldp.attributes.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
-RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 READ = sorted({*RUN, *ROOT.glob("*.md")})
 
 BLOCK = re.compile(

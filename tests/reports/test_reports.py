@@ -106,7 +106,7 @@ def test_packed_size(size, mechanism):
     survey = Survey({"x": attribute("integer", size, mechanism)})
     bits = BITS[mechanism](size)
     assert survey.report_bits == bits
-    assert pack.packed_size(survey) == 1 + 8 + -(-bits // 8)
+    assert pack.packed_size(survey) == 1 + 16 + -(-bits // 8)
     packed = survey.report({"x": 0 if size > 4 else -3})
     assert len(packed) == pack.packed_size(survey)
 
@@ -122,8 +122,8 @@ def test_fields_follow_each_other_bit_after_bit():
     table = survey.encode({"a": [4, 0], "b": [3, 10], "c": [299, 7]}, coins=Coins.seeded(3))
     for row, blob in zip(rows_of(table), pack.pack(survey, table), strict=True):
         assert blob[0] == 2
-        assert blob[1:9].hex() == survey.fingerprint[:16]
-        whole = int.from_bytes(blob[9:], "little")
+        assert blob[1:17].hex() == survey.fingerprint[:32]
+        whole = int.from_bytes(blob[17:], "little")
         assert whole & 0b111 == row["a"]
         assert whole >> 3 & (1 << 10) - 1 == int.from_bytes(row["b"], "little")
         assert whole >> 13 == row["c"]
@@ -158,7 +158,7 @@ def test_any_bytes_are_a_report_or_refused(survey, noise, as_body):
     if as_body:
         size = pack.packed_size(survey)
         header = survey.report({n: values(a.kind, np.zeros(1, int))[0] for n, a in attrs(survey)})
-        noise = (header[:9] + noise + bytes(size))[:size]
+        noise = (header[:17] + noise + bytes(size))[:size]
     seen = Counter()
     table = pack.unpack(survey, [noise], refused=seen)
     assert pack.pack(survey, table) == ([] if seen else [noise])
@@ -366,7 +366,7 @@ def flipped(blob, bit):
 
 
 def with_code(blob, code):
-    return blob[:9] + bytes([blob[9] & ~7 | code]) + blob[10:]
+    return blob[:17] + bytes([blob[17] & ~7 | code]) + blob[18:]
 
 
 def bad_ones(blob):
@@ -374,7 +374,7 @@ def bad_ones(blob):
         "length": [b"", blob[:-1], blob + b"\0", blob * 2],
         "version": [flipped(blob, bit) for bit in range(8)],
         "survey": [flipped(blob, bit) for bit in range(8, 72)],
-        "padding": [flipped(blob, 8 * 9 + bit) for bit in (13, 14, 15)],
+        "padding": [flipped(blob, 8 * 17 + bit) for bit in (13, 14, 15)],
         "range": [with_code(blob, code) for code in (5, 6, 7)],
     }
 

@@ -127,7 +127,8 @@ def encode(
 ) -> None:
     """Blur people's values: CSV or Parquet in, a Parquet file of reports out."""
     agreed = Agreement.load(survey)
-    count = files.encode_file(agreed, people, output, clip=clip, progress=sys.stderr.isatty())
+    with watched("encoding") as progress:
+        count = files.encode_file(agreed, people, output, clip=clip, progress=progress)
     _show_reports(agreed, count, output, as_json)
 
 

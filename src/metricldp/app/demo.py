@@ -21,6 +21,7 @@ from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical
 from metricldp.basics.text import table
 from metricldp.reports.encode import encode
+from metricldp.reports.people import positions_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import certify
 
@@ -106,7 +107,7 @@ def truth(agreed: Agreement, people: Mapping[str, npt.NDArray[Any]], where: Wher
     """The count that nobody ever sees outside a demonstration."""
     inside = np.ones(len(next(iter(people.values()))), dtype=bool)
     for name, function in parse(agreed, where).functions.items():
-        column = agreed.attributes[name].positions(pa.array(people[name]), name)
+        column = positions_of(agreed.attributes[name], pa.array(people[name]), name)
         inside &= function[column].astype(bool)
     return int(inside.sum())
 

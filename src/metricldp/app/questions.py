@@ -40,9 +40,17 @@ _Level = Annotated[float, typer.Option("--level", help="the level of the interva
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
 
+_EVERY: dict[str, tuple[Any, Any]] = {
+    "about": (_About, "respondents"),
+    "level": (_Level, 0.95),
+    "as_json": (AsJson, False),
+}
+"""What every question takes: types for the command line, and defaults."""
+
+
 @dataclass(frozen=True)
 class Question:
-    """A command: what it takes beside survey, reports, conditions and level, and how it answers."""
+    """A command: what it takes beside what every question does, and how it answers."""
 
     name: str
     help: str
@@ -102,7 +110,7 @@ class Question:
         taken |= self.options
         if self.draw is not None:
             taken["plot"] = _Plot, None
-        taken |= {"level": (_Level, 0.95), "as_json": (AsJson, False)}
+        taken |= _EVERY
 
         def command(**given: Any) -> None:
             self.answer(**given)
@@ -162,7 +170,6 @@ def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
     return "\n".join(one.text(level) for one in found)
 
 
-_ABOUT: dict[str, tuple[Any, Any]] = {"about": (_About, "respondents")}
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
 _WIDTH = Annotated[int, typer.Option("--width", max=1 << 20, help="positions per bar")]
 _WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes or ranges")]
@@ -172,20 +179,17 @@ QUESTIONS = (
         "count",
         "Count the people who meet all conditions, with the error.",
         Tally.count,
-        options=_ABOUT,
     ),
     Question(
         "fraction",
         "Give the share of all people who meet the conditions, with the error.",
         Tally.fraction,
-        options=_ABOUT,
     ),
     Question(
         "sum",
         "Add up an attribute or a weight over the people who meet the conditions, with the error.",
         Tally.sum,
         attribute="the attribute or weight to add up",
-        options=_ABOUT,
     ),
     Question(
         "mean",
@@ -217,7 +221,7 @@ QUESTIONS = (
         Tally.histogram,
         _rows("people", 0),
         attribute="the attribute to draw",
-        options={"width": (_WIDTH, 1), **_ABOUT},
+        options={"width": (_WIDTH, 1)},
         draw=plots.histogram,
     ),
     Question(
@@ -227,7 +231,7 @@ QUESTIONS = (
         _rows("people", 0),
         data=_rows_data,
         attribute="the attribute to ask about",
-        options={"workload": (_WORKLOAD, "ranges"), **_ABOUT},
+        options={"workload": (_WORKLOAD, "ranges")},
     ),
 )
 """In the order of the help."""

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.attributes.selection import (
     Chosen,
@@ -98,10 +97,7 @@ class Attribute(ABC):
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """E of two values in the data's own words, or what another metric on positions says."""
-        try:
-            here, there = (int(self.positions(_column(v), "")[0]) for v in (x, other))
-        except ValueRefused as wrong:
-            raise ValueRefused(wrong.why, attribute=f"the {self.kind} value") from None
+        here, there = (self.position(value, f"the {self.kind} value") for value in (x, other))
         return (metric or self.distances).distance(here, there)
 
     @property
@@ -130,12 +126,25 @@ class Attribute(ABC):
         return False
 
     @abstractmethod
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """Values to positions; `name` is for the message when one is refused."""
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """The position of one Python or numpy scalar; `name` is for the message of a refusal."""
 
     @abstractmethod
-    def place(self, value: object) -> int | None:
-        """The position of one plain Python value; None where only `positions` can tell."""
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """Numbers to positions, or the codes of names; the same as `position` of each."""
+
+    def _refuse_first(
+        self, wrong: npt.NDArray[np.bool_], numbers: npt.NDArray[Any], name: str, clip: bool
+    ) -> None:
+        """Refuse the first wrong number in the words that it is refused with alone."""
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            try:
+                self.position(numbers[row], name, clip=clip)
+            except ValueRefused as refusal:
+                raise refusal.at(row) from None
 
     @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:
@@ -303,13 +312,6 @@ class OnLine(Attribute):
         return Line(self.unit * self.step)
 
 
-def plain_number(value: object, low: float, high: float) -> float | None:
-    """A Python int or float from low to high, as a float; None for anything else."""
-    if type(value) is float or (type(value) is int and -LARGEST_END <= value <= LARGEST_END):
-        return float(value) if low <= value <= high else None
-    return None
-
-
 def _unknown(cls: type[Attribute], key: str) -> str:
     known = [f.name for f in fields(cls)]
     why = f"a {cls.kind} attribute has no {key!r}; it has {listed(known)}{guess(key, known)}"
@@ -332,13 +334,6 @@ def real_ends(low: object, high: object, kind: str) -> tuple[float, float]:
     if not math.isfinite(ends[1] - ends[0]):
         raise SurveyError(f"the domain {ends[0]} to {ends[1]} is too wide for a float")
     return ends[0], ends[1]
-
-
-def _column(value: object) -> pa.Array:
-    try:
-        return pa.array([value])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise ValueRefused(f"is {shown(value)}, which is no value at all") from None
 
 
 def check_ends(low: float, high: float) -> None:

@@ -12,17 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.attributes.base import (
     LARGEST_SIZE,
     OnLine,
     Positions,
-    plain_number,
     real_ends,
 )
 from metricldp.attributes.selection import Chosen, Span, nearest, nonempty, range_ends, range_words
-from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written
@@ -128,30 +126,28 @@ class Continuous(OnLine):
         """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end."""
         return np.linspace(self.low, self.high, self.size + 1)
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """The bin of each value."""
-        numbers = numbers_of(values, name).astype(np.float64)
-        if clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        refuse_outside(numbers, values, self.low, self.high, name)
-        bins = ((numbers - self.low) / (self.high - self.low) * self.size).astype(np.int64)
-        np.clip(bins, 0, self.size - 1, out=bins)
-        # The product may be a rounding off; the edges decide.
-        edges = self.edges
-        bins -= numbers < edges[bins]
-        bins += (numbers >= edges[bins + 1]) & (bins < self.size - 1)
-        return bins
-
-    def place(self, value: object) -> int | None:
-        """The bin of a number, by the same steps in the same order."""
-        number = plain_number(value, self.low, self.high)
-        if number is None:
-            return None
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """The bin of a value."""
+        number = real_within(value, (self.low, self.high), name, clip)
         last, edges = self.size - 1, self._edges
         found = int((number - self.low) / (self.high - self.low) * self.size)
         found = min(max(found, 0), last)
+        # The product may be a rounding off; the edges decide.
         found -= number < edges[found]
         return found + (found < last and number >= edges[found + 1])
+
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """The same for many, by the same steps in the same order."""
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        self._refuse_first(wrong, numbers, name, clip)
+        bins = ((reals - self.low) / (self.high - self.low) * self.size).astype(np.int64)
+        np.clip(bins, 0, self.size - 1, out=bins)
+        edges = self.edges
+        bins -= reals < edges[bins]
+        bins += (reals >= edges[bins + 1]) & (bins < self.size - 1)
+        return bins
 
     @cached_property
     def _edges(self) -> array[float]:
@@ -164,7 +160,7 @@ class Continuous(OnLine):
         if not is_number(words):
             raise QueryError(f"{name} takes a range or a number, not {shown(words)}")
         nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
-        position = int(self.positions(pa.array([words]), name)[0])
+        position = self.position(words, name)
         note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
         return Chosen(Span(position, position + 1, self.size), plain(words), note)
 
@@ -177,8 +173,7 @@ class Continuous(OnLine):
         edges = self.edges
         first, last = nearest(edges, start), nearest(edges, end)
         if first == last:
-            middle = pa.array([start + (end - start) / 2])
-            bin_there = self.label(int(self.positions(middle, name)[0]))
+            bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
         moved = [
             edge

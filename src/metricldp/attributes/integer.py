@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.attributes.base import LARGEST_END, Discrete, OnLine, Positions, check_ends
 from metricldp.attributes.selection import (
@@ -25,7 +24,7 @@ from metricldp.attributes.selection import (
     range_ends,
     range_words,
 )
-from metricldp.attributes.values import numbers_of, refuse, refuse_outside
+from metricldp.attributes.values import whole_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
@@ -73,27 +72,21 @@ class Integer(Discrete, OnLine):
         """One."""
         return Fraction(1)
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """Subtract the lowest value; fractions are refused, not rounded."""
-        numbers = numbers_of(values, name, booleans=self._yes_or_no)
-        if numbers.dtype.kind == "f":
-            refuse(
-                numbers != np.rint(numbers), values, name, "is not a whole number; round it first"
-            )
-        if clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        refuse_outside(numbers, values, self.low, self.high, name)
-        return numbers.astype(np.int64) - self.low
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """Subtract the lowest value."""
+        ends = self.low, self.high
+        return whole_within(value, ends, name, clip, booleans=self._yes_or_no) - self.low
 
-    def place(self, value: object) -> int | None:
-        """An int, a float that is whole, or True and False where they may be."""
-        if type(value) is float and value.is_integer():
-            value = int(value)
-        elif type(value) is bool and self._yes_or_no:
-            return int(value)
-        if type(value) is int and self.low <= value <= self.high:
-            return value - self.low
-        return None
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """The same for many."""
+        wrong = np.zeros(len(numbers), dtype=bool)
+        if numbers.dtype.kind == "f":
+            wrong = ~np.isfinite(numbers) | (numbers != np.rint(numbers))
+        kept = np.clip(numbers, self.low, self.high) if clip else numbers
+        self._refuse_first(wrong | (kept < self.low) | (kept > self.high), numbers, name, clip)
+        return kept.astype(np.int64) - self.low
 
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from metricldp.attributes.base import Discrete, OnLine, Positions
 from metricldp.attributes.selection import (
@@ -24,7 +24,7 @@ from metricldp.attributes.selection import (
     place_of,
     range_words,
 )
-from metricldp.attributes.values import places_of
+from metricldp.attributes.values import codes_within, named_position
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics import Metric, Uniform, Value
@@ -59,17 +59,19 @@ class Ordinal(Discrete, OnLine):
         """One level."""
         return Fraction(1)
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """The place of each level; there is nothing to clip."""
-        return places_of(values, self.levels, name, clip=clip)
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """Where it stands; there is nothing to clip."""
+        return named_position(value, self._positions, name, clip)
 
-    def place(self, value: object) -> int | None:
-        """A level."""
-        return self._places.get(value) if type(value) is str else None
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """Codes are positions."""
+        return codes_within(numbers, self.size, name)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.levels)}
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.levels)}
 
     def choose(self, words: object, name: str) -> Chosen:
         """A level, a pair of levels as ends, or a list of levels."""
@@ -119,17 +121,19 @@ class Categorical(Discrete):
         """Epsilon between any two."""
         return Uniform(self.unit)
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """The place of each category; there is nothing to clip."""
-        return places_of(values, self.categories, name, clip=clip)
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """Where it stands; there is nothing to clip."""
+        return named_position(value, self._positions, name, clip)
 
-    def place(self, value: object) -> int | None:
-        """A category."""
-        return self._places.get(value) if type(value) is str else None
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """Codes are positions."""
+        return codes_within(numbers, self.size, name)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.categories)}
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.categories)}
 
     def choose(self, words: object, name: str) -> Chosen:
         """A category or a list of them."""

@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from metricldp.attributes.base import LARGEST_SIZE, OnLine, Positions, plain_number, real_ends
+from metricldp.attributes.base import LARGEST_SIZE, OnLine, Positions, real_ends
 from metricldp.attributes.selection import Chosen, between, range_ends, range_words
-from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written
 from metricldp.basics.text import plain
@@ -71,13 +70,21 @@ class Real(OnLine):
         """The points."""
         return np.linspace(self.low, self.high, self.points)
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """The place of each value on the grid, in units of 2^-32 of a step."""
-        numbers = numbers_of(values, name).astype(np.float64)
-        if clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        refuse_outside(numbers, values, self.low, self.high, name)
-        steps = (numbers - self.low) / (self.high - self.low) * (self.points - 1)
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """How far the value is from low, in units of 2^-32 of a step."""
+        number = real_within(value, (self.low, self.high), name, clip)
+        steps = (number - self.low) / (self.high - self.low) * (self.points - 1)
+        whole = min(math.floor(steps), self.points - 2)
+        rest = round((steps - whole) * (1 << FRACTION_BITS))
+        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
+
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """The same for many, by the same steps in the same order."""
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        self._refuse_first(wrong, numbers, name, clip)
+        steps = (reals - self.low) / (self.high - self.low) * (self.points - 1)
         whole = np.minimum(np.floor(steps), self.points - 2)
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
@@ -85,16 +92,6 @@ class Real(OnLine):
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """Of the real values themselves."""
         return super().distance(x, other, metric) / (1 << FRACTION_BITS)
-
-    def place(self, value: object) -> int | None:
-        """The place of a number, by the same steps in the same order."""
-        number = plain_number(value, self.low, self.high)
-        if number is None:
-            return None
-        steps = (number - self.low) / (self.high - self.low) * (self.points - 1)
-        whole = min(math.floor(steps), self.points - 2)
-        rest = round((steps - whole) * (1 << FRACTION_BITS))
-        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends; points inside count fully, and up to a step beyond them in part."""

@@ -1,139 +1,157 @@
-"""Values in: columns of people's data to clean numbers and places, or a refusal that says where.
+"""One value of a person: a Python or numpy scalar to a number or a name, or a refusal.
 
-Rows count from 1 in messages, the header of a file not counted.
+No table is made of it, so a device needs no library of tables. Columns of many people are cleaned
+in `reports.people`; whatever is wrong with one of their values is said here as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import guess, listed, plain, shown
 
-_NOT_FINITE = "is not a finite number; correct it or leave the row out"
+Number = int | float | Fraction
+_NUMBER = re.compile(
+    r"[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
+)
+_MISSING = ("NAType", "NaTType")
+"""What pandas has where a value is missing."""
 
 
-def numbers_of(values: pa.Array, name: str, *, booleans: bool = False) -> npt.NDArray[Any]:
-    """A column as integers or floats, nothing missing; true and false only where they may be."""
-    _refuse_missing(values, name)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_null(values.type) or (booleans and pa.types.is_boolean(values.type)):
-        values = values.cast(pa.int64())
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = values.to_numpy(zero_copy_only=False)
-        if numbers.dtype.kind == "f":
-            refuse(~np.isfinite(numbers), values, name, _NOT_FINITE)
-        return np.asarray(numbers)
-    if _is_text(values.type):
-        return _parsed(values.cast(pa.large_string()), name)
-    raise ValueRefused(f"holds {values.type} values where numbers are needed", attribute=name)
+def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
+    """A finite number, also from its text; true and false only where they may be."""
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return value
+    if isinstance(value, str):
+        return _parsed(value, name)
+    found = value
+    if isinstance(found, Decimal):
+        found = math.nan if found.is_nan() else float(found)
+    _refuse_missing(found, name)
+    if isinstance(found, bool) and booleans:
+        return int(found)
+    if isinstance(found, bool) or not isinstance(found, int | float | Fraction):
+        _refuse(f"holds {type(found).__name__} values where numbers are needed", name)
+    if isinstance(found, float) and math.isinf(found):
+        _refuse_infinite(value, name)
+    return found
 
 
-def _parsed(values: pa.Array, name: str) -> npt.NDArray[Any]:
-    """Text as numbers: whole ones stay exact."""
-    trimmed = pc.utf8_trim_whitespace(values)
-    _refuse_blank(trimmed, name)
-    # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
-    hexadecimal = _as_numpy(pc.match_substring(trimmed, "x", ignore_case=True))
-    if hexadecimal.any():
-        raise _no_number(trimmed, int(np.argmax(hexadecimal)), name)
-    for target in (pa.int64(), pa.float64()):
-        try:
-            numbers = np.asarray(trimmed.cast(target).to_numpy(zero_copy_only=False))
-        except pa.ArrowInvalid:
-            continue
-        refuse(~np.isfinite(numbers), values, name, _NOT_FINITE)
-        return numbers
-    for row, text in enumerate(trimmed.to_pylist()):
-        try:
-            pa.array([text]).cast(pa.float64())
-        except pa.ArrowInvalid:
-            raise _no_number(trimmed, row, name) from None
-    raise ValueRefused("holds text where numbers are needed", attribute=name)  # pragma: no cover
+def _parsed(text: str, name: str) -> Number:
+    """Whole numbers stay exact."""
+    trimmed = text.strip()
+    if not trimmed:
+        _refuse_missing(None, name)
+    if not _NUMBER.fullmatch(trimmed):
+        _refuse(f"is {shown(trimmed)}, not a number; correct it or leave the row out", name)
+    number = float(trimmed)
+    if not math.isfinite(number):
+        _refuse_infinite(text, name)
+    return int(trimmed) if trimmed.lstrip("+-").isdigit() else number
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+def _within(number: Number, value: Any, ends: tuple[Any, Any], name: str, clip: bool) -> Number:
+    """The number of a value, from low to high; clipping is the same work for every number."""
+    low, high = ends
+    if clip:
+        number = min(max(number, low), high)
+    if not low <= number <= high:
+        _refuse(
+            f"is {shown(value)}, which is outside {plain(low)} to {plain(high)}; "
+            "correct it or clip it (clip=True, --clip)",
+            name,
+        )
+    return number
 
 
-def _no_number(values: pa.Array, row: int, name: str) -> ValueRefused:
-    why = f"is {shown(values[row].as_py())}, not a number; correct it or leave the row out"
-    return ValueRefused(why, attribute=name, row=row)
+def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
+    """A value as a float from low to high."""
+    value = _plain(value)
+    return float(_within(_float(_number(value, name)), value, ends, name, clip))
 
 
-def places_of(
-    values: pa.Array, names: Sequence[str], name: str, *, clip: bool = False
-) -> npt.NDArray[np.int64]:
-    """The place of each text in a list of names, which cannot be clipped."""
-    _refuse_missing(values, name)
-    known = pa.array(list(names), pa.string())
-    if pa.types.is_dictionary(values.type):
-        if _is_text(values.type.value_type):
-            # A look-up per entry of the dictionary; an unknown one that nobody has is no matter.
-            entries = pc.index_in(values.dictionary.cast(pa.string()), value_set=known)
-            places = entries.take(values.indices)
-            if not places.null_count:
-                return np.asarray(places.to_numpy(), dtype=np.int64)
-        values = values.dictionary_decode()
+def whole_within(
+    value: Any, ends: tuple[int, int], name: str, clip: bool, *, booleans: bool
+) -> int:
+    """A value as a whole number from low to high; fractions are refused, not rounded."""
+    value = _plain(value)
+    number = _number(value, name, booleans=booleans)
+    if number != int(number):
+        _refuse(f"is {shown(value)}, which is not a whole number; round it first", name)
+    return int(_within(number, value, ends, name, clip))
+
+
+def _plain(value: Any) -> Any:
+    """What a row of a data frame holds, as Python has it."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _float(number: Number) -> float:
+    """Beyond the largest float, infinity."""
     try:
-        texts = values.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        why = f"holds {values.type} values where names are needed"
-        raise ValueRefused(why, attribute=name) from None
-    places = pc.index_in(texts, value_set=known)
-    if places.null_count:
-        _refuse_blank(texts, name)
-        unknown = _as_numpy(places.is_null())
-        text = texts[int(np.argmax(unknown))].as_py()
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def reals_within(
+    numbers: npt.NDArray[Any], ends: tuple[float, float], clip: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Numbers as floats, clipped if wanted, and which of them are not from low to high."""
+    floats = numbers.astype(np.float64)
+    finite = np.isfinite(floats)
+    if clip:
+        np.clip(floats, *ends, out=floats)
+    return floats, ~(finite & (floats >= ends[0]) & (floats <= ends[1]))
+
+
+def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bool) -> int:
+    """The position of a name; whole numbers and truth values may be names, too."""
+    found = _plain(value)
+    _refuse_missing(found, name)
+    if isinstance(found, bool):
+        found = "true" if found else "false"
+    elif isinstance(found, int):
+        found = str(found)
+    elif not isinstance(found, str):
+        _refuse(f"holds {type(found).__name__} values where names are needed", name)
+    if found not in positions:
+        _refuse_missing(found or None, name)
         rest = "; only numbers can be clipped" if clip else ""
-        refuse(unknown, texts, name, f"is not one of {listed(names)}{rest}{guess(text, names)}")
-    return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
+        names = f"{listed(positions)}{rest}{guess(found, positions)}"
+        _refuse(f"is {shown(found)}, which is not one of {names}", name)
+    return positions[found]
 
 
-def _refuse_missing(values: pa.Array, name: str) -> None:
-    if values.null_count:
-        row = int(np.argmax(_as_numpy(values.is_null())))
-        raise _missing(name, row)
-
-
-def _refuse_blank(texts: pa.Array, name: str) -> None:
-    blank = _as_numpy(pc.equal(texts, ""))
-    if blank.any():
-        raise _missing(name, int(np.argmax(blank)))
-
-
-def _missing(name: str, row: int) -> ValueRefused:
-    why = "is missing; every person needs a value, so fill it in or leave the row out"
-    return ValueRefused(why, attribute=name, row=row)
-
-
-def refuse(wrong: npt.NDArray[np.bool_], values: pa.Array, name: str, why: str) -> None:
-    """Refuse the first wrong value, by name, row and value."""
+def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.int64]:
+    """Codes of names as positions."""
+    wrong = (codes < 0) | (codes >= size)
     if wrong.any():
         row = int(np.argmax(wrong))
-        value = values[row].as_py()
-        raise ValueRefused(f"is {shown(value)}, which {why}", attribute=name, row=row)
+        why = f"has the code {codes[row]}; the codes of its names go from 0 to {size - 1}"
+        raise ValueRefused(why, attribute=name or None, row=row)
+    return codes.astype(np.int64)
 
 
-def refuse_outside(
-    numbers: npt.NDArray[Any], values: pa.Array, low: float, high: float, name: str
-) -> None:
-    """Refuse the first number outside low to high."""
-    if not len(numbers) or (low <= numbers.min().item() and numbers.max().item() <= high):
-        return
-    domain = f"is outside {plain(low)} to {plain(high)}; correct it or clip it (clip=True, --clip)"
-    refuse((numbers < low) | (numbers > high), values, name, domain)
+def _refuse(why: str, name: str) -> NoReturn:
+    raise ValueRefused(why, attribute=name or None)
 
 
-def _as_numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=bool)
+def _refuse_infinite(value: Any, name: str) -> NoReturn:
+    why = "is not a finite number; correct it or leave the row out"
+    _refuse(f"is {shown(value)}, which {why}", name)
+
+
+def _refuse_missing(value: Any, name: str) -> None:
+    nan = isinstance(value, float) and math.isnan(value)
+    if value is None or nan or type(value).__name__ in _MISSING:
+        _refuse("is missing; every person needs a value, so fill it in or leave the row out", name)

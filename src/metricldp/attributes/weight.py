@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from metricldp.attributes.base import Attribute, Positions, plain_number
+from metricldp.attributes.base import Attribute, Positions
 from metricldp.attributes.selection import Chosen
-from metricldp.attributes.values import numbers_of, refuse_outside
+from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain
@@ -91,28 +90,26 @@ class Weight(Attribute):
         """What the two positions stand for."""
         return np.array([self.low, self.high])
 
-    def checked(self, values: pa.Array, name: str, *, clip: bool) -> npt.NDArray[np.float64]:
-        """The weights themselves, every one within the interval."""
-        numbers = numbers_of(values, name).astype(np.float64)
-        if clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        refuse_outside(numbers, values, self.low, self.high, name)
-        return numbers
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """How far the weight is from low to high, in units of 2^-32, to be rounded by a coin.
 
-    def positions(self, values: pa.Array, name: str, *, clip: bool = False) -> Positions:
-        """How far each weight is from low to high, in units of 2^-32, to be rounded by a coin."""
-        numbers = self.checked(values, name, clip=clip)
-        share = (numbers - self.low) / (self.high - self.low)
-        return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
-
-    def place(self, value: object) -> int | None:
-        """The place of a number; of a public weight the 64 bits of the double itself."""
-        number = plain_number(value, self.low, self.high)
-        if number is None:
-            return None
+        Of a public weight the 64 bits of the double itself.
+        """
+        number = real_within(value, (self.low, self.high), name, clip)
         if self.is_public:
             return int.from_bytes(struct.pack("<d", number), "little")
         return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
+
+    def positions(
+        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
+    ) -> Positions:
+        """The same for many."""
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        self._refuse_first(wrong, numbers, name, clip)
+        if self.is_public:
+            return reals.view(np.int64)
+        share = (reals - self.low) / (self.high - self.low)
+        return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
 
     def choose(self, words: object, name: str) -> Chosen:
         """A weight selects nobody."""

@@ -33,7 +33,11 @@ class ValueRefused(MetricLdpError, ValueError):
 
     def moved(self, rows: int) -> "ValueRefused":
         """The same refusal where `rows` came before the batch it was found in."""
-        return ValueRefused(self.why, attribute=self.attribute, row=(self.row or 0) + rows)
+        return self.at((self.row or 0) + rows)
+
+    def at(self, row: int) -> "ValueRefused":
+        """The same refusal of a value that stands in a row."""
+        return ValueRefused(self.why, attribute=self.attribute, row=row)
 
 
 class ReportRefused(MetricLdpError, ValueError):

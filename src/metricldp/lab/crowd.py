@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.quantiles import value_of
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.named import Categorical
 from metricldp.basics.errors import SeededCoinsWarning
 from metricldp.channels import Floats, Integers
 from metricldp.coins.stream import Coins
@@ -44,20 +42,15 @@ class Crowd:
 
     @property
     def n(self) -> int:
-        """How many they are."""
         return len(next(iter(self.positions.values())))
 
     def only(self, names: Sequence[str]) -> Crowd:
         """The same people with some of their attributes."""
-        return Crowd(*({name: part[name] for name in names} for part in self._parts))
+        attributes = {name: self.attributes[name] for name in names}
+        return Crowd(attributes, {name: self.positions[name] for name in names})
 
     def some(self, rows: Integers) -> Crowd:
-        """Some of the people."""
         return Crowd(self.attributes, {name: x[rows] for name, x in self.positions.items()})
-
-    @property
-    def _parts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return self.attributes, self.positions
 
     @cached_property
     def cells(self) -> tuple[list[Integers], Floats]:
@@ -82,7 +75,6 @@ class Crowd:
         return np.bincount(codes, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
 
     def truth(self, asked: Questions) -> Floats:
-        """The true answers."""
         return asked.over(self)
 
 
@@ -104,7 +96,7 @@ class Questions:
         ends = {}
         for name, attribute in attributes.items():
             drawn = np.sort((rng.random((count, 2)) * attribute.size).astype(np.int64), axis=1)
-            if isinstance(attribute, Categorical):
+            if not attribute.ordered:
                 drawn[:, 1] = drawn[:, 0]
             ends[name] = drawn
         return cls(attributes, ends)
@@ -128,9 +120,9 @@ class Questions:
 
     def _words(self, name: str, first: int, last: int) -> Any:
         attribute = self.attributes[name]
-        if isinstance(attribute, Categorical):
+        if not attribute.ordered:
             return attribute.name_of(first)
-        return value_of(attribute, first)[0], value_of(attribute, last)[1]
+        return attribute.values_at(first)[0], attribute.values_at(last)[1]
 
     def over(self, crowd: Crowd, factors: Mapping[str, Floats] | None = None) -> Floats:
         """The sum over people of the product of factors, (questions, size) for each attribute."""

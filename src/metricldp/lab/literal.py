@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats, ThresholdPaper
+from metricldp.channels import Floats
 from metricldp.reports.arrow import batches
 from metricldp.survey.agreement import Agreement
 
@@ -28,6 +28,7 @@ Whole = npt.NDArray[np.int64]
 Range = Sequence[tuple[int, int]]
 """The inclusive ends [l_d, r_d] of each attribute, counting from 1."""
 
+_LITERAL = ("threshold-paper", "threshold-dummy")
 LARGEST_DENSE = 2048
 """Cells up to which a matrix of cells by cells is built."""
 
@@ -120,7 +121,7 @@ def report_signs(survey: Agreement, reports: pa.Table) -> list[Whole]:
     """The rows of all R_i: for each attribute, the signs of each report, (n, m_d)."""
     signs = []
     for name, channel in survey.channels.items():
-        if not isinstance(channel, ThresholdPaper):
+        if channel.mechanism not in _LITERAL:
             raise QueryError(
                 f"{name} is blurred by {channel.mechanism}; section 4.1 is about threshold-paper"
             )

@@ -109,12 +109,12 @@ class MetricGraph(Picture):
         return self
 
 
-def color_of(place: int, palette: Sequence[str]) -> str:
+def hue(place: int, palette: Sequence[str]) -> str:
     """A colour of the palette; beyond its end hues a golden angle apart, for any number."""
     if place < len(palette):
         return palette[place]
-    hue = (place - len(palette)) * 0.6180339887 % 1
-    parts = colorsys.hls_to_rgb(hue, 0.35 + 0.1 * (place % 3), 0.6)
+    angle = (place - len(palette)) * 0.6180339887 % 1
+    parts = colorsys.hls_to_rgb(angle, 0.35 + 0.1 * (place % 3), 0.6)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 

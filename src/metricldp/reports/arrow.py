@@ -1,8 +1,6 @@
-"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+"""Reports as Arrow tables and Parquet files, marked with the survey that they belong to.
 
-Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
-fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
-Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+Reading is strict: whatever no device of this survey could have sent is refused with a reason.
 """
 
 from __future__ import annotations
@@ -10,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from metricldp.basics.errors import ReportRefused
+from metricldp.basics.optional import optional
 from metricldp.basics.text import counted
 from metricldp.channels import Column, Field
 from metricldp.survey.agreement import FORMAT, Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
@@ -42,9 +45,6 @@ class Marked(Protocol):
     @property
     def report_bits(self) -> int:
         """The content of one report, without its header."""
-
-
-# Arrow and Parquet -------------------------------------------------------------------------------
 
 
 def schema(survey: Marked) -> pa.Schema:
@@ -88,7 +88,7 @@ def check_marks(survey: Marked, found: pa.Schema, source: str = "these reports")
     if owner != survey.fingerprint:
         raise ReportRefused(
             "survey",
-            f"{source} belong to another survey ({owner[:16]}, this is {survey.fingerprint[:16]}); "
+            f"{source} belong to another survey ({owner[:32]}, this is {survey.fingerprint[:32]}); "
             "use the survey file that the devices used",
         )
 

@@ -1,23 +1,22 @@
-"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
-
-Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
-fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
-Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
-"""
+"""Reports as they arrive: tables, files and bytes in any order, checked piece by piece."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, ValuesView
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.errors import ReportRefused
+from metricldp.basics.optional import optional
 from metricldp.reports.arrow import BATCH, check_table, stream
 from metricldp.reports.pack import unpack
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = optional("pyarrow")
 
 
 def pieces(

@@ -1,22 +1,16 @@
-"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
-
-Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
-fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
-Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
-"""
+"""Encoding: a table of people to a table of reports, batch by batch."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from metricldp.channels import BitChannel, Column
+from metricldp.channels import Column
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import round_at_random
 from metricldp.coins.stream import Coins
@@ -24,11 +18,11 @@ from metricldp.reports.arrow import BATCH, to_table
 from metricldp.reports.people import checked
 from metricldp.survey.agreement import Agreement
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _PERSON = 64
 """Lanes that a report costs at the least, in time: an integer is drawn from about so many."""
-
-
-# Encoding ----------------------------------------------------------------------------------------
 
 
 def encode(
@@ -44,7 +38,7 @@ def encode(
     columns = {}
     for name, column in found.items():
         if survey.attributes[name].is_public:
-            columns[name] = column
+            columns[name] = column.view(np.float64)
         else:
             columns[name] = _encode_column(survey, name, column, source)
     return to_table(survey, columns)
@@ -63,7 +57,7 @@ def _encode_column(
         own = coins.spawn() if len(positions) > BATCH else coins
         jobs.append(partial(_encode_batch, survey, name, positions[batch], column[batch], own))
     # Integers are drawn in steps so short that threads would mostly wait for each other.
-    threads = min(_cores(), len(jobs)) if isinstance(channel, BitChannel) else 1
+    threads = min(_cores(), len(jobs)) if channel.encodes_in_threads else 1
     if threads <= 1:
         for job in jobs:
             job()

@@ -9,22 +9,26 @@ import contextlib
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ReportRefused, ValueRefused
+from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
 from metricldp.reports import arrow
 from metricldp.reports.encode import encode
+from metricldp.reports.people import positions_of
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+else:
+    pa, pc, pq = optional("pyarrow"), optional("pyarrow.csv"), optional("pyarrow.parquet")
 
 _BLOCK = 1 << 22
 """Bytes of a CSV file read at a time."""
@@ -37,19 +41,19 @@ def encode_file(
     output: str | Path,
     *,
     clip: bool = False,
-    progress: bool = False,
+    progress: Callable[[float], None] = lambda done: None,
 ) -> int:
     """Encode a file of people into a file of reports, and say how many they were."""
     people, output = Path(people), Path(output)
     if output.resolve() == people.resolve():
         raise ValueRefused(f"the reports would replace the people in {people}; name another file")
     count = 0
-    with _written(survey, output) as file, _bar(people, progress) as advance:
-        for batch, position in read_people(people, list(survey.attributes)):
+    with _written(survey, output) as file:
+        for batch, done in read_people(people, list(survey.attributes)):
             with _rows_from(count):
                 file.write_table(encode(survey, batch, coins=None, clip=clip))
             count += batch.num_rows
-            advance(position)
+            progress(done)
         if not count:
             raise ValueRefused(f"{people} holds no people; each row after the header is one")
     return count
@@ -66,13 +70,13 @@ def read_positions(
     people = Path(people)
     parts: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in attributes}
     count = 0
-    for batch, position in read_people(people, list(attributes)):
+    for batch, done in read_people(people, list(attributes)):
         with _rows_from(count):
             for name, attribute in attributes.items():
                 values = batch.column(name).combine_chunks()
-                parts[name].append(attribute.positions(values, name, clip=clip))
+                parts[name].append(positions_of(attribute, values, name, clip=clip))
         count += batch.num_rows
-        progress(position / max(1, people.stat().st_size))
+        progress(done)
     if not count:
         raise ValueRefused(f"{people} holds no people; each row after the header is one")
     return {name: np.concatenate(found) for name, found in parts.items()}
@@ -119,8 +123,8 @@ def _check_output(output: Path) -> None:
         raise ValueRefused(f"cannot write {output}: it is a device; name a file")
 
 
-def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
-    """Tables of people, a batch at a time, each with how far into the file it reaches."""
+def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
+    """Tables of people, a batch at a time, each with the share of the file up to its end."""
     if path.is_dir():
         raise ValueRefused(f"{path} is a directory; name a .csv or .parquet file")
     if str(path) == "-" or (path.exists() and not path.is_file()):
@@ -140,7 +144,7 @@ def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
         raise ValueRefused(f"{path} cannot be read: {str(wrong).splitlines()[0]}") from None
 
 
-def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
+def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
     """Every cell as text: what it means is for the attributes to say."""
     header = _header(path)
     _require(path, names, header)
@@ -158,13 +162,14 @@ def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
     parse = pc.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
     # One thread, because only then a ragged row knows its number.
     options = pc.ReadOptions(block_size=_BLOCK, use_threads=False)
+    size = path.stat().st_size
     with path.open("rb") as file:
         try:
             with pc.open_csv(
                 file, read_options=options, parse_options=parse, convert_options=convert
             ) as stream:
                 for batch in stream:
-                    yield pa.Table.from_batches([batch]), file.tell()
+                    yield pa.Table.from_batches([batch]), file.tell() / size
         except pa.ArrowInvalid as wrong:
             if ragged:
                 row = ragged[0]
@@ -187,14 +192,13 @@ def _header(path: Path) -> list[str]:
     return found
 
 
-def _read_parquet(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, int]]:
+def _read_parquet(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
     with pq.ParquetFile(path) as file:
         _require(path, names, file.schema_arrow.names)
-        rows, size = max(1, file.metadata.num_rows), path.stat().st_size
         done = 0
         for batch in file.iter_batches(batch_size=arrow.BATCH * 4, columns=names):
             done += batch.num_rows
-            yield pa.Table.from_batches([batch]), size * done // rows
+            yield pa.Table.from_batches([batch]), done / file.metadata.num_rows
 
 
 def _require(path: Path, names: list[str], found: list[str]) -> None:
@@ -217,14 +221,3 @@ def _rows_from(start: int) -> Iterator[None]:
         if wrong.row is None or not start:
             raise
         raise wrong.moved(start) from None
-
-
-@contextlib.contextmanager
-def _bar(path: Path, progress: bool) -> Iterator[Any]:
-    if not progress:
-        yield lambda position: None
-        return
-    columns = (TextColumn("encoding"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("encoding", total=path.stat().st_size if path.is_file() else None)
-        yield lambda position: bar.update(task, completed=position)

@@ -1,27 +1,27 @@
-"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+"""Reports as byte strings, all of one size.
 
-Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
-fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
-Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+The version of the format (1 byte), the first 16 bytes of the survey's fingerprint, then the fields
+of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte. Reading
+is strict: whatever no device of this survey could have sent is refused with a reason.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.basics.errors import ReportRefused
 from metricldp.reports.arrow import Marked, batches, check_table, to_table
 from metricldp.survey.agreement import FORMAT
 
-_HEADER = 9
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-
-# Bytes -------------------------------------------------------------------------------------------
+_HEADER = 17
 
 
 def packed_size(survey: Marked) -> int:
@@ -105,7 +105,7 @@ def _complaint(survey: Marked, reason: str, at: int, blob: bytes) -> str:
     told = {
         "length": f"has {len(blob)} bytes, expected {packed_size(survey)}",
         "version": f"has version {blob[0] if blob else None}, expected {FORMAT}",
-        "survey": f"is of survey {blob[1:_HEADER].hex()}, expected {survey.fingerprint[:16]}",
+        "survey": f"is of survey {blob[1:_HEADER].hex()}, expected {survey.fingerprint[:32]}",
         "padding": "has bits set behind its last field",
         "range": "has a value that no device could send",
     }

@@ -1,30 +1,35 @@
-"""Reports: what leaves the device, as Arrow tables, Parquet files and fixed-size byte strings.
+"""People in: columns of tables to positions, or a refusal that says where.
 
-Bytes of one report: the format version (1), the first 8 bytes of the survey's fingerprint, then the
-fields of all attributes in order, bit after bit, lowest bit first, and zeros up to a whole byte.
-Decoding is strict: whatever no device of this survey could have sent is refused with a reason.
+A column is cleaned here (text to numbers, dictionaries, missing values); what is wrong with a value
+its attribute says. Rows count from 1 in messages, the header of a file not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
+import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from metricldp.attributes.base import Attribute
-from metricldp.attributes.weight import Weight
+from metricldp.attributes.base import Attribute, Positions
 from metricldp.basics.errors import ValueRefused
+from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
 from metricldp.survey.agreement import Agreement
 
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    nw, pa, pc = optional("narwhals"), optional("pyarrow"), optional("pyarrow.compute")
 
-def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, npt.NDArray[Any]]:
+
+def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Positions]:
     """The position of every value of a table of people, or a refusal."""
     found = {
-        name: _checked(attribute, _column(people, name), name, clip)
+        name: positions_of(attribute, _column(people, name), name, clip=clip)
         for name, attribute in survey.attributes.items()
     }
     lengths = {name: len(column) for name, column in found.items()}
@@ -33,10 +38,87 @@ def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, npt.NDAr
     return found
 
 
-def _checked(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
-    if isinstance(attribute, Weight) and attribute.is_public:
-        return attribute.checked(values, name, clip=clip)
-    return attribute.positions(values, name, clip=clip)
+def positions_of(
+    attribute: Attribute, values: pa.Array, name: str, *, clip: bool = False
+) -> Positions:
+    """The positions of one column."""
+    if attribute.named:
+        return attribute.positions(_codes(attribute, values, name, clip), name)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if values.null_count:
+        _one(attribute, values, _first(values.is_null()), name, clip)
+    numbers = _numbers(attribute, values, name)
+    if numbers is None:
+        found = [_one(attribute, values, row, name, clip) for row in range(len(values))]
+        return np.array(found, dtype=np.uint64).view(np.int64)
+    try:
+        return attribute.positions(numbers, name, clip=clip)
+    except ValueRefused as wrong:
+        _one(attribute, values, wrong.row or 0, name, clip)  # shows the value as it was written
+        raise
+
+
+def _one(attribute: Attribute, values: pa.Array, row: int, name: str, clip: bool) -> int:
+    """The position of one value, or a refusal that names its row."""
+    try:
+        return attribute.position(values[row].as_py(), name, clip=clip)
+    except ValueRefused as wrong:
+        raise wrong.at(row) from None
+
+
+def _numbers(attribute: Attribute, values: pa.Array, name: str) -> npt.NDArray[Any] | None:
+    """A column as integers or floats; None where only a look at each value can tell."""
+    kind, types = values.type, pa.types
+    if types.is_floating(kind):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if _is_text(kind):
+        values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
+        # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
+        if pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py():
+            return None
+    elif types.is_boolean(kind) and len(values):
+        attribute.position(values[0].as_py(), name)
+    elif not (types.is_integer(kind) or types.is_decimal(kind) or not len(values)):
+        raise ValueRefused(f"holds {kind} values where numbers are needed", attribute=name)
+    for target in (pa.int64(), pa.float64()):
+        try:
+            return np.asarray(values.cast(target).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def _codes(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
+    """A column of names as the position of each."""
+    names = [attribute.name_of(position) for position in range(attribute.size)]
+    known = pa.array(names, pa.string())
+    if pa.types.is_dictionary(values.type):
+        if _is_text(values.type.value_type):
+            # A look-up per entry of the dictionary; an unknown one that nobody has is no matter.
+            entries = pc.index_in(values.dictionary.cast(pa.string()), value_set=known)
+            codes = entries.take(values.indices)
+            if not codes.null_count:
+                return np.asarray(codes.to_numpy())
+        values = values.dictionary_decode()
+    try:
+        texts = values.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        why = f"holds {values.type} values where names are needed"
+        raise ValueRefused(why, attribute=name) from None
+    codes = pc.index_in(texts, value_set=known)
+    if codes.null_count:
+        _one(attribute, texts, _first(codes.is_null()), name, clip)
+    return np.asarray(codes.to_numpy())
+
+
+def _first(mask: pa.Array) -> int:
+    return int(pc.index(mask, True).as_py())
 
 
 def _column(people: Any, name: str) -> pa.Array:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metricldp.app.plots.shared import INK, TRUTH, Floats, check_picture, new_figure, save
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import QueryError
+from metricldp.basics.errors import QueryError, ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Metric
@@ -102,7 +102,7 @@ def _read_metric(
     positions: dict[Any, int | None]
     if isinstance(given, Attribute):
         metric, size, kind = given.distances, given.size, "value"
-        positions = {value: given.place(value) for value in marked}
+        positions = {value: _position(given, value) for value in marked}
     elif isinstance(given, Metric):
         if labels is None:
             raise QueryError("a metric on positions has no names; pass labels, or the attribute")
@@ -121,6 +121,13 @@ def _read_metric(
         if position is None:
             raise QueryError(f"{shown(value)} is marked, which is no {kind} of the metric")
     return metric, [str(x) for x in labels], {x for x in positions.values() if x is not None}
+
+
+def _position(attribute: Attribute, value: object) -> int | None:
+    try:
+        return attribute.position(value)
+    except ValueRefused:
+        return None
 
 
 def _check_size(size: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from metricldp.app.plots.metrics import metric_figure
 from metricldp.app.plots.shared import INK, TRUTH, ZERO, Floats, new_figure, open_axes, save
 from metricldp.basics.optional import optional
-from metricldp.lab.pages import MetricGraph, Panel, Panels, Picture, Ranking, color_of
+from metricldp.lab.pages import MetricGraph, Panel, Panels, Picture, Ranking, hue
 
 if TYPE_CHECKING:
     from matplotlib import lines, ticker
@@ -38,7 +38,7 @@ def draw(picture: Picture, output: Path) -> list[Path]:
 def _ranking(picture: Ranking) -> Figure:
     blocks = picture.blocks
     groups = dict.fromkeys(line.group for found in blocks.values() for line in found)
-    colors = {group: color_of(place, _GROUPS) for place, group in enumerate(groups)}
+    colors = {group: hue(place, _GROUPS) for place, group in enumerate(groups)}
     columns = 2 if len(blocks) > 1 else 1
     lengths = [len(found) for found in blocks.values()]
     heights = [1.2 + 0.23 * max(lengths[k : k + columns]) for k in range(0, len(blocks), columns)]

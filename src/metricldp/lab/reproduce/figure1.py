@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -24,7 +23,7 @@ from metricldp.channels import Channel, Floats, Response
 from metricldp.design.scales import sensitive_scales
 from metricldp.lab.crowd import seeded
 from metricldp.lab.pages import Progress, silent
-from metricldp.metrics import Sensitive, SensitiveSet
+from metricldp.metrics import SensitiveSet
 from metricldp.reports.encode import encode
 from metricldp.survey.agreement import Agreement
 
@@ -109,7 +108,6 @@ class Simulated:
 
 
 def points(setting: Setting) -> list[Point]:
-    """Every number of sensitive values."""
     m, n, epsilon = setting.size, setting.people, setting.epsilon
     even = np.full(m, epsilon / 2)
     plain = {
@@ -220,8 +218,3 @@ def expected(channel: Channel, people: Floats) -> tuple[float, float]:
         ]
     )
     return float(np.trace(covariance)), math.sqrt(2 * float((covariance**2).sum()))
-
-
-def metric_shown() -> Sensitive:
-    """A small E_S to be drawn: three sensitive values of nine."""
-    return Sensitive(frozenset({0, 1, 2}), Fraction(1))

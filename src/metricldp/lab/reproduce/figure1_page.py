@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fractions import Fraction
 
 from metricldp.basics.text import table
 from metricldp.lab.pages import (
@@ -22,10 +23,10 @@ from metricldp.lab.reproduce.figure1 import (
     Point,
     Setting,
     Simulated,
-    metric_shown,
     points,
     simulate,
 )
+from metricldp.metrics import Sensitive
 
 QUICK_NOTE = "\nA quick version, for trying things out: fewer values than the paper's figure.\n"
 
@@ -49,8 +50,8 @@ def page(setting: Setting, progress: Progress) -> Page:
 
 
 def metric_picture() -> MetricGraph:
-    """A small E_S."""
-    metric = metric_shown()
+    """A small E_S: three sensitive values of nine."""
+    metric = Sensitive(frozenset({0, 1, 2}), Fraction(1))
     labels = [f"{'sensitive' if x in metric.places else 'value'} {x + 1}" for x in range(9)]
     title = "E_S: epsilon where an edge is, 2 epsilon by way of a sensitive value"
     return MetricGraph(("figure1-metric.png",), title, metric, labels, metric.places)

@@ -120,7 +120,6 @@ class World:
 
     @property
     def size(self) -> int:
-        """Values of each attribute."""
         return int(self.inside.shape[2])
 
     @cached_property
@@ -163,7 +162,6 @@ class World:
         return Agreement({f"v{d + 1}": attribute for d in range(len(self.positions))})
 
     def reports(self, survey: Agreement, coins: Coins) -> pa.Table:
-        """Everybody blurs once."""
         people = {name: x + 1 for name, x in zip(survey.attributes, self.positions, strict=True)}
         return encode(survey, people, coins=coins)
 
@@ -182,7 +180,6 @@ class World:
 
 
 def simulate(setting: Setting, progress: Progress = silent) -> list[Point]:
-    """All points of the figure."""
     coins = seeded(setting.seed)
     points: list[Point] = []
     todo = len(setting.attributes) * len(setting.epsilons) * len(MECHANISMS)

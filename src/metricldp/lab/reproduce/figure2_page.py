@@ -7,17 +7,7 @@ from dataclasses import asdict
 
 from metricldp.answers.theorems import paper_range_variance
 from metricldp.basics.text import table
-from metricldp.lab.pages import (
-    Curve,
-    Page,
-    Panel,
-    Panels,
-    Progress,
-    block,
-    color_of,
-    filled,
-    rows_of,
-)
+from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
 from metricldp.lab.reproduce.figure2 import (
     LIMIT,
     MECHANISMS,
@@ -64,12 +54,11 @@ def _against_epsilon(points: list[Point], attributes: int, queries: str) -> Pane
     curves = [Curve("Theorem 2, constant 1", epsilons, bound, "black", "dashes")]
     for place, mechanism in enumerate(MECHANISMS):
         mine = [p for p in here if p.mechanism == mechanism]
-        color, errors = color_of(place, _COLORS), [2 * p.standard_error for p in mine]
+        color, errors = hue(place, _COLORS), [2 * p.standard_error for p in mine]
         exact, drawn = [p.exact for p in mine], [p.simulated for p in mine]
         curves.append(Curve(f"{mechanism}, exact", epsilons, exact, color))
-        curves.append(
-            Curve(f"{mechanism}, simulated ± 2 s.e.", epsilons, drawn, color, "points", errors)
-        )
+        label = f"{mechanism}, simulated ± 2 s.e."
+        curves.append(Curve(label, epsilons, drawn, color, "points", errors))
     return Panel(
         f"D = {attributes}: {queries}",
         "epsilon per step",
@@ -87,7 +76,7 @@ def _each_range(ranges: list[RangeError], attributes: int) -> Panel:
         mine = [r for r in ranges if (r.attributes, r.epsilon) == (attributes, epsilon)]
         inside, ratios = [100 * r.inside for r in mine], [r.ratio for r in mine]
         curves.append(
-            Curve(f"epsilon = {epsilon:g}", inside, ratios, color_of(place, _SHADES), "points")
+            Curve(f"epsilon = {epsilon:g}", inside, ratios, hue(place, _SHADES), "points")
         )
     return Panel(
         f"D = {attributes}: each range, threshold-paper",
@@ -203,17 +192,10 @@ def _alone(setting: Setting, ranges: list[RangeError]) -> str:
             worst = max(mine, key=lambda r: r.ratio)
             bound = paper_range_variance(epsilon, attributes, attributes, 1)
             inside = ((1 / math.tanh(epsilon / 2) ** 2 + 1) / 2) ** attributes - 1
-            rows.append(
-                (
-                    str(attributes),
-                    f"{epsilon:g}",
-                    f"{attributes * (setting.size - 1) * epsilon:g}",
-                    f"{sum(r.ratio > 1 for r in mine)} of {len(mine)}",
-                    f"{worst.ratio:.3f}",
-                    f"{worst.inside:.1%}",
-                    f"{inside / bound:.3f}",
-                )
-            )
+            across = attributes * (setting.size - 1) * epsilon
+            above = f"{sum(r.ratio > 1 for r in mine)} of {len(mine)}"
+            ratios = (f"{worst.ratio:.3f}", f"{worst.inside:.1%}", f"{inside / bound:.3f}")
+            rows.append((str(attributes), f"{epsilon:g}", f"{across:g}", above, *ratios))
     return table(rows, left=0)
 
 

@@ -21,7 +21,7 @@ from metricldp.attributes.integer import Integer
 from metricldp.basics.text import table
 from metricldp.channels import Channel, Column
 from metricldp.lab.crowd import seeded
-from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, color_of
+from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, hue
 from metricldp.reports.arrow import batches
 from metricldp.reports.encode import encode
 from metricldp.store import cubes, scan
@@ -121,17 +121,9 @@ def measure(size: Size, least: float = 0.2) -> list[Cost]:
         seconds = 0.0 if on_the_fly else _seconds(build, least)
         query = _seconds(partial(ask, build()), least)
         kept, peak = _memory(build, ask)
+        kept = float(collected.nbytes) if on_the_fly else kept
         costs.append(
-            Cost(
-                size.people,
-                size.values,
-                size.attributes,
-                layout,
-                seconds,
-                query,
-                float(collected.nbytes) if on_the_fly else kept,
-                peak,
-            )
+            Cost(**asdict(size), layout=layout, build=seconds, query=query, kept=kept, peak=peak)
         )
     return costs
 
@@ -258,18 +250,9 @@ def describe(sweeps: Sweeps, costs: Costs) -> str:
     for name, found in costs.items():
         rows = [("n", "m", "D", "layout", "build", "query", "kept", "peak")]
         for cost in (c for same_size in found for c in same_size):
-            rows.append(
-                (
-                    f"{cost.people:,}",
-                    str(cost.values),
-                    str(cost.attributes),
-                    cost.layout,
-                    _time(cost.build) if cost.build else "-",
-                    _time(cost.query),
-                    _bytes(cost.kept),
-                    _bytes(cost.peak),
-                )
-            )
+            size = f"{cost.people:,}", str(cost.values), str(cost.attributes)
+            times = _time(cost.build) if cost.build else "-", _time(cost.query)
+            rows.append((*size, cost.layout, *times, _bytes(cost.kept), _bytes(cost.peak)))
         parts.append(f"## As {_WORDS[name]} grows\n\n{block(table(rows, left=0))}")
     parts.append("## Growth\n\nThe last step of each sweep: so many times more, and the paper's.\n")
     parts.append(block(table(_growth(sweeps, costs), left=2)))
@@ -294,17 +277,17 @@ def _growth(sweeps: Sweeps, costs: Costs) -> list[tuple[str, ...]]:
 
 
 def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return _in_units(seconds, {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9})
 
 
 def _bytes(count: float) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count:.0f} B"
+    return _in_units(count, {"GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0})
+
+
+def _in_units(number: float, units: Mapping[str, float]) -> str:
+    """In the largest unit that it has one of."""
+    unit = next((unit for unit, scale in units.items() if number >= scale), [*units][-1])
+    return f"{number / units[unit]:.3g} {unit}"
 
 
 _COLORS = ("#d1495b", "#1b4965", "#3a8f5c")
@@ -330,7 +313,7 @@ def _panel(
             continue
         orders = [paper_order(size, layout)[measure] for size in sizes]
         scaled = [measured[-1] * order / orders[-1] for order in orders]
-        color, order = color_of(k, _COLORS), f"{layout}, the paper's order\nthrough the last point"
+        color, order = hue(k, _COLORS), f"{layout}, the paper's order\nthrough the last point"
         curves.append(Curve(layout, grown, measured, color, "marked"))
         curves.append(Curve(order, grown, scaled, color, "dashes"))
     fixed = asdict(sizes[0])

@@ -207,7 +207,6 @@ def points(
     progress: Progress = silent,
     contenders: Sequence[Contender] = CONTENDERS,
 ) -> list[Point]:
-    """All panels."""
     coins, todo = seeded(setting.seed), list(places(setting))
     found: list[Point] = []
     for k, place in enumerate(todo):

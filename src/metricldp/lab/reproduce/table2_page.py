@@ -9,17 +9,7 @@ from typing import Any
 
 from metricldp.basics.text import table
 from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP
-from metricldp.lab.pages import (
-    Curve,
-    Page,
-    Panel,
-    Panels,
-    Progress,
-    block,
-    color_of,
-    filled,
-    rows_of,
-)
+from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
 from metricldp.lab.reproduce.table2 import (
     FALSE_ALARM,
     FEWEST,
@@ -126,7 +116,7 @@ def _colors(found: Sequence[Point]) -> dict[str, str]:
     colors: dict[str, str] = {}
     for promise, palette in ((PER_STEP, _COLD), (ANY_TWO, _WARM)):
         titles = dict.fromkeys(p.title for p in found if p.promise == promise)
-        colors |= {title: color_of(place, palette) for place, title in enumerate(titles)}
+        colors |= {title: hue(place, palette) for place, title in enumerate(titles)}
     return colors
 
 
@@ -141,11 +131,9 @@ def describe(
 ) -> str:
     """What was done, what came out, and who wins where; a Markdown page."""
     last = setting.sizes[-1]
-    shown = asdict(setting) | {
-        "asked": ", ".join(f"{p:g}" for p in setting.probabilities),
-        "last": last,
-        "wide": f"{setting.epsilon * (last - 1):,g}",
-    }
+    asked = ", ".join(f"{p:g}" for p in setting.probabilities)
+    wide = f"{setting.epsilon * (last - 1):,g}"
+    shown = asdict(setting) | {"asked": asked, "last": last, "wide": wide}
     parts = [
         "# Table 2 again\n",
         *(filled(words) + "\n" for words in _PREFACE.format(**shown).split("\n\n")),
@@ -283,19 +271,14 @@ def _privacy(mine: Sequence[Point]) -> list[str]:
 
 def _between(values: Sequence[float]) -> str:
     """One number, or the first and the last of several."""
-    if not values:
-        return ""
-    ends = [f"{value:g}" for value in (values[0], values[-1])]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    ends = dict.fromkeys(f"{value:g}" for value in (*values[:1], *values[-1:]))
+    return " to ".join(ends)
 
 
 def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -> str:
     """Exponents beside the orders of the paper; the last column needs no law."""
-    half = setting.sizes[len(setting.sizes) // 2]
-    last = setting.sizes[-1]
-    rows = [
-        ["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"],
-    ]
+    half, last = setting.sizes[len(setting.sizes) // 2], setting.sizes[-1]
+    rows = [["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"]]
     rows[0] += [f"m = {last:,} / {half:,}", "step", "width", "D = 2", "paper"]
     for title in dict.fromkeys(p.title for p in found):
         alone, two = (
@@ -304,17 +287,9 @@ def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slop
         )
         at = {p.size: p.error for p in alone}
         growth = f"{at[last] / at[half]:.3g}" if half in at and last in at else ""
-        rows.append(
-            [
-                title,
-                *_privacy(alone),
-                *_fit(alone, "error", fitted),
-                *_fit(alone, "quantile", fitted),
-                growth,
-                *_privacy(two),
-                *_fit(two, "error", fitted),
-            ]
-        )
+        one = (*_fit(alone, "error", fitted), *_fit(alone, "quantile", fitted))
+        both = (*_privacy(two), *_fit(two, "error", fitted))
+        rows.append([title, *_privacy(alone), *one, growth, *both])
     return table(rows)
 
 
@@ -328,14 +303,8 @@ def _fit(mine: Sequence[Point], what: str, fitted: Sequence[Slope]) -> list[str]
     order = _order(known[0], what)
     if slope is None:
         return ["too few sizes", order]
-    return [_interval(slope), order]
-
-
-def _interval(slope: Slope) -> str:
-    sure = "too few sizes"
-    if slope.low is not None and slope.high is not None:
-        sure = f"{slope.low:.2f} to {slope.high:.2f}"
-    return f"{slope.exponent:.2f} ({sure}), {slope.local:.2f}"
+    sure = "too few sizes" if slope.low is None else f"{slope.low:.2f} to {slope.high:.2f}"
+    return [f"{slope.exponent:.2f} ({sure}), {slope.local:.2f}", order]
 
 
 _LOGARITHMIC = ("hierarchy", "haar", "hio")
@@ -402,17 +371,15 @@ def _title(mechanism: str) -> str:
 def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
     """From which w on the best plain mechanism is better than the best with epsilon per step."""
     here = [p for p in found if p.panel == "within"]
-    lines: list[str] = []
-    wins = []
+    lines, wins = [], []
     for within in sorted({p.within for p in here}):
-        best = {}
-        for promise in (PER_STEP, ANY_TWO):
-            mine = [p for p in here if (p.within, p.promise) == (within, promise)]
-            best[promise] = min(mine, key=lambda p: p.error)
-        ours, plain = best[PER_STEP], best[ANY_TWO]
-        first = ours if ours.error < plain.error else plain
-        second = plain if first is ours else ours
-        wins += [within] if first is plain else []
+        at = [p for p in here if p.within == within]
+        best = [
+            min((p for p in at if p.promise == promise), key=lambda p: p.error)
+            for promise in (ANY_TWO, PER_STEP)
+        ]
+        first, second = sorted(best, key=lambda p: p.error)
+        wins += [within] if first.promise == ANY_TWO else []
         lines.append(
             f"w = {within:,}: {first.title} ({first.promise}; {_shown(first.error)}) has "
             f"{_shown(second.error / first.error)} times less error than {second.title} "
@@ -438,18 +405,8 @@ def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:
     rows = [["mechanism", "step", "width", "D", "m", "eps", "exact", "simulated", "± s.e."]]
     rows[0].append("chance")
     for one in checked:
-        numbers = (f"{n:.4g}" for n in (one.exact, one.simulated))
-        place = (str(one.attributes), str(one.size), f"{one.epsilon:g}")
-        rows.append(
-            [
-                one.title,
-                f"{one.step:g}",
-                f"{one.width:g}",
-                *place,
-                *numbers,
-                f"{one.standard_error:.1g}",
-                f"{one.surprise:.2g}",
-            ]
-        )
+        place = [f"{n:g}" for n in (one.step, one.width, one.attributes, one.size, one.epsilon)]
+        numbers = [f"{one.exact:.4g}", f"{one.simulated:.4g}", f"{one.standard_error:.1g}"]
+        rows.append([one.title, *place, *numbers, f"{one.surprise:.2g}"])
     head = "## Do simulation and theory agree\n"
     return "\n".join([head, filled(words), "", block(table(rows))])

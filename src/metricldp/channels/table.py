@@ -1,0 +1,122 @@
+"""Any channel on few positions, as a table: the probability of every report from every position.
+
+P(y | x) = weights[x][y] / 2^64, whole numbers whose rows add up to 2^64 exactly. A device looks a
+random word up in the running sums of its row. The decoder is the inverse of the table or, where
+there are more reports than positions, the one with the least variance for people spread evenly.
+Whoever invents a channel has to find the weights; everything else follows from them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+
+from metricldp.basics.canonical import hexadecimal
+from metricldp.basics.errors import CertificateError, QueryError
+from metricldp.basics.exact import ONE
+from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.fields import Column
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
+
+_ASTRAY = 1e-6
+"""A decoder that is off by more than this tells nothing."""
+
+
+@dataclass(frozen=True)
+class Table(IntegerChannel):
+    """One integer: the report y of position x with probability weights[x][y] / 2^64."""
+
+    weights: tuple[tuple[int, ...], ...]
+
+    mechanism: ClassVar[str] = "table"
+
+    @classmethod
+    def of(cls, weights: Sequence[Sequence[int]]) -> Table:
+        """A row for each position; rows that do not add up to 2^64 are refused."""
+        rows = tuple(tuple(int(weight) for weight in row) for row in weights)
+        for x, row in enumerate(rows):
+            if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != ONE:
+                raise CertificateError(
+                    f"row {x} of the table is no probability: it needs {len(rows[0])} whole "
+                    "numbers of at least 0 that add up to 2^64"
+                )
+        return cls(rows)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return len(self.weights)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.weights[0])
+
+    def law(self) -> dict[str, Any]:
+        rows = [[hexadecimal(weight) for weight in row] for row in self.weights]
+        return {"law": "table", "size": self.size, "weights": rows}
+
+    @cached_property
+    def _below(self) -> list[list[int]]:
+        """For each position the running sums of its row: report y is drawn below sum y."""
+        return [list(accumulate(row)) for row in self.weights]
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """A word for each person, looked up in the row of her position."""
+        words = coins.words(len(positions))
+        column = self.field.empty(len(positions))
+        for x in np.unique(positions).tolist():
+            here = np.flatnonzero(positions == x)
+            sums = np.array(self._below[x][:-1], dtype=np.uint64)
+            column[here] = np.searchsorted(sums, words[here], side="right")
+        return column
+
+    def blur(self, position: int, tape: Tape) -> int:
+        return bisect_right(self._below[position], tape.integer(64))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """P(y | x) as floats."""
+        return np.array([[weight / ONE for weight in row] for row in self.weights])
+
+    @cached_property
+    def _decoder(self) -> Floats:
+        """(size, outputs): D with D P^T = 1, of least variance for people spread evenly."""
+        scale = np.sqrt(np.maximum(self._shares.mean(axis=0), 2.0**-64))
+        decoder = np.linalg.pinv(self._shares.T / scale[:, None]) / scale
+        astray = np.abs(decoder @ self._shares.T - np.eye(self.size)).max(axis=1)
+        if astray.max() > _ASTRAY:
+            raise QueryError(
+                f"no report of the table tells position {int(np.argmax(astray))} from others"
+            )
+        return np.asarray(decoder)
+
+    def coefficients(self, functions: Floats) -> Floats:
+        return np.asarray(functions @ self._decoder)
+
+    def cells(self, totals: Floats) -> Floats:
+        return np.tensordot(self._decoder, totals, axes=1)
+
+    def mean(self, values: Floats) -> Floats:
+        return np.asarray(values @ self._shares.T)
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        return Fraction(self.weights[x][int(report)], ONE)
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """The largest quotient of two entries in a column."""
+        pairs = [
+            pair for pair in zip(self.weights[x], self.weights[other], strict=True) if any(pair)
+        ]
+        if not all(all(pair) for pair in pairs):
+            raise CertificateError(
+                f"positions {x} and {other} are told apart for certain: a report has weight 0 for "
+                "one of them only; give it a weight for both"
+            )
+        return max(Fraction(max(pair), min(pair)) for pair in pairs)

@@ -1,0 +1,131 @@
+"""`check_channel` passes what is right and refuses every broken twin."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from checks import MECHANISMS
+from metricldp.basics.exact import ONE
+from metricldp.channels import Geometric, Response
+from metricldp.channels.conformance import check_channel
+from metricldp.channels.mechanism import ANY_TWO, Simple
+from metricldp.channels.table import Table
+from metricldp.design.registry import mechanism
+
+SLOW = ("matrix", "prefix", "histogram-sum")
+"""Long noise has so many reports that only the shortest cases can be listed."""
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_conforms(name):
+    sizes, epsilons = ((2,), (3.0,)) if name in SLOW else ((2, 3, 5), (0.1, 3.0))
+    found = check_channel(mechanism(name), sizes=sizes, epsilons=epsilons)
+    assert found.holds, str(found)
+    assert sum(finding.what != "skipped" for finding in found.findings) >= 8
+
+
+def broken(what, channel):
+    """What is found wrong with a channel that does not follow from its epsilon."""
+    made = Simple("twin", channel, ANY_TWO)
+    found = check_channel(made, sizes=(3,), epsilons=(1.0,))
+    assert not found.holds
+    assert "BROKEN" in str(found)
+    assert what in {finding.what for finding in found.failures}, str(found)
+
+
+def test_more_is_kept_than_epsilon_allows():
+    def twin(size, epsilon):
+        honest = Response.for_epsilon(size, epsilon)
+        return replace(honest, keep=honest.keep + (1 << 30))
+
+    broken("loss within the metric", twin)
+
+
+class Twin(Response):
+    """Randomized response with one thing wrong at a time."""
+
+
+def twin_with(**methods):
+    made = type("Twin", (Response,), methods)
+    return lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon).keep)
+
+
+def test_a_ratio_that_is_understated():
+    broken("loss within the metric", twin_with(worst_ratio=lambda self, x, other: Fraction(1)))
+
+
+def test_a_decoder_that_is_off():
+    def coefficients(self, functions):
+        return 1.01 * Response.coefficients(self, functions)
+
+    broken("no bias", twin_with(coefficients=coefficients))
+
+
+def test_a_moment_that_is_off():
+    def mean(self, values):
+        return Response.mean(self, values) + 0.01
+
+    broken("second moments", twin_with(mean=mean))
+
+
+def test_cells_that_are_not_the_transpose():
+    broken("features", twin_with(cells=lambda self, totals: totals))
+
+
+def test_a_sampler_that_keeps_too_often():
+    def encode(self, positions, coins):
+        honest = Response.encode(self, positions, coins)
+        return np.where(coins.words(len(positions)) < ONE // 8, positions, honest).astype(np.uint8)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_a_device_that_keeps_too_often():
+    def blur(self, position, tape):
+        drawn = Response.blur(self, position, tape)
+        return position if tape.toss(ONE // 8) else drawn
+
+    broken("blur", twin_with(blur=blur))
+
+
+def test_a_probability_that_is_off():
+    def probability(self, x, report):
+        return Response.probability(self, x, report) * Fraction(999, 1000)
+
+    broken("probabilities", twin_with(probability=probability))
+
+
+def test_a_channel_that_cannot_be_made_is_told():
+    def refuse(size, epsilon):
+        return Table.of([[1, 2], [3, 4]])
+
+    broken("made", refuse)
+
+
+def test_tables_of_weights():
+    honest = Geometric.for_epsilon(4, Fraction(1))
+    weights = [[int(honest.probability(x, y) * ONE) for y in range(4)] for x in range(4)]
+    for x, row in enumerate(weights):
+        row[x] += ONE - sum(row)
+    table = Table.of(weights)
+    functions = np.random.default_rng(1).normal(size=(2, 4))
+    np.testing.assert_allclose(
+        table.coefficients(functions), honest.coefficients(functions), rtol=1e-9
+    )
+    np.testing.assert_allclose(table.moment(functions), honest.moment(functions), rtol=1e-9)
+
+
+def test_more_reports_than_positions():
+    """The decoder is unbiased, and costs less than one that reads half of the reports."""
+
+    def twice(size, epsilon):
+        rows = []
+        for row in Table.of([[ONE - ONE // 4, ONE // 4], [ONE // 4, ONE - ONE // 4]]).weights:
+            rows.append([weight // 2 for weight in row for _ in (0, 1)])
+        return Table.of(rows)
+
+    made = Simple("twice", twice, ANY_TWO)
+    found = check_channel(made, sizes=(2,), epsilons=(2.0,))
+    assert found.holds, str(found)

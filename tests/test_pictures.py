@@ -1,0 +1,114 @@
+"""The committed pictures are what this commit draws, at the sizes that the documents state.
+
+`python tests/test_pictures.py --write` draws them anew. Coins are seeded, so that pictures repeat.
+"""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+import warnings
+from functools import cache, partial
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from metricldp import Coins, SeededCoinsWarning
+from metricldp.answers.tally import Tally
+from metricldp.app import demo
+from metricldp.app.plots import draw
+from metricldp.lab import reproduce
+from metricldp.reports.encode import encode
+from test_docs import BLOCK, ROOT, isolated, run_python
+
+DOCS = ROOT / "docs"
+TOLERANCE = 1e-3
+"""Mean difference of two pictures, of 1 between black and white: letters may be drawn otherwise by
+another version of matplotlib; another seed moves points and lines by several times as much."""
+
+page = cache(reproduce.page)
+
+
+def of_a_page(study, file, output):
+    (picture,) = (p for p in page(study).pictures if file in p.files)
+    draw(picture, output)
+    return output / file
+
+
+def of_the_demo(output):
+    people, survey = demo.population(), demo.survey()
+    tally = Tally.of(survey, encode(survey, people, coins=Coins.seeded(1)))
+    demo.draw_ages(tally, people, output / "demo.png")
+    return output / "demo.png"
+
+
+def of_the_metrics_page(output):
+    """The document draws it, so the document is run."""
+    namespace = {}
+    text = (DOCS / "metrics.md").read_text("utf-8")
+    with isolated(), contextlib.chdir(output):
+        for block in BLOCK.finditer(text):
+            if block["code"]:
+                run_python(block["code"], namespace, "metrics.md", 1)
+    return output / "kinds.png"
+
+
+DRAWN = {
+    "demo.png": of_the_demo,
+    "metric.png": of_the_metrics_page,
+    "figure1.png": partial(of_a_page, "figure1", "figure1.png"),
+    "figure2.png": partial(of_a_page, "figure2", "figure2.png"),
+    "table2-ranges.png": partial(of_a_page, "table2", "table2-ranges.png"),
+    "table2-within.png": partial(of_a_page, "table2", "table2-within.png"),
+}
+
+
+def difference(one, other):
+    """Of 0 to 1; pictures of different sizes have nothing in common."""
+    pixels = [matplotlib.image.imread(path)[..., :3].astype(float) for path in (one, other)]
+    return np.abs(pixels[0] - pixels[1]).mean() if pixels[0].shape == pixels[1].shape else 1.0
+
+
+def test_every_picture_of_the_documents_is_drawn_by_this_test():
+    assert {path.name for path in DOCS.glob("*.png")} == set(DRAWN)
+
+
+def test_another_picture_is_noticed(tmp_path):
+    people, survey = demo.population(2000), demo.survey()
+    paths = []
+    for seed in (1, 2, 1):
+        tally = Tally.of(survey, encode(survey, people, coins=Coins.seeded(seed)))
+        paths.append(tmp_path / f"{len(paths)}.png")
+        demo.draw_ages(tally, people, paths[-1])
+    assert difference(paths[0], paths[2]) == 0
+    assert difference(paths[0], paths[1]) > 5 * TOLERANCE
+
+
+@pytest.mark.slow
+def test_as_many_intervals_hold_as_the_readme_says():
+    people, survey = demo.population(), demo.survey()
+    tally = Tally.of(survey, encode(survey, people, coins=Coins.seeded(1)))
+    held = 0
+    for k, answer in enumerate(tally.histogram("age", width=5)):
+        low, high = answer.interval()
+        held += low <= demo.truth(survey, people, {"age": (5 * k, 5 * k + 4)}) <= high
+    assert f"in this picture {held} of 20 do" in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_committed_picture_is_the_one_that_is_drawn(name, tmp_path):
+    found = difference(DOCS / name, DRAWN[name](tmp_path))
+    assert found < TOLERANCE, f"docs/{name}: run python tests/test_pictures.py --write"
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    warnings.simplefilter("ignore", SeededCoinsWarning)
+    for name, drawn in DRAWN.items():
+        with tempfile.TemporaryDirectory() as directory:
+            found = drawn(Path(directory))
+            if difference(DOCS / name, found) >= TOLERANCE:
+                shutil.copyfile(found, DOCS / name)
+                print(f"docs/{name} is drawn anew")

@@ -1,0 +1,110 @@
+"""A channel in a package of its own: built and installed in its own environment, and used there."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SURVEY = """
+metricldp = 2
+[attributes.age]
+kind = "integer"
+low = 0
+high = 9
+epsilon = 1
+mechanism = "exponential"
+"""
+
+
+def run(command, folder):
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A new environment with the plug-in, which sees what this one has installed besides."""
+    folder = tmp_path_factory.mktemp("plugin")
+    run([sys.executable, "-m", "venv", folder / "env"], folder)
+    python = folder / "env" / "bin" / "python"
+    inside = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder)
+    shared = [sysconfig.get_path("purelib"), str(ROOT / "src")]
+    Path(inside.strip(), "shared.pth").write_text("\n".join(shared) + "\n")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps"]
+    copy = folder / "source"
+    copy.mkdir()
+    for file in (ROOT / "examples" / "plugin").iterdir():
+        if file.is_file():
+            (copy / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    run([*pip, copy], folder)
+    (folder / "survey.toml").write_text(SURVEY)
+    ages = "\n".join(str(k % 10) for k in range(3000))
+    (folder / "people.csv").write_text(f"age\n{ages}\n")
+    return python, folder
+
+
+def metricldp(environment, *words):
+    python, folder = environment
+    return run([python, "-m", "metricldp", *words], folder)
+
+
+def test_it_goes_the_whole_way_on_the_command_line(environment):
+    assert "certified" in metricldp(environment, "certify", "survey.toml")
+    metricldp(environment, "encode", "survey.toml", "people.csv", "-o", "reports.parquet")
+    words = ("count", "survey.toml", "reports.parquet", "age=0..4", "--json")
+    answer = json.loads(metricldp(environment, *words))
+    assert abs(answer["value"] - 1500) < 6 * answer["stderr"]
+    assert "exponential" in metricldp(environment, "explain", "survey.toml")
+
+
+def test_it_is_compared_with_all_others(environment):
+    words = ("compare", "survey.toml", "people.csv", "--queries", "5", "--json")
+    rows = json.loads(metricldp(environment, *words))["rows"]
+    assert "exponential" in {row["mechanism"] for row in rows}
+    (environment[1] / "other.toml").write_text(SURVEY.replace("exponential", "geometric"))
+    words = ("compare", "other.toml", "people.csv", "--queries", "5", "--json")
+    rows = json.loads(metricldp(environment, *words))["rows"]
+    assert "exponential" in {row["mechanism"] for row in rows}, "it takes part unasked"
+
+
+def test_it_conforms_and_a_broken_twin_does_not(environment):
+    python, folder = environment
+    program = """
+from dataclasses import replace
+from metricldp.channels.conformance import check_channel
+from metricldp_exponential import EXPONENTIAL, exponential
+found = check_channel(EXPONENTIAL)
+assert found.holds, str(found)
+twin = replace(EXPONENTIAL, make=lambda size, epsilon: exponential(size, 2 * epsilon))
+found = check_channel(twin)
+assert not found.holds
+assert "loss within the metric" in str(found)
+"""
+    run([python, "-c", program], folder)
+
+
+def test_without_the_package_the_name_is_unknown():
+    from metricldp import Integer, Survey, SurveyError
+
+    with pytest.raises(SurveyError, match="there is no mechanism 'exponential'"):
+        Survey({"age": Integer(0, 9, epsilon=1, mechanism="exponential")})
+
+
+def test_the_page_shows_the_package_as_it_is():
+    page = (ROOT / "docs" / "plugins.md").read_text("utf-8")
+    for file in ("metricldp_exponential.py", "pyproject.toml"):
+        assert (ROOT / "examples" / "plugin" / file).read_text("utf-8") in page
