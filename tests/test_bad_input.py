@@ -220,9 +220,11 @@ def test_names(kind, names, needle):
 
 @pytest.mark.parametrize("mechanism", ["foo", "", None, 3, ["response"], "Threshold"])
 def test_unknown_mechanisms(mechanism):
-    wanted = (repr(mechanism), "choose auto")
-    says(SurveyError, lambda: Integer(0, 9, epsilon=1, mechanism=mechanism), *wanted, "threshold")
-    says(SurveyError, lambda: Categorical(["a", "b"], epsilon=1, mechanism=mechanism), *wanted)
+    wanted = ("attribute a: ", repr(mechanism), "choose auto")
+    age = Integer(0, 9, epsilon=1, mechanism=mechanism)
+    says(SurveyError, lambda: Survey({"a": age}), *wanted, "threshold")
+    sort = Categorical(["a", "b"], epsilon=1, mechanism=mechanism)
+    says(SurveyError, lambda: Survey({"a": sort}), *wanted)
 
 
 @pytest.mark.parametrize(
@@ -231,22 +233,21 @@ def test_unknown_mechanisms(mechanism):
         ("geometrc", "did you mean 'geometric'?"),
         ("hierachy-4", "did you mean 'hierarchy-4'?"),
         ("Threshold", "'threshold' differs only in its case"),
-        (
-            "hio",
-            "build metricldp.lab.peers.Hio from the survey",
-        ),
-        ("planar-laplace", "build metricldp.lab.peers.PlanarLaplace from the survey"),
+        ("hio", "there is no mechanism 'hio'; choose auto, geometric"),
+        ("planar-laplace", "there is no mechanism 'planar-laplace'"),
         ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
     ],
 )
 def test_a_mechanism_that_was_meant(mechanism, needle):
-    says(SurveyError, lambda: Integer(0, 9, epsilon=1, mechanism=mechanism), needle)
+    age = Integer(0, 9, epsilon=1, mechanism=mechanism)
+    says(SurveyError, lambda: Survey({"a": age}), needle)
 
 
 def test_categories_have_no_hierarchies_to_choose():
-    with pytest.raises(SurveyError) as wrong:
-        Categorical(["a", "b"], epsilon=1, mechanism="telepathy")
-    assert "hierarchy" not in str(wrong.value)
+    for mechanism in ("telepathy", "geometric", "hierarchy-4"):
+        sort = Categorical(["a", "b"], epsilon=1, mechanism=mechanism)
+        wrong = says(SurveyError, lambda sort=sort: Survey({"a": sort}), "; choose auto, response")
+        assert "hierarchy" not in str(wrong).split(";")[1]
 
 
 @pytest.mark.parametrize("kind", [Categorical, Ordinal])
@@ -263,7 +264,7 @@ def test_names_cannot_be_clipped(kind):
 def test_a_mechanism_that_does_not_serve_the_kind(mechanism):
     says(
         SurveyError,
-        lambda: Categorical(["a", "b"], epsilon=1, mechanism=mechanism),
+        lambda: Survey({"a": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)}),
         mechanism,
         "categorical",
         "choose auto, response",
@@ -294,9 +295,13 @@ AGE = 'metricldp = 2\n[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\neps
 SORT = "metricldp = 2\n[attributes.sort]\n"
 
 PLAN = (
-    SORT + 'kind = "categorical"\ncategories = ["a", "b", "c"]\nepsilon = 1\nmechanism = "matrix"\n'
+    SORT + 'kind = "categorical"\ncategories = ["a", "b", "c"]\nepsilon = 1\n'
+    '[attributes.sort.mechanism]\nname = "matrix"\n'
 )
-BITS = SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\nmechanism = "unary"\n'
+BITS = (
+    SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\n'
+    '[attributes.sort.mechanism]\nname = "unary"\n'
+)
 
 
 def table_of(near, far):
@@ -312,10 +317,11 @@ BAD_FILES = {
     "half": (AGE + "[attributes", "not a TOML file"),
     "twice": (AGE + "[attributes.age]\n", "not a TOML file"),
     "no version": (AGE.replace("metricldp = 2", ""), "None"),
-    "version 2": (AGE.replace("metricldp = 2", "metricldp = 2"), "2"),
-    "version text": (AGE.replace("metricldp = 2", 'metricldp = "1"'), "'1'"),
+    "version 1": (AGE.replace("metricldp = 2", "metricldp = 1"), "1"),
+    "version 3": (AGE.replace("metricldp = 2", "metricldp = 3"), "3"),
+    "version text": (AGE.replace("metricldp = 2", 'metricldp = "2"'), "'2'"),
     "version true": (AGE.replace("metricldp = 2", "metricldp = true"), "True"),
-    "version 1.0": (AGE.replace("metricldp = 2", "metricldp = 2.0"), "1.0"),
+    "version 2.0": (AGE.replace("metricldp = 2", "metricldp = 2.0"), "2.0"),
     "huge integer": (AGE.replace("high = 9", "high = " + "9" * 5000), "digits"),
     "deep": (AGE + "per = " + "[" * 5000, "not a TOML file"),
     "line break": (AGE.replace("attributes.age", r'attributes."a\nge"'), r"'a\nge'"),
@@ -352,6 +358,11 @@ BAD_FILES = {
     "per nan": (AGE + "per = nan\n", "nan"),
     "mechanism": (AGE + 'mechanism = "magic"\n', "'magic'"),
     "mechanism 3": (AGE + "mechanism = 3\n", "3"),
+    "mechanism table": (AGE + "mechanism = {reach = 3}\n", "a table with a name, not {'reach': 3}"),
+    "mechanism name": (AGE + "mechanism = {name = 3}\n", "{'name': 3}"),
+    "data of none": (AGE + 'mechanism = {name = "geometric", scale = 3}\n', "no 'scale'"),
+    "plan entry": (PLAN + 'strategi = "identity"\n', "did you mean 'strategy'?"),
+    "bits entry": (BITS + "bit = []\n", "no entry 'bit'; it has 'bits'"),
     "categories 3": (SORT + 'kind = "categorical"\ncategories = 3\nepsilon = 1\n', "3"),
     "categories ints": (SORT + 'kind = "categorical"\ncategories = [1, 2]\nepsilon = 1\n', "1"),
     "one category": (SORT + 'kind = "categorical"\ncategories = ["a"]\nepsilon = 1\n', "'a'"),
@@ -709,7 +720,7 @@ def column(table, name, values):
 BAD_REPORTS = {
     "no marks": ("unmarked", lambda t: t.replace_schema_metadata(None), "fingerprint"),
     "another survey": ("survey", lambda t: marked(t, survey=b"ab" * 32), "abab"),
-    "another version": ("version", lambda t: marked(t, version=b"2"), "2"),
+    "another version": ("version", lambda t: marked(t, version=b"3"), "3"),
     "garbled survey": ("survey", lambda t: marked(t, survey=b"\xff"), "another survey"),
     "garbled version": ("version", lambda t: marked(t, version=b"\xff"), "version"),
     "no column": ("columns", lambda t: t.drop_columns("age"), "'age'"),

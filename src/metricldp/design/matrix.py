@@ -44,8 +44,8 @@ class MatrixPlan(Mechanism):
         for key in data:
             if key not in known:
                 raise SurveyError(
-                    f"mechanism 'matrix' has no entry {key!r}{guess(key, known)}; "
-                    f"it has {listed(known)}"
+                    f"mechanism 'matrix' has no entry {key!r}; it has {listed(known)}"
+                    f"{guess(key, known)}"
                 )
         return MatrixPlan(**data)
 

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import guess, listed, shown
+from metricldp.basics.text import guess, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
@@ -85,8 +85,11 @@ def plugged_in() -> Mapping[str, EntryPoint]:
     return {name: entry for name, entry in found.items() if name not in BUILT_IN}
 
 
-def mechanism(said: Any) -> Mechanism:
-    """The mechanism that is meant: by its name, by a table with its data, or itself."""
+def mechanism(said: Any, *, ordered: bool = True, only: str | None = None) -> Mechanism:
+    """The mechanism that is meant: by its name, by a table with its data, or itself.
+
+    `ordered` and `only` say what it is for, so that a refusal lists no other.
+    """
     if isinstance(said, Mechanism):
         return said
     if isinstance(said, Mapping):
@@ -96,17 +99,46 @@ def mechanism(said: Any) -> Mechanism:
             raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
         if name == AUTO and rest:
             raise SurveyError(f"mechanism 'auto' takes no {min(rest)!r}; name the one that does")
-        return mechanism(name).with_saved(rest)
+        return mechanism(name, ordered=ordered, only=only).with_saved(rest)
     if isinstance(said, str):
         if said in BUILT_IN:
             return BUILT_IN[said]
         found = _from_plug_in(said)
         if found is not None:
             return found
-    known = (AUTO, *names())
+    known = [AUTO, *(found.name for found in every_mechanism() if _fits(found, ordered, only))]
     raise SurveyError(
-        f"there is no mechanism {shown(said)}; choose {', '.join(known)}{guess(said, known)}"
+        f"there is no mechanism {shown(said)}; choose {_choice(ordered, only)}{guess(said, known)}"
     )
+
+
+def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -> None:
+    """Refuse a mechanism that cannot blur attributes of a kind, with those that can."""
+    if found.joint:
+        raise SurveyError(
+            f"mechanism {found.name!r} blurs several attributes together; name them in joint="
+        )
+    if not _fits(found, ordered, only):
+        raise SurveyError(
+            f"mechanism {found.name!r} does not serve {kind} attributes; "
+            f"choose {_choice(ordered, only)}"
+        )
+
+
+def _fits(found: Mechanism, ordered: bool, only: str | None) -> bool:
+    return found.serves(ordered) and not found.joint and only in (None, found.name)
+
+
+def _choice(ordered: bool, only: str | None) -> str:
+    """Every name that can be said; a family says its own forms."""
+    found = [AUTO, *(name for name, own in BUILT_IN.items() if _fits(own, ordered, only))]
+    for name in plugged_in():
+        loaded = _loaded(name)
+        if isinstance(loaded, Mechanism):
+            found += [name] if _fits(loaded, ordered, only) else []
+        elif any(_fits(member, ordered, only) for member in loaded.usual):
+            found.append(loaded.forms)
+    return ", ".join(found)
 
 
 @cache
@@ -137,15 +169,6 @@ def _loaded(name: str) -> Any:
     return found
 
 
-def names() -> tuple[str, ...]:
-    """Every name that can be said; a family says its own forms."""
-    found = list(BUILT_IN)
-    for name in plugged_in():
-        loaded = _loaded(name)
-        found.append(name if isinstance(loaded, Mechanism) else loaded.forms)
-    return tuple(found)
-
-
 def every_mechanism() -> Iterator[Mechanism]:
     """Our own and everybody's; of a family its usual members."""
     yield from BUILT_IN.values()
@@ -158,17 +181,3 @@ def build(said: Any, size: int, metric: Metric) -> Channel:
     """The channel of a mechanism for `size` positions that keeps a metric."""
     found = mechanism(said)
     return found.settled(size, metric, ordered=found.needs_order).channel(size, metric)
-
-
-def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -> None:
-    """Refuse a mechanism that cannot blur attributes of a kind, with those that can."""
-    if found.joint:
-        raise SurveyError(
-            f"mechanism {found.name!r} blurs several attributes together; name them in joint="
-        )
-    if not found.serves(ordered) or only not in (None, found.name):
-        fitting = [m.name for m in every_mechanism() if m.serves(ordered) and not m.joint]
-        choice = [AUTO, only] if only else [AUTO, *fitting]
-        raise SurveyError(
-            f"mechanism {found.name!r} does not serve {kind} attributes; choose {listed(choice)}"
-        )

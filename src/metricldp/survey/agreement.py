@@ -215,9 +215,9 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
     kept, said = _kept(attribute, share), attribute.mechanism
-    if said == registry.AUTO:
+    if said in (registry.AUTO, {"name": registry.AUTO}):
         said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
-    found = registry.mechanism(said)
+    found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
