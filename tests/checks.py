@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
+from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import words_for
@@ -148,3 +149,9 @@ MECHANISMS = (
     "prefix",
 )
 """Everybody who blurs one attribute."""
+
+
+def total_error(survey, attribute, workload, n=1, prior="worst"):
+    """The sum of the predicted squared errors of all rows."""
+    rows = workload_for(survey, attribute, workload).rows
+    return rows * survey.predict(n=n, prior=prior, attribute=attribute, workload=workload) ** 2

@@ -914,7 +914,7 @@ BAD_QUESTIONS = [
 def test_questions(survey, tally, where, needles):
     says(QueryError, lambda: tally.count(where), *needles)
     says(QueryError, lambda: tally.fraction(where), *needles)
-    says(QueryError, lambda: survey.error(where, n=10), *needles)
+    says(QueryError, lambda: survey.predict(where, n=10), *needles)
     says(QueryError, lambda: tally.histogram("region", where), *needles)
 
 
@@ -994,7 +994,7 @@ def test_a_fraction_of_nobody(survey, table):
     ids=lambda v: shown(v)[:40],
 )
 def test_predictions_of_nonsense(survey, options, needle):
-    says(QueryError, lambda: survey.error({"age": (0, 9)}, **options), needle)
+    says(QueryError, lambda: survey.predict({"age": (0, 9)}, **options), needle)
 
 
 @pytest.mark.parametrize(

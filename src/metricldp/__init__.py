@@ -8,12 +8,11 @@ A `Survey` is the public agreement: attributes, how far each may be told apart (
 it is blurred (the channel). `survey.encode` blurs people's values with cryptographic coins;
 `survey.tally` collects the reports; `tally.count`, `.fraction` and `.histogram` answer with an
 unbiased value and its error. `survey.certify` proves the promise from the integers in use,
-`survey.error` predicts the accuracy and `survey.explain` says both in words.
+`survey.predict` tells the accuracy and `survey.explain` says both in words.
 """
 
 from metricldp.answers.answer import Answer, Ratio
-from metricldp.answers.container import Histogram
-from metricldp.answers.linear import Linear
+from metricldp.answers.container import Answers
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.tally import Tally
 from metricldp.api import Survey
@@ -44,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Answers",
     "AutoBins",
     "Categorical",
     "Cdf",
@@ -52,10 +52,8 @@ __all__ = [
     "Coins",
     "Continuous",
     "Graph",
-    "Histogram",
     "Integer",
     "Ledger",
-    "Linear",
     "Lp",
     "MatrixPlan",
     "MetricLdpError",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from metricldp.answers import predict, queries
+from metricldp.answers import predict
 from metricldp.answers.predict import Prior
 from metricldp.answers.queries import Where
 from metricldp.answers.tally import Tally
@@ -77,39 +77,29 @@ class Survey(Agreement):
         """
         return Tally.of(self, collected, refused=refused, layout=layout, keep=keep)
 
-    def error(
+    def predict(
         self,
         where: Where | None = None,
         n: int = 1,
         prior: Prior = "worst",
         *,
         weights: Mapping[str, ArrayLike] | None = None,
+        attribute: str | None = None,
+        workload: Workload | str | ArrayLike | None = None,
     ) -> float:
         """The standard error that the theory predicts for a count over n people, in people.
 
         `prior` says how people are spread: "worst" (the worst for this question), "uniform", one
         array of shares for the attribute in question, a dict of arrays for several independent
         ones, or their joint array. With `weights`, a dict of a weight's name and a sample of its
-        values, the error is that of the weighted count.
-        """
-        query = queries.parse(self, where)
-        n, prior, weights = queries.expected(n, prior, weights)
-        return predict.predicted(self, query, n, prior, weights)
+        values, the error is that of the weight's sum.
 
-    def total_error(
-        self,
-        attribute: str,
-        workload: Workload | str | ArrayLike,
-        n: int = 1,
-        prior: Prior = "worst",
-    ) -> float:
-        """The total squared error that the theory predicts for `tally.linear` over n people.
-
-        That is the sum over all rows of the workload. `prior` is as for `error`.
+        With an attribute and a workload it is the error of `tally.linear`: the root of the mean
+        squared error over the rows. Its square times the rows is the total squared error.
         """
-        asked = queries.workload_for(self, attribute, workload)
-        n, prior, _ = queries.expected(n, prior, None)
-        return predict.predicted_total(self, attribute, asked, n, prior)
+        if attribute is None and workload is None:
+            return predict.of_count(self, where, n, prior, weights)
+        return predict.of_workload(self, attribute, workload, n, prior, where or weights)
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""

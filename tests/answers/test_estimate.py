@@ -135,19 +135,19 @@ def test_predicted_errors_equal_the_enumerated_ones(name, where):
     def check(predicted, variance):
         assert predicted**2 == pytest.approx(n * variance, rel=1e-9, abs=1e-12)
 
-    check(survey.error(where, n), exact.max())
-    check(survey.error(where, n, prior="uniform"), exact.mean())
+    check(survey.predict(where, n), exact.max())
+    check(survey.predict(where, n, prior="uniform"), exact.mean())
     rng = np.random.default_rng(12)
     margins = {c: rng.dirichlet(np.ones(s)) for c, s in zip(survey.channels, sizes, strict=True)}
     weights = np.ones(())
     for margin in margins.values():
         weights = np.multiply.outer(weights, margin)
-    check(survey.error(where, n, prior=margins), (weights * exact).sum())
+    check(survey.predict(where, n, prior=margins), (weights * exact).sum())
     if set(where) and all(c in parse(survey, where).functions for c in where):
         shape = [s for c, s in zip(survey.channels, sizes, strict=True) if c in where]
         others = tuple(k for k, c in enumerate(survey.channels) if c not in where)
         together = rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
-        check(survey.error(where, n, prior=together), (together * exact.mean(axis=others)).sum())
+        check(survey.predict(where, n, prior=together), (together * exact.mean(axis=others)).sum())
 
 
 @each_case
@@ -294,14 +294,14 @@ def test_everybody_inside_exceeds_theorem_3(attributes, epsilon, ratio):
     survey = paper_survey(attributes, epsilon)
     where = {f"v{k}": (1, 2) for k in range(attributes)}
     inside = {f"v{k}": [0, 1, 0, 0] for k in range(attributes)}
-    exact = survey.error(where, n=100, prior=inside) ** 2
+    exact = survey.predict(where, n=100, prior=inside) ** 2
     kappa_squared = (1 / math.tanh(epsilon / 2)) ** 2
     formula = 100 * (((kappa_squared - 1) / 2 + 1) ** attributes - 1)
     assert exact == pytest.approx(formula, rel=1e-12)
     paper = paper_range_variance(epsilon, attributes, attributes, 100)
     assert exact / paper == pytest.approx(ratio, abs=0.0006)
     outside = {f"v{k}": [0, 0, 0, 1] for k in range(attributes)}
-    assert survey.error(where, n=100, prior=outside) ** 2 < paper
+    assert survey.predict(where, n=100, prior=outside) ** 2 < paper
 
 
 def test_simulated_variance_is_1_72_times_theorem_3():
@@ -344,7 +344,7 @@ def _ratio_by_survey_error(size, epsilon, ranges):
     total = {}
     for mechanism in ("threshold", "geometric"):
         survey = Survey({"v": Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism)})
-        variances = [survey.error({"v": ends}, 1, prior="uniform") ** 2 for ends in ranges]
+        variances = [survey.predict({"v": ends}, 1, prior="uniform") ** 2 for ends in ranges]
         total[mechanism] = math.fsum(variances)
     return total["threshold"] / total["geometric"]
 
@@ -388,7 +388,7 @@ def test_threshold_over_geometric_by_survey_error_on_large_domains(size, epsilon
 @pytest.mark.parametrize("size", [2, 3, 11])
 def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, size):
     survey = Survey({"v": Integer(0, size - 1, epsilon=0.7, mechanism=mechanism)})
-    each = [survey.error({"v": ends}, 1, prior="uniform") ** 2 for ends in _all_ranges(size)]
+    each = [survey.predict({"v": ends}, 1, prior="uniform") ** 2 for ends in _all_ranges(size)]
     closed = survey.channels["v"].mean_range_variance()
     assert closed == pytest.approx(np.mean(each), rel=1e-10)
 

@@ -99,7 +99,7 @@ def test_a_histogram_made_consistent():
 def test_the_note_is_said_once():
     bars = a_tally().histogram("age").norm_sub()
     assert str(bars).count(NOTE) == 1
-    assert str(bars).splitlines()[-1] == f"all bars: {NOTE}"
+    assert str(bars).splitlines()[-1] == f"all: {NOTE}"
     twice = bars.norm_sub()
     assert all(a.notes == (NOTE,) for a in twice)
     np.testing.assert_allclose([a.value for a in twice], [a.value for a in bars], atol=1e-9)

@@ -101,7 +101,7 @@ def test_without_blurring_the_distribution_is_exact(clear):
         shares = np.cumsum(np.bincount(positions, minlength=30)) / len(positions)
         found = tally.cdf("age", where)
         np.testing.assert_allclose(found.values, shares, atol=1e-9)
-        np.testing.assert_allclose(found.band(), [shares, shares], atol=1e-6)
+        np.testing.assert_allclose(found.interval(simultaneous=True), [shares, shares], atol=1e-6)
         assert found.ends == tuple(range(10, 40))
 
 
@@ -173,7 +173,7 @@ def test_estimates_are_monotone_and_lie_in_their_intervals(mechanism, where):
     assert (np.diff(found.values) >= 0).all()
     assert found.values.min() >= 0
     assert found.values[-1] == 1
-    low, high = found.band()
+    low, high = found.interval(simultaneous=True)
     assert (np.diff(low) >= 0).all()
     assert (np.diff(high) >= 0).all()
     assert (low <= found.values).all()
@@ -203,7 +203,7 @@ def test_excess_is_the_answer_to_its_own_question(where):
     tally = survey.tally(survey.encode(people, coins=Coins.seeded(7)))
     found = tally.cdf("a", where)
     for p in (0.1, 0.5, 0.8):
-        functions = [(np.arange(10) <= k) - p for k in found.places[:-1]]
+        functions = [(np.arange(10) <= k) - p for k in found.positions[:-1]]
         group = parse(survey, where)
         asked = tally.profile("a", group, functions, [""] * len(functions))
         excess, errors = found.excess(p)
@@ -279,7 +279,7 @@ def test_intervals_and_bands_cover(mechanism, where):
         ):
             first, last = found.quantile(p).interval(level)
             covered[name] += first <= place <= last
-        low, high = found.band()
+        low, high = found.interval(simultaneous=True)
         covered["band"] += bool(((low <= shares + 1e-9) & (shares <= high + 1e-9)).all())
         ends = np.array([point.interval() for point in found.points[:-1]])
         covered["single"] += bool(((ends[:, 0] <= shares[:-1]) & (shares[:-1] <= ends[:, 1])).all())
@@ -442,7 +442,10 @@ def test_questions_without_an_answer(tally):
         (lambda: tally.quantile("income", 0.5, {"region": "z"}), "not clearly above zero"),
         (lambda: tally.cdf("income", {"region": "z"}), "not clearly above zero"),
         (lambda: tally.quantile("income", 0.5).interval(1), "a level lies between 0 and 1"),
-        (lambda: tally.cdf("income").band(0), "a level lies between 0 and 1"),
+        (
+            lambda: tally.cdf("income").interval(0, simultaneous=True),
+            "a level lies between 0 and 1",
+        ),
     ]
     for ask, needle in cases:
         with pytest.raises(QueryError, match=needle) as caught:
@@ -464,9 +467,9 @@ def test_a_band_refuses_a_level_at_which_the_group_may_be_empty():
     rows = np.arange(400)
     columns = {"a": (rows % 4).astype(np.uint8), "b": (rows >= 185).astype(np.uint8)}
     found = survey.tally(to_table(survey, columns)).cdf("a", {"b": "x"})
-    found.band(0.5)
+    found.interval(0.5, simultaneous=True)
     with pytest.raises(QueryError, match="not clearly above zero"):
-        found.band(0.999999)
+        found.interval(0.999999, simultaneous=True)
 
 
 def test_how_answers_look(tally, tmp_path):
@@ -484,10 +487,11 @@ def test_how_answers_look(tally, tmp_path):
 
     shares = tally.cdf("mood", {"region": "x"})
     table = shares.to_arrow()
-    assert table.column_names == ["mood", "value", "low", "high"]
+    assert table.column_names == ["mood", "value", "stderr", "low", "high"]
     assert table["mood"].to_pylist() == LEVELS
     assert json.loads(json.dumps(shares.to_dict())) == shares.to_dict()
-    assert shares.to_dict()["shares"][3] == {"upto": "always", "value": 1, "low": 1, "high": 1}
+    last = dict.fromkeys(("value", "low", "high"), 1) | {"label": "always", "stderr": 0}
+    assert shares.to_dict()["answers"][3] == {**last, "unit": "of the group", "notes": []}
     assert len(str(shares).splitlines()) == 4
 
     from metricldp.app import plots
@@ -587,6 +591,6 @@ def test_the_band_holds_in_the_empty_tail_of_a_small_group(unseen, monkeypatch):
     held = 0
     for _ in range(60):
         tally = survey.tally(survey.encode(people, coins=coins))
-        low, high = tally.cdf("income", {"age": (10, 24)}).band()
+        low, high = tally.cdf("income", {"age": (10, 24)}).interval(simultaneous=True)
         held += bool(((low <= shares + 1e-9) & (shares <= high + 1e-9)).all())
     assert (held >= 50) == (unseen == 3), held

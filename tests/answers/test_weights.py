@@ -57,7 +57,7 @@ def test_public_weights_are_unbiased_with_their_exact_error(mechanism, weight):
             exact = law @ values**2 - (weight * inside) ** 2
             assert law @ variances == pytest.approx(exact, rel=1e-9, abs=1e-9)
             there = {"a": np.eye(4)[x]} if where else "uniform"
-            predicted = survey.error(where, 7, prior=there, weights={"w": [weight]})
+            predicted = survey.predict(where, 7, prior=there, weights={"w": [weight]})
             assert predicted**2 == pytest.approx(7 * exact, rel=1e-9, abs=1e-9)
 
 
@@ -87,7 +87,7 @@ def test_private_weights_are_unbiased_with_their_exact_error(mechanism, weight):
         assert bit_law @ values @ law == pytest.approx(weight * inside, rel=1e-9, abs=1e-9)
         exact = bit_law @ values**2 @ law - (weight * inside) ** 2
         there = {"a": np.eye(4)[x]}
-        predicted = survey.error(where, 7, prior=there, weights={"w": [weight]})
+        predicted = survey.predict(where, 7, prior=there, weights={"w": [weight]})
         assert predicted**2 == pytest.approx(7 * exact, rel=1e-9)
 
 
@@ -95,8 +95,8 @@ def test_the_worst_case_with_weights_is_the_worst_position():
     for make in (public, private):
         survey = make("geometric")
         where = {"a": (1, 2)}
-        each = [survey.error(where, 3, prior={"a": e}, weights={"w": [1, 4]}) for e in np.eye(4)]
-        assert survey.error(where, 3, weights={"w": [1, 4]}) == pytest.approx(max(each))
+        each = [survey.predict(where, 3, prior={"a": e}, weights={"w": [1, 4]}) for e in np.eye(4)]
+        assert survey.predict(where, 3, weights={"w": [1, 4]}) == pytest.approx(max(each))
 
 
 def test_rounding_at_random_on_every_coin():
@@ -125,7 +125,7 @@ def test_private_weights_cover():
         values.append(answer.value)
     assert covered >= 0.93 * 400
     assert np.std(values) == pytest.approx(
-        survey.error({"a": (1, 2)}, 1500, prior="uniform", weights={"w": people["w"]}), rel=0.15
+        survey.predict({"a": (1, 2)}, 1500, prior="uniform", weights={"w": people["w"]}), rel=0.15
     )
 
 
@@ -269,7 +269,7 @@ def test_bad_weights():
             with pytest.raises(QueryError, match="weight"):
                 ask(tally)
     with pytest.raises(QueryError, match="lie between"):
-        public("geometric").error({"a": 1}, 5, weights={"w": [9]})
+        public("geometric").predict({"a": 1}, 5, weights={"w": [9]})
 
 
 # Sums and means

@@ -101,7 +101,7 @@ def test_encode(source, agreed, survey, people, at_work, run):
     # Seven of the worst standard errors: less than one false alarm in 10^11 runs.
     true = int((people["age"].to_numpy() <= 49).sum())
     off = tally.count({"age": (0, 49)}).value - true
-    assert abs(off) < 7 * survey.error({"age": (0, 49)}, 500)
+    assert abs(off) < 7 * survey.predict({"age": (0, 49)}, 500)
     assert not list(at_work.glob("*.part"))
 
 
@@ -245,7 +245,7 @@ def test_cdf(survey, at_work, run):
     words = ("cdf", "survey.toml", "reports.parquet", "age", "region=north")
     assert json.loads(run(*words, "--json", "--level", "0.9")) == shares.to_dict(0.9)
     lines = run(*words).splitlines()
-    assert lines[0].split() == ["age", "share", "95%", "band"]
+    assert lines[0].split() == ["age", "share", "±", "error", "95%", "band"]
     assert len(lines) == 101
     assert lines[30].split()[:2] == ["29", f"{shares.values[29]:.3f}"]
     assert run(*words, "--plot", "a.png").endswith("picture in a.png\n")
@@ -257,7 +257,7 @@ def test_linear(workload, survey, at_work, run):
     found = survey.tally("reports.parquet").linear("often", workload, {"age": (20, 59)})
     words = ("linear", "survey.toml", "reports.parquet", "often", "age=20..59")
     words = (*words, "--workload", workload)
-    rows = json.loads(run(*words, "--json"))["rows"]
+    rows = json.loads(run(*words, "--json"))["answers"]
     assert [row["label"] for row in rows] == found.labels
     assert [row["value"] for row in rows] == pytest.approx(found.values)
     assert [row["stderr"] for row in rows] == pytest.approx(found.stderr)

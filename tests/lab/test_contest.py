@@ -212,7 +212,7 @@ def test_exact_errors_are_those_of_the_survey(count):
             for where, variance in zip(asked.wheres(), found, strict=True):
                 cut = {k: v for k, v in where.items() if v != (0, 9)}
                 if len(cut) == count:
-                    expected = Survey.error(entry.survey, where, crowd.n, joint)
+                    expected = Survey.predict(entry.survey, where, crowd.n, joint)
                     assert math.sqrt(variance) == pytest.approx(expected, rel=1e-9)
 
 
@@ -500,7 +500,7 @@ def test_a_comparison_is_exact_and_simulated(found):
     alone = Survey({"age": replace(SURVEY.attributes["age"], mechanism="threshold")})
     (row,) = (r for r in found.rows if (r.about, r.mechanism) == ("age", "threshold"))
     if row.group == SAME:
-        rough = alone.error({"age": (5, 12)}, found.people)
+        rough = alone.predict({"age": (5, 12)}, found.people)
         assert rough / 2 < row.exact < 2 * rough
 
 

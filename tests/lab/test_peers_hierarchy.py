@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.linalg import hadamard, null_space
 
-from checks import EveryCoin, assert_mean, exact_law, sampled_law
+from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
 from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
@@ -341,7 +341,7 @@ def check_tallies(survey, drawn_by, *, n=2000, trials=150):
     ages = np.random.default_rng(5).binomial(19, 0.4, n)
     where, truth = {"v": (4, 9)}, int(((ages >= 4) & (ages <= 9)).sum())
     prior = np.bincount(ages, minlength=20) / n
-    variance = survey.error(where, n=n, prior=prior) ** 2
+    variance = survey.predict(where, n=n, prior=prior) ** 2
     found = []
     for trial in range(trials):
         reports = drawn_by.encode({"v": ages}, coins=Coins.seeded(trial))
@@ -566,9 +566,9 @@ def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
         assert one.stderr == pytest.approx(other.stderr)
         assert answer.value == pytest.approx(one.value)
         assert answer.stderr == pytest.approx(one.stderr)
-        predicted += survey.error(where, n=300, prior="uniform") ** 2
+        predicted += survey.predict(where, n=300, prior="uniform") ** 2
     assert answers.values.tolist() == [answer.value for answer in answers]
-    assert survey.total_error("v", "ranges", n=300, prior="uniform") == pytest.approx(predicted)
+    assert total_error(survey, "v", "ranges", n=300, prior="uniform") == pytest.approx(predicted)
     with pytest.raises(QueryError, match="use layout 'prefix' or 'reports'"):
         survey.tally(reports, layout="cells").count({"v": (1, 3)})
 

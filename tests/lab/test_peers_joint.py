@@ -491,7 +491,7 @@ def test_planar_laplace_simulated(mechanism, where):
 def test_prefix_sums_simulated(epsilon):
     survey = Survey({"v": line(12, epsilon, mechanism="prefix")})
     answers, true, joint = simulate(survey, {"v": (3, 7)}, 33, survey)
-    variance = survey.error({"v": (3, 7)}, CROWD, joint) ** 2
+    variance = survey.predict({"v": (3, 7)}, CROWD, joint) ** 2
     assert variance == pytest.approx(CROWD * exact_variance(epsilon, 2), rel=1e-9)
     check(answers, true, variance)
 
@@ -539,7 +539,7 @@ def test_published_prefix_variance(epsilon):
     assert survey.certify().holds
     for where, cuts in (({"v": (3, 5)}, 2), ({"v": (0, 5)}, 1)):
         for prior in ("worst", "uniform"):
-            exact = survey.error(where, prior=prior) ** 2
+            exact = survey.predict(where, prior=prior) ** 2
             assert exact == pytest.approx(exact_variance(epsilon, cuts), rel=1e-9)
         ratio = exact / published_variance(epsilon, cuts)
         assert 1 - epsilon**2 / 12 < ratio < 1 - epsilon**2 / 12 + epsilon**4 / 240

@@ -363,7 +363,7 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
     for where in ({"c": "c3"}, {"c": names[:5]}):
         answer = tally.count(where)
         truth = int(np.isin(people, where["c"]).sum())
-        predicted = survey.error(where, n=n, prior=dict.fromkeys(["c"], np.ones(12)))
+        predicted = survey.predict(where, n=n, prior=dict.fromkeys(["c"], np.ones(12)))
         assert answer.stderr == pytest.approx(predicted, rel=0.05)
         assert 2 * stats.norm.sf(abs(answer.value - truth) / predicted) > 1e-9
     assert tally.count({"c": names}).value == pytest.approx(n)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from checks import total_error
 from metricldp import Coins, Survey
 from metricldp.answers.tally import Tally
 from metricldp.answers.theorems import paper_range_variance
@@ -103,7 +104,7 @@ def test_the_best_plan_does_not_change_who_wins(exact_points):
     for k in (1, 2):
         value = figure1.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
         best = Survey({"value": replace(value, strategy="identity-total", epsilons=None)})
-        total = best.total_error("value", "values", 10_000, "uniform")
+        total = total_error(best, "value", "values", 10_000, "uniform")
         assert 0.98 * exact_points[k - 1].matrix < total < exact_points[k - 1].matrix
         assert (total < exact_points[k - 1].plain) == (k == 1)
 
@@ -241,7 +242,7 @@ def test_exact_errors_person_by_person(mechanism):
             where[f"v{d + 1}"] = (int(places[0]) + 1, int(places[-1]) + 1)
         named = [d for d in range(3) if not world.inside[d, k].all()]
         left = joint.sum(axis=tuple(d for d in range(3) if d not in named))
-        predicted = Survey.error(survey, where, n=30, prior=left)
+        predicted = Survey.predict(survey, where, n=30, prior=left)
         assert exact["ranges"][k] == pytest.approx(predicted**2, rel=1e-9)
 
 

@@ -72,7 +72,7 @@ def test_lp_changes_the_fingerprint_and_the_words():
     assert plain == Survey(attributes, metric=Lp(1))
     text = str(euclidean.explain())
     assert "L2" in text
-    assert euclidean.error({"a": (2, 3)}, 9) > plain.error({"a": (2, 3)}, 9)
+    assert euclidean.predict({"a": (2, 3)}, 9) > plain.predict({"a": (2, 3)}, 9)
 
 
 @pytest.mark.parametrize("p", [0.99, 0, -1, math.nan, "2", None])
@@ -229,7 +229,7 @@ def test_the_curve_is_what_it_says():
     for bins, estimation in zip(curve.bins[:6], curve.estimation[:6], strict=True):
         survey = Survey({"v": Continuous(0, 100, bins=int(bins), epsilon=1, per=10)})
         each = [
-            survey.error({"v": (100 * a / bins, 100 * b / bins)}, 10_000, prior="uniform") ** 2
+            survey.predict({"v": (100 * a / bins, 100 * b / bins)}, 10_000, prior="uniform") ** 2
             for a in range(bins)
             for b in range(a + 1, bins + 1)
         ]

@@ -550,7 +550,7 @@ def test_answers_are_json_even_where_nothing_is_known(survey):
 def test_bars_by_label(tally):
     bars = tally.histogram("region")
     assert bars["south"] is bars[1]
-    with pytest.raises(QueryError, match=r"no bar 'South'.*'south' differs only in its case"):
+    with pytest.raises(QueryError, match=r"called 'South'.*'south' differs only in its case"):
         bars["South"]
 
 

@@ -152,9 +152,9 @@ def test_explain_says_what_matters():
     assert data["effective_epsilon"] == pytest.approx(19.8 + 19.8 + 1 + 2)
     by_name = {entry["attribute"]: entry for entry in data["attributes"]}
     assert by_name["age"]["error_uniform"] == pytest.approx(
-        survey.error({"age": (0, 49)}, 100_000, prior="uniform")
+        survey.predict({"age": (0, 49)}, 100_000, prior="uniform")
     )
-    assert by_name["age"]["error_worst"] == pytest.approx(survey.error({"age": (0, 49)}, 100_000))
+    assert by_name["age"]["error_worst"] == pytest.approx(survey.predict({"age": (0, 49)}, 100_000))
     report = survey.report({"age": 30, "income": 5.5, "mood": "bad", "region": "south"})
     assert len(report) == data["bytes_per_report"]
     json.dumps(data)

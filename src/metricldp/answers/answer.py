@@ -12,7 +12,7 @@ from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """An unbiased value and an unbiased estimate of its variance.
 
@@ -26,10 +26,10 @@ class Answer:
     unit: str = "people"
     about: str = "respondents"
     notes: tuple[str, ...] = ()
-    bounds: tuple[float, float] = field(default=(0.0, math.inf), repr=False)
+    bounds: tuple[float, float] = (0.0, math.inf)
     """Between these the standard error is kept: at least what three people at the worst place
     add, as so few can go unseen by chance, and at most what all people there would."""
-    layout: str = field(default="", compare=False, repr=False)
+    layout: str = field(default="", compare=False)
     """How the sums were found: from "reports", "cells" or "prefix"."""
 
     @property
@@ -58,11 +58,11 @@ class Answer:
         low, high = self.interval(level)
         return {
             "question": self.question,
-            "value": _finite(self.value),
-            "stderr": _finite(self.stderr),
+            "value": finite(self.value),
+            "stderr": finite(self.stderr),
             "level": level,
-            "low": _finite(low),
-            "high": _finite(high),
+            "low": finite(low),
+            "high": finite(high),
             "unit": self.unit,
             "about": self.about,
             "layout": self.layout,
@@ -79,6 +79,17 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        shown = f"{self._shown(self.value)} ± {self._shown(self.stderr)} {self.unit}"
+        return f"<{type(self).__name__}: {shown}>"
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        """The whole answer, or with a format such as ",.0f" its value."""
+        return format(self.value, spec) if spec else str(self)
 
     def _shown(self, number: float) -> str:
         """As many digits as the error leaves meaning to: two of the error, none of a person."""
@@ -98,7 +109,7 @@ class _Parts:
     covariance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ratio(Answer, _Parts):
     """An estimated sum over an estimated count: a mean.
 
@@ -141,5 +152,6 @@ def percent(level: float) -> str:
     return f"{100 * level:.10g}%"
 
 
-def _finite(number: float) -> float | None:
+def finite(number: float) -> float | None:
+    """The number, or None where it is infinite, which JSON cannot say."""
     return number if math.isfinite(number) else None

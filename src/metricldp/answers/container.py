@@ -1,44 +1,212 @@
-"""Answers: a value with its own uncertainty, in the units of the data."""
+"""Answers in a row, whatever was asked: values, errors and intervals, as arrays and as tables."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
+import numpy as np
 
-from metricldp.answers.answer import Answer
+from metricldp.answers.answer import Answer, finite, normal_reach, percent
 from metricldp.answers.postprocess import NOTE, norm_sub
 from metricldp.basics.errors import QueryError
-from metricldp.basics.text import guess, listed
+from metricldp.basics.optional import loaded
+from metricldp.basics.text import counted, guess, listed, plain
+from metricldp.channels import Floats
+from metricldp.store.readings import TOGETHER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROWS_SHOWN = 200
+"""Of longer answers only the first are printed."""
+_NUMBERS = ("value", "stderr", "low", "high")
 
 
-@dataclass(frozen=True)
-class Histogram(Sequence[Answer]):
-    """One answer for each bar, in the order of the attribute; by place or by label."""
+class Answers(Sequence[Answer]):
+    """One answer for each label, in their order: by position, by label, or a slice of them.
 
-    attribute: str
-    labels: tuple[str, ...]
-    answers: tuple[Answer, ...]
-    named: bool = False
-    """Whether the labels are names, of levels or categories, and not numbers."""
-    people: int | None = None
-    """How many people all bars hold together, where that is known: everybody who reported."""
+    `values` and `stderr` are arrays; so are the two ends of `interval`.
+    """
+
+    simultaneous: ClassVar[bool] = False
+    """Whether tables and texts show intervals that hold for all rows together."""
+
+    def __init__(self, attribute: str, labels: Sequence[str], answers: Sequence[Answer]) -> None:
+        self.attribute = attribute
+        """What the labels are of; nothing, where they are questions."""
+        self._labels, self._answers = tuple(labels), tuple(answers)
+
+    @cached_property
+    def labels(self) -> Sequence[str]:
+        return self._labels
+
+    @cached_property
+    def values(self) -> Floats:
+        return np.fromiter((answer.value for answer in self), np.float64, len(self))
+
+    @cached_property
+    def stderr(self) -> Floats:
+        return np.fromiter((answer.stderr for answer in self), np.float64, len(self))
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """The lower and the upper end of every row's interval.
+
+        Simultaneous ones hold for all k rows together at that level: each is taken at the level
+        level^(1/k). The errors of the rows are centred and nearly normal, and of such variables
+        the chance that all are small at once is at least the product of their single chances,
+        whatever their correlations (Sidak 1967).
+        """
+        normal_reach(level)
+        each = level ** (1 / max(1, len(self))) if simultaneous else level
+        reach = normal_reach(each) * self.stderr
+        return self.values - reach, self.values + reach
+
+    # A sequence ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.answers)
+        return len(self._answers)
 
-    def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, str):
-            return self.answers[index]
-        if index not in self.labels:
-            there = f"it has {listed(self.labels)}{guess(index, self.labels)}"
-            raise QueryError(f"the histogram of {self.attribute} has no bar {index!r}; {there}")
-        return self.answers[self.labels.index(index)]
+    def _block(self, start: int, stop: int) -> Sequence[Answer]:
+        """Some rows that follow each other."""
+        return self._answers[start:stop]
 
     def __iter__(self) -> Iterator[Answer]:
-        return iter(self.answers)
+        for start in range(0, len(self), TOGETHER):
+            yield from self._block(start, start + TOGETHER)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            rows = range(*index.indices(len(self)))
+            return Answers(self.attribute, self.labels[index], [self[row] for row in rows])
+        if isinstance(index, str):
+            if index not in self._positions:
+                about = f" about {self.attribute}" if self.attribute else ""
+                there = f"there are {listed(self.labels)}{guess(index, self.labels)}"
+                raise QueryError(f"no answer{about} is called {index!r}; {there}")
+            index = self._positions[index]
+        row = as_index(index)
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"there are answers 0 to {len(self) - 1}, not {row}")
+        row %= len(self)
+        return self._block(row, row + 1)[0]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {label: row for row, label in reversed(list(enumerate(self.labels)))}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answers):
+            return NotImplemented
+        return list(self.labels) == list(other.labels) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Tables and text -----------------------------------------------------------------------------
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        low, high = self.interval(level, simultaneous=self.simultaneous)
+        label = "label" if self.attribute in _NUMBERS else self.attribute or "question"
+        numbers = (self.values, self.stderr, low, high)
+        return {label: self._marks(), **dict(zip(_NUMBERS, numbers, strict=True))}
+
+    def _marks(self) -> list[Any]:
+        return list(self.labels)
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
+        """A table with a row for each answer."""
+        found: pa.Table = loaded("pyarrow").table(self._columns(level))
+        return found
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        return loaded("pandas").DataFrame(self._columns(level))
+
+    def to_polars(self, level: float = 0.95) -> Any:
+        return loaded("polars").DataFrame(self._columns(level))
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program; None where a number is infinite, which JSON cannot say."""
+        marks, *numbers = self._columns(level).values()
+        shared = self._shared_notes()
+        rows = zip(marks, *(column.tolist() for column in numbers), self, strict=True)
+        return {
+            "attribute": self.attribute,
+            "about": self[0].about if len(self) else "respondents",
+            "level": level,
+            "simultaneous": self.simultaneous,
+            "notes": shared,
+            "answers": [
+                {
+                    "label": label,
+                    **{name: finite(x) for name, x in zip(_NUMBERS, found, strict=True)},
+                    "unit": answer.unit,
+                    "notes": [note for note in answer.notes if note not in shared],
+                }
+                for label, *found, answer in rows
+            ],
+        }
+
+    def _shared_notes(self) -> list[str]:
+        """What is noted of every answer."""
+        first = self[0].notes if len(self) else ()
+        return [note for note in first if all(note in answer.notes for answer in self)]
+
+    def __str__(self) -> str:
+        shown = list(islice(zip(self.labels, self, strict=True), MAX_ROWS_SHOWN))
+        shared = self._shared_notes()
+        wide = max((len(label) for label, _ in shown), default=0)
+        lines = []
+        for label, answer in shown:
+            notes = tuple(note for note in answer.notes if note not in shared)
+            lines.append(f"{label:>{wide}}  {replace(answer, notes=notes)}")
+        if len(self) > len(shown):
+            lines.append(f"and {len(self) - len(shown):,} more")
+        return "\n".join([*lines, *(f"all: {note}" for note in shared)])
+
+    def __repr__(self) -> str:
+        about = f" about {self.attribute}" if self.attribute else ""
+        return f"<Answers to {counted(len(self), 'question')}{about}>"
+
+    def _repr_html_(self) -> str:
+        """A small table for a notebook."""
+        most = MAX_ROWS_SHOWN
+        few = self
+        if len(self) > most and not self.simultaneous:  # errors of the others may not be found yet
+            few = Answers(self.attribute, self.labels[:most], list(islice(self, most)))
+        marks, *numbers = (column[:most] for column in few._columns(0.95).values())
+        head = (self.attribute or "question", "value", "± error", f"{percent(0.95)} interval")
+        rows = [head]
+        for mark, value, error, low, high in zip(marks, *numbers, strict=True):
+            ends = f"{low:,.6g} to {high:,.6g}"
+            rows.append((plain(mark), f"{value:,.6g}", f"{error:,.6g}", ends))
+        if len(self) > most:
+            rows.append((f"and {len(self) - most:,} more", "", "", ""))
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+class Histogram(Answers):
+    """The answers to a histogram, one for each bar, in the order of the attribute."""
+
+    def __init__(
+        self,
+        attribute: str,
+        labels: Sequence[str],
+        answers: Sequence[Answer],
+        *,
+        named: bool = False,
+        people: int | None = None,
+    ) -> None:
+        super().__init__(attribute, labels, answers)
+        self.named = named
+        """Whether the labels are names, of levels or categories, and not numbers."""
+        self.people = people
+        """How many people all bars hold together, where that is known: everybody who reported."""
 
     def norm_sub(self, total: float | None = None) -> Histogram:
         """The nearest bars that are not negative and add up to `total`, everybody unless stated.
@@ -53,46 +221,8 @@ class Histogram(Sequence[Answer]):
                 f"the bars of {self.attribute} are of a group of unknown size; "
                 "say how many people it has: norm_sub(total=...)"
             )
-        values = norm_sub([answer.value for answer in self.answers], wanted)
         moved = [
-            replace(answer, value=float(value), notes=tuple(dict.fromkeys((*answer.notes, NOTE))))
-            for answer, value in zip(self.answers, values, strict=True)
+            replace(answer, value=value, notes=tuple(dict.fromkeys((*answer.notes, NOTE))))
+            for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]
-        return replace(self, answers=tuple(moved))
-
-    def to_arrow(self, level: float = 0.95) -> pa.Table:
-        """A table with a row for each bar; `.to_pandas()` and polars take it from there."""
-        ends = [answer.interval(level) for answer in self.answers]
-        return pa.table(
-            {
-                self.attribute: list(self.labels),
-                "value": [answer.value for answer in self.answers],
-                "stderr": [answer.stderr for answer in self.answers],
-                "low": [low for low, _ in ends],
-                "high": [high for _, high in ends],
-            }
-        )
-
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
-        return {
-            "attribute": self.attribute,
-            "bars": [
-                {"label": label, **answer.to_dict(level)}
-                for label, answer in zip(self.labels, self.answers, strict=True)
-            ],
-        }
-
-    def __str__(self) -> str:
-        wide = max(len(label) for label in self.labels)
-        notes = [answer.notes for answer in self.answers]
-        shared = [note for note in notes[0] if all(note in others for others in notes)]
-        lines = [
-            f"{label:>{wide}}  {replace(answer, notes=_without(answer.notes, shared))}"
-            for label, answer in zip(self.labels, self.answers, strict=True)
-        ]
-        return "\n".join([*lines, *(f"all bars: {note}" for note in shared)])
-
-
-def _without(notes: tuple[str, ...], shared: Sequence[str]) -> tuple[str, ...]:
-    return tuple(note for note in notes if note not in shared)
+        return Histogram(self.attribute, self.labels, moved, named=self.named, people=self.people)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.queries import Query, weight_of
+from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
@@ -27,6 +28,25 @@ Pairs = Sequence[tuple[Floats, Floats]]
 """E[F^2] and f^2 of each attribute, (queries, size)."""
 
 
+def of_count(survey: Agreement, where: Where | None, n: Any, prior: Any, weights: Any) -> float:
+    """The standard error of a count or, with a sample of weights by name, of their sum."""
+    n, prior, weights = expected(n, prior, weights)
+    return predicted(survey, parse(survey, where), n, prior, weights)
+
+
+def of_workload(
+    survey: Agreement, attribute: Any, workload: Any, n: Any, prior: Any, others: Any = None
+) -> float:
+    """The root of the mean squared error over the rows of a workload; it asks for everybody."""
+    if attribute is None or workload is None:
+        raise QueryError("name both, attribute= and workload=, to predict the error of a workload")
+    if others:
+        raise QueryError("a workload is predicted for everybody; leave where and weights out")
+    asked = workload_for(survey, attribute, workload)
+    n, prior, _ = expected(n, prior, None)
+    return math.sqrt(predicted_total(survey, attribute, asked, n, prior) / asked.rows)
+
+
 def predicted(
     survey: Agreement,
     query: Query,
@@ -39,8 +59,6 @@ def predicted(
     With weights, a sample of them by name, of the weighted sum; they are taken to be independent
     of the other attributes.
     """
-    if n < 1:
-        raise QueryError(f"an error needs at least one person, not n = {n}")
     readings = read(survey, query.functions)
     if isinstance(prior, str) and prior == "worst":
         _, pairs = _fronts([(second[0], square[0]) for second, square in readings.pairs()])
@@ -91,7 +109,7 @@ def _weight_pair(
     if not weights:
         return 1.0, 1.0
     ((name, sample),) = weights.items()
-    _, described = weight_of(survey, name)
+    described = weight_of(survey, name)
     values = np.asarray(sample, dtype=np.float64)
     if values.size == 0 or not ((values >= described.low) & (values <= described.high)).all():
         raise QueryError(f"weights of {name} lie between {described.low} and {described.high}")

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
+from metricldp.answers.container import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.continuous import Continuous
-from metricldp.attributes.integer import Integer
-from metricldp.attributes.named import Ordinal
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain
@@ -53,7 +50,7 @@ class Group:
     literal: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.attribute, Integer | Continuous | Ordinal):
+        if not self.attribute.ordered or self.attribute.rounded_at_random:
             raise QueryError(
                 f"{self.name} is {self.attribute.kind} and has no quantiles; "
                 "ask for an integer, continuous or ordinal attribute"
@@ -67,7 +64,7 @@ class Group:
         return not self.query.factors
 
     @cached_property
-    def places(self) -> Integers:
+    def positions(self) -> Integers:
         """The positions that the group can be at; the last prefix is the whole group."""
         inside = self.query.functions.get(self.name)
         return np.arange(self.attribute.size) if inside is None else np.flatnonzero(inside)
@@ -75,7 +72,7 @@ class Group:
     @property
     def labels(self) -> list[str]:
         """What each of the functions is, for messages."""
-        count = len(self.places) - 1
+        count = len(self.positions) - 1
         return [f"{self.name} prefix"] * (count if self.everybody else 2 * count) + [self.name]
 
     def functions(self) -> Iterator[Floats]:
@@ -85,11 +82,11 @@ class Group:
         treats both ends alike, so that the paper's noisy last bit drops out.
         """
         grid = np.arange(self.attribute.size)
-        for place in self.places[:-1]:
-            yield (grid <= place) - self._shift
+        for position in self.positions[:-1]:
+            yield (grid <= position) - self._shift
         if not self.everybody:
-            for place in self.places[:-1]:
-                yield (grid > place).astype(np.float64)
+            for position in self.positions[:-1]:
+                yield (grid > position).astype(np.float64)
         yield np.ones(len(grid))
 
     @property
@@ -107,8 +104,8 @@ class Group:
         return Cdf(
             self.name,
             self.attribute,
-            tuple(int(place) for place in self.places),
-            tuple(points),
+            [int(position) for position in self.positions],
+            points,
             f"{self.name} among {self.query.words}",
             self.query.notes,
         )
@@ -158,21 +155,30 @@ def _share(
 # The answers
 
 
-@dataclass(frozen=True)
-class Cdf:
+class Cdf(Answers):
     """The estimated share of a group at or below every position that it can be at.
 
-    `points` are the estimates as they come, unbiased and not monotone, each with its own interval;
-    `values` are the best monotone fit to them. For a continuous attribute `ends` are the upper
-    edges of its bins.
+    The answers themselves (`points`) are the estimates as they come, unbiased and not monotone,
+    each with its own interval; `values` are the best monotone fit to them. For a continuous
+    attribute `ends` are the upper edges of its bins.
     """
 
-    attribute: str
-    described: Attribute = field(repr=False)
-    places: tuple[int, ...] = field(repr=False)
-    points: tuple[Ratio, ...] = field(repr=False)
-    question: str = ""
-    notes: tuple[str, ...] = ()
+    simultaneous: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        attribute: str,
+        described: Attribute,
+        positions: Sequence[int],
+        points: Sequence[Ratio],
+        question: str = "",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.described, self.positions = described, tuple(positions)
+        self.ends = tuple(described.values_at(position)[1] for position in positions)
+        """The value up to which each share counts."""
+        super().__init__(attribute, [plain(end) for end in self.ends], points)
+        self.points, self.question, self.notes = tuple(points), question, notes
 
     @cached_property
     def values(self) -> Floats:
@@ -183,24 +189,22 @@ class Cdf:
         )
         return np.append(np.clip(fit, 0.0, 1.0), 1.0)
 
-    @property
-    def ends(self) -> tuple[Value, ...]:
-        """The value up to which each share counts."""
-        return tuple(value_of(self.described, place)[1] for place in self.places)
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """The ends of each point's own interval, or of a band for all of them together.
 
-    def band(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Lower and upper ends that hold the whole true distribution function at that level.
-
-        Each inner prefix has its Fieller interval at level^(1/prefixes): all shares s_k for which
+        A simultaneous band holds the whole true distribution function at that level. Each inner
+        prefix has its Fieller interval at level^(1/prefixes): all shares s_k for which
         |count_k - s_k size| is at most z of its standard errors. At the true shares these are
-        centred normal variables, and for such the chance that all are small is at least the product
-        of the single chances, whatever their correlations (Sidak 1967). The truth is monotone, so
-        a lower end holds for all places above it and an upper end for all below; that costs no
-        coverage. The ends always hold `values`.
+        centred normal variables, so that all hold together as for other answers (Sidak 1967). The
+        truth is monotone, so a lower end holds for all positions above it and an upper end for all
+        below; that costs no coverage. The ends always hold `values`.
         """
         normal_reach(level)
-        each = level ** (1 / max(1, len(self.points) - 1))
+        each = level ** (1 / max(1, len(self) - 1)) if simultaneous else level
         ends = np.array([point.interval(each) for point in self.points[:-1]]).reshape(-1, 2)
+        if not simultaneous:
+            low, high = np.vstack([ends, self.points[-1].interval(level)]).T
+            return low, high
         ends = np.vstack([ends, [1.0, 1.0]])
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
@@ -213,7 +217,7 @@ class Cdf:
             at = binary_search(np.array([point.value for point in self.points]), p)
         else:
             at = int(np.argmax(self.values >= p - TIE))
-        low, high = value_of(self.described, self.places[at])
+        low, high = self.described.values_at(self.positions[at])
         value, notes = high, self.notes
         if not isinstance(low, str) and not isinstance(high, str) and low != high:
             where, how = 0.5, "taken at the middle of"
@@ -223,7 +227,7 @@ class Cdf:
                 how = "interpolated evenly inside"
             value = float(low + where * (high - low))
             notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
-        return Quantile(value, p, self.places[at], self, method, notes)
+        return Quantile(value, p, self.positions[at], self, method, notes)
 
     def excess(self, p: float) -> tuple[Floats, Floats]:
         """D(k) = #(x <= k) - p #(all) for every inner prefix of the group, and its standard error.
@@ -246,36 +250,28 @@ class Cdf:
         spread = variance - 2 * p * covariance + p**2 * size_variance
         return count - p * size, np.sqrt(np.maximum(spread, 0.0))
 
-    def to_arrow(self, level: float = 0.95) -> pa.Table:
-        """A table with a row for each place: its value, the share up to it and the band."""
-        low, high = self.band(level)
-        return pa.table({self.attribute: self.ends, "value": self.values, "low": low, "high": high})
+    def _marks(self) -> list[Any]:
+        return list(self.ends)
+
+    def _shared_notes(self) -> list[str]:
+        return list(self.notes)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
-        return {
-            "question": self.question,
-            "attribute": self.attribute,
-            "level": level,
-            "shares": [
-                {("upto" if key == self.attribute else key): value for key, value in row.items()}
-                for row in self.to_arrow(level).to_pylist()
-            ],
-            "about": "respondents",
-            "notes": list(self.notes),
-        }
+        return {"question": self.question, **super().to_dict(level)}
+
+    def __repr__(self) -> str:
+        return f"<Cdf of {self.question}>"
 
     def __str__(self) -> str:
-        names = [plain(end) for end in self.ends]
-        wide = max(len(name) for name in names)
-        rows = zip(names, self.values, *self.band(), strict=True)
+        wide = max(map(len, self.labels))
+        rows = zip(self.labels, self.values, *self.interval(simultaneous=True), strict=True)
         return "\n".join(
             f"{name:>{wide}}  {value:.4f} (95% for all: {low:.4f} to {high:.4f})"
             for name, value, low, high in rows
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quantile:
     """An estimated quantile in the units of its attribute, about the respondents."""
 
@@ -283,7 +279,7 @@ class Quantile:
     probability: float
     position: int
     """The position of the value in the attribute's domain."""
-    cdf: Cdf = field(repr=False)
+    cdf: Cdf
     method: str = ISOTONIC
     notes: tuple[str, ...] = ()
 
@@ -294,7 +290,7 @@ class Quantile:
         D(x) + z s >= 0 and D(x-1) - z s < 0, with the z of the two-sided level. Coverage needs the
         two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
         stays at least as often as the level says, and there is nothing to correct for the many
-        values tried. At the first place the second test is known to hold, at the last the first.
+        values tried. At the first position the second test is known to hold, at the last the first.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of
         the last bin.
@@ -304,10 +300,10 @@ class Quantile:
         tie = TIE * self.cdf.points[0].denominator
         enough = np.append(excess + reach * errors >= -tie, True)
         not_before = np.append(True, excess - reach * errors < -tie)
-        places, described = self.cdf.places, self.cdf.described
-        first = places[int(np.argmax(enough))]
-        last = places[len(places) - 1 - int(np.argmax(not_before[::-1]))]
-        return value_of(described, first)[0], value_of(described, last)[1]
+        positions, described = self.cdf.positions, self.cdf.described
+        first = positions[int(np.argmax(enough))]
+        last = positions[len(positions) - 1 - int(np.argmax(not_before[::-1]))]
+        return described.values_at(first)[0], described.values_at(last)[1]
 
     @property
     def attribute(self) -> str:
@@ -337,12 +333,23 @@ class Quantile:
 
     def shown(self) -> str:
         """The value in as many digits as its bin leaves meaning to."""
-        if isinstance(self.cdf.described, Continuous) and isinstance(self.value, float):
-            return plain(round(self.value, 1 - math.floor(math.log10(self.cdf.described.width))))
+        low, high = self.cdf.described.values_at(self.position)
+        if isinstance(self.value, float) and low != high:
+            width = float(high) - float(low)
+            return plain(round(self.value, 1 - math.floor(math.log10(width) + 1e-9)))
         return plain(self.value)
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Quantile: {self.attribute} {self.probability:g}-quantile {self.shown()}>"
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
 
     def text(self, level: float = 0.95) -> str:
         """The quantile and its interval at that level, in one line."""
@@ -368,15 +375,6 @@ def checked_all(probabilities: object, method: str) -> list[float]:
     if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
         raise QueryError(f"quantiles take a list of probabilities, not {probabilities!r}")
     return [checked(p) for p in probabilities]
-
-
-def value_of(attribute: Attribute, place: int) -> tuple[Value, Value]:
-    """The lowest and the highest value at a position: edges of a bin, else the same value twice."""
-    if isinstance(attribute, Continuous):
-        low, high = attribute.edges[place : place + 2].tolist()
-        return low, high
-    value = attribute.low + place if isinstance(attribute, Integer) else attribute.name_of(place)
-    return value, value
 
 
 def monotone(shares: Floats, variances: Floats) -> Floats:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Span
-from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, shown
@@ -89,19 +89,13 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     return workload_of(rows, described.size)
 
 
-def weight_of(survey: Agreement, name: str | None) -> tuple[str, Weight]:
-    """A weight by name, or the only one there is."""
-    weights = {n: a for n, a in survey.attributes.items() if isinstance(a, Weight)}
-    if name is None and len(weights) == 1:
-        return next(iter(weights.items()))
+def weight_of(survey: Agreement, name: object) -> Any:
+    """A weight by name."""
+    weights = [n for n, a in survey.attributes.items() if a.kind == "weight"]
     if name not in weights:
-        if name is None and weights:
-            raise QueryError(
-                f"name one of the survey's weights, {listed(weights)}: weight=NAME, --weight NAME"
-            )
         there = f"{listed(weights)}{guess(name, weights)}"
         raise QueryError(f"name one of the survey's weights, not {shown(name)}; it has {there}")
-    return name, weights[name]
+    return survey.attributes[str(name)]
 
 
 def parse_text(survey: Agreement, words: list[str]) -> dict[str, Any]:
@@ -121,9 +115,9 @@ def parse_text(survey: Agreement, words: list[str]) -> dict[str, Any]:
     return where
 
 
-def _parse_meant(attribute: Any, name: str, meant: str) -> Any:
-    names = getattr(attribute, "levels", None) or getattr(attribute, "categories", None)
-    if names is not None:
+def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
+    if attribute.named:
+        names = [attribute.name_of(position) for position in range(attribute.size)]
         if meant in names or meant.strip() in names:
             return meant if meant in names else meant.strip()
         if ".." in meant:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers import estimate, quantiles
 from metricldp.answers.answer import Answer, Ratio
-from metricldp.answers.container import Histogram
+from metricldp.answers.container import Answers, Histogram
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.linear import Linear, Profile
 from metricldp.answers.predict import variance_bounds
@@ -131,7 +131,7 @@ class Tally:
         """How many people are in all the ranges and categories of the where-clause."""
         return self._answers([self._parsed(where)], about)[0]
 
-    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> list[Answer]:
+    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
         """Thousands of counts at once; "auto" builds the tables that so many are worth."""
         if isinstance(wheres, Mapping):
             raise QueryError("counts takes a list of where-clauses; for a single one ask count")
@@ -141,7 +141,7 @@ class Tally:
                 queries.append(self._parsed(where))
             except QueryError as wrong:
                 raise QueryError(f"where-clause {place + 1}: {wrong}") from None
-        return self._answers(queries, about)
+        return Answers("", [query.words for query in queries], self._answers(queries, about))
 
     def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
         """The same as a share of all who reported."""
@@ -231,7 +231,7 @@ class Tally:
         bars = (((first <= grid) & (grid <= last)).astype(np.float64) for first, last in ends)
         answers = self.profile(attribute, query, bars, labels, about=about)
         people = None if query.factors else self.n
-        return Histogram(attribute, labels, tuple(answers), described.named, people)
+        return Histogram(attribute, labels, answers, named=described.named, people=people)
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         """The share of the respondents at or below every value, with a band for all of it."""
@@ -293,7 +293,7 @@ class Tally:
         where: Where | None = None,
         *,
         about: str = RESPONDENTS,
-    ) -> Linear:
+    ) -> Answers:
         """A whole workload of linear questions: for each row, its sum over the group of people.
 
         A row says how much a person at each position adds. `workload` is a Workload, "ranges",

@@ -12,7 +12,6 @@ import typer
 
 from metricldp.answers import queries
 from metricldp.answers.answer import percent
-from metricldp.answers.linear import Linear
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
@@ -151,17 +150,6 @@ def _rows(unit: str, digits: int, interval: str = "interval") -> Callable[[Any, 
     return text
 
 
-def _rows_data(found: Linear, level: float) -> dict[str, Any]:
-    label, value, *others = found.to_arrow(level).to_pydict().values()
-    rows = zip(label, value, *others, strict=True)
-    keys = ("label", "value", "stderr", "low", "high")
-    return {
-        "attribute": found.profile.attribute,
-        "level": level,
-        "rows": [dict(zip(keys, row, strict=True)) for row in rows],
-    }
-
-
 def _quantiles_data(found: Sequence[Quantile], level: float) -> dict[str, Any]:
     return {"attribute": found[0].attribute, "quantiles": [one.to_dict(level) for one in found]}
 
@@ -229,7 +217,6 @@ QUESTIONS = (
         "Count the people in every range, prefix or value of an attribute, with the errors.",
         Tally.linear,
         _rows("people", 0),
-        data=_rows_data,
         attribute="the attribute to ask about",
         options={"workload": (_WORKLOAD, "ranges")},
     ),

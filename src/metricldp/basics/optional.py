@@ -18,13 +18,15 @@ from metricldp.basics.errors import MissingLibrary
 _NEEDED = {
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
+    "pandas": ("a table for pandas needs", None),
+    "polars": ("a table for polars needs", None),
     "pyarrow": ("tables and files of reports need", ""),
     "rich": ("the command line needs", "[cli]"),
     "scipy": ("choosing a strategy for the matrix mechanism needs", "[design]"),
     "threadpoolctl": ("choosing a strategy for the matrix mechanism needs", "[design]"),
     "typer": ("the command line needs", "[cli]"),
 }
-"""What each library is for, and the extra that installs it; none where the package itself does."""
+"""What each library is for, and the extra that installs it: "" is the package, None itself."""
 
 
 class _Library:
@@ -53,7 +55,8 @@ def loaded(name: str) -> Any:
     except ImportError as wrong:
         library = name.partition(".")[0]
         use, extra = _NEEDED[library]
+        wanted = library if extra is None else f"'metricldp{extra}'"
         raise MissingLibrary(
-            f"{use} {library} ({wrong}); run python -m pip install 'metricldp{extra}'",
+            f"{use} {library} ({wrong}); run python -m pip install {wanted}",
             name=library,
         ) from None

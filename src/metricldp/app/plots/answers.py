@@ -128,7 +128,7 @@ def cdf(
     level: float = 0.95,
 ) -> None:
     """A distribution function with its simultaneous band, and the truth where it is known."""
-    low, high = shares.band(level)
+    low, high = shares.interval(level, simultaneous=True)
     positions = np.arange(len(low))
     figure = new_figure(9, 4.5)
     axes = figure.subplots()
