@@ -24,9 +24,7 @@ from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 
 if TYPE_CHECKING:
-    from metricldp.lab.peers.hio import Hio
-    from metricldp.lab.peers.hio_hashing import HashedHio
-    from metricldp.lab.peers.planar import PlanarLaplace
+    from metricldp.lab.peers.joint import HashedHio, Hio, PlanarLaplace
 
 
 __all__ = [
@@ -84,16 +82,8 @@ def build(mechanism: str, size: int, epsilon: Fraction) -> Channel:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Hio":
-        from metricldp.lab.peers.hio import Hio
+    if name in ("Hio", "HashedHio", "PlanarLaplace"):
+        from metricldp.lab.peers import joint
 
-        return Hio
-    if name == "HashedHio":
-        from metricldp.lab.peers.hio_hashing import HashedHio
-
-        return HashedHio
-    if name == "PlanarLaplace":
-        from metricldp.lab.peers.planar import PlanarLaplace
-
-        return PlanarLaplace
+        return getattr(joint, name)
     raise AttributeError(f"metricldp.peers has no {name!r}")
