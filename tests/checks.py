@@ -12,8 +12,9 @@ from scipy import stats
 from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
 from metricldp.coins import loops as encoding
-from metricldp.coins.draws import words_for
+from metricldp.coins.draws import FRACTION_BITS, words_for
 from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:
@@ -113,6 +114,48 @@ def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fract
     """The exact law of the sampler itself, by running it on every coin."""
     drawn = Counter(key(r) for r in channel.encode(np.full(coins.people, x), coins))
     return {report: Fraction(count, coins.people) for report, count in drawn.items()}
+
+
+class EveryTape(Tape):
+    """A tape whose coins are written down; whole words have `word` coins in their top bits.
+
+    A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs
+    are tried with their exact probabilities, however many coins each of them needs.
+    """
+
+    def __init__(self, path, word):
+        self.path, self.word, self.at = path, word, 0
+
+    def integer(self, bits):
+        return self.coins(bits, self.word if bits >= FRACTION_BITS else bits)
+
+    def plane(self, count):
+        return self.coins(count, count)
+
+    def coins(self, bits, tossed):
+        if self.at == len(self.path):
+            self.path.append([0, tossed])
+        drawn, tossed = self.path[self.at]
+        self.at += 1
+        return drawn << (bits - tossed)
+
+
+def law_of(draw, *, word=4, rounds=10**6):
+    """The exact law of what `draw` returns, and the mass of the runs that need more draws."""
+    law, open_mass, path = Counter(), Fraction(0), []
+    while True:
+        found = draw(EveryTape(path, word))
+        mass = Fraction(1, 1 << sum(tossed for _, tossed in path))
+        if len(path) > rounds:
+            open_mass += mass * (1 << sum(tossed for _, tossed in path[rounds:]))
+            del path[rounds:]
+        else:
+            law[found] += mass
+        while path and path[-1][0] + 1 == 1 << path[-1][1]:
+            path.pop()
+        if not path:
+            return dict(law), open_mass
+        path[-1][0] += 1
 
 
 @contextlib.contextmanager

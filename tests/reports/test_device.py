@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checks import MECHANISMS, assert_counts, exact_law, key
+from checks import MECHANISMS, assert_counts, exact_law, key, law_of
 from metricldp import (
     Categorical,
     Coins,
@@ -57,46 +57,6 @@ from metricldp.reports import device, pack, people
 from metricldp.reports.device import Device
 
 # The sampler itself, run on every possible coin
-# A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs are
-# tried with their exact probabilities, however many coins each of them needs.
-
-
-class EveryTape(Tape):
-    """A tape whose coins are written down; whole words have `word` coins in their top bits."""
-
-    def __init__(self, path, word):
-        self.path, self.word, self.at = path, word, 0
-
-    def integer(self, bits):
-        return self.coins(bits, self.word if bits >= FRACTION_BITS else bits)
-
-    def plane(self, count):
-        return self.coins(count, count)
-
-    def coins(self, bits, tossed):
-        if self.at == len(self.path):
-            self.path.append([0, tossed])
-        drawn, tossed = self.path[self.at]
-        self.at += 1
-        return drawn << (bits - tossed)
-
-
-def law_of(draw, *, word=4, rounds=10**6):
-    """The exact law of what `draw` returns, and the mass of the runs that need more draws."""
-    law, open_mass, path = Counter(), Fraction(0), []
-    while True:
-        found = draw(EveryTape(path, word))
-        mass = Fraction(1, 1 << sum(tossed for _, tossed in path))
-        if len(path) > rounds:
-            open_mass += mass * (1 << sum(tossed for _, tossed in path[rounds:]))
-            del path[rounds:]
-        else:
-            law[found] += mass
-        while path and path[-1][0] + 1 == 1 << path[-1][1]:
-            path.pop()
-        if not path:
-            return dict(law), open_mass
-        path[-1][0] += 1
 
 
 def law_on_device(channel, x):

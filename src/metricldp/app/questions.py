@@ -12,6 +12,7 @@ import typer
 
 from metricldp.answers import queries
 from metricldp.answers.answer import percent
+from metricldp.answers.container import Answers
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
@@ -87,7 +88,8 @@ class Question:
         agreed = Agreement.load(survey)
         where = queries.parse_text(agreed, words)
         found = self.ask(Tally.of(agreed, reports), where=where, **given)
-        data, text = self.data(found, level), self.text(found, level)
+        data = self.data(found, level) if as_json else {}
+        text = "" if as_json else self.text(found, level)
         if plot is not None and self.draw is not None:
             among = f" among {', '.join(words)}" if words else ""
             title = f"{given['attribute']}{among}, from blurred reports"
@@ -135,17 +137,16 @@ def _probability(word: str) -> float:
         ) from None
 
 
-def _rows(unit: str, digits: int, interval: str = "interval") -> Callable[[Any, float], str]:
-    """Many answers as a table, with their errors where they have any."""
+def _rows(unit: str, digits: int, interval: str = "interval") -> Callable[[Answers, float], str]:
+    """Many answers as a table."""
 
-    def text(found: Any, level: float) -> str:
-        columns = found.to_arrow(level).to_pydict()
-        label, *numbers = columns.values()
-        *values, low, high = ([f"{number:,.{digits}f}" for number in column] for column in numbers)
-        ends = [f"{a} to {b}" for a, b in zip(low, high, strict=True)]
-        heads = (next(iter(columns)), unit, "± error")[: 1 + len(values)]
-        body = zip(map(plain, label), *values, ends, strict=True)
-        return table([(*heads, f"{percent(level)} {interval}"), *body])
+    def text(found: Answers, level: float) -> str:
+        head, *names = (columns := found.to_arrow(level).to_pydict())
+        shown = ([f"{number:,.{digits}f}" for number in columns[name]] for name in names)
+        rows = [(head, unit, "± error", f"{percent(level)} {interval}")]
+        for label, value, error, low, high in zip(columns[head], *shown, strict=True):
+            rows.append((plain(label), value, error, f"{low} to {high}"))
+        return table(rows)
 
     return text
 

@@ -82,6 +82,10 @@ class Channel(ABC):
     """Whether coins come in blocks so large that threads do not wait for each other."""
     made_for_a_line: ClassVar[bool] = False
     """Whether it keeps epsilon per step: of any other metric the steepest line below it."""
+    free_when_whole: ClassVar[bool] = True
+    """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
+    linear: ClassVar[bool] = True
+    """Whether decoders add up: that of f + g is that of f and that of g together."""
 
     @property
     @abstractmethod
@@ -172,16 +176,6 @@ class Channel(ABC):
         ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
         most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
         return float(np.abs([most, least]).max())
-
-    @property
-    def free_when_whole(self) -> bool:
-        """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
-        return True
-
-    @property
-    def linear(self) -> bool:
-        """Whether decoders add up: that of f + g is that of f and that of g together."""
-        return True
 
     def cut(self, first: int, end: int) -> Cut | None:
         """A range of positions, not all of them, in closed form; None where there is none."""

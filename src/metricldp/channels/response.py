@@ -30,6 +30,7 @@ class Response(IntegerChannel):
     keep: int
 
     mechanism: ClassVar[str] = "response"
+    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
@@ -99,11 +100,6 @@ class Response(IntegerChannel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The report x, more likely from x than from any other."""
         return Fraction(1) if x == other else self._true / self._other
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """The true value has one probability and all others another, whichever is true."""
-        return True
 
     def probability(self, x: int, report: Column) -> Fraction:
         return self._true if int(report) == x else self._other

@@ -21,16 +21,13 @@ class ThresholdPaper(Threshold):
 
     mechanism: ClassVar[str] = "threshold-paper"
     constant: ClassVar[bool] = False
+    free_when_whole: ClassVar[bool] = False
+    """The paper decodes an attribute left whole by its noisy last bit, and pays kappa^2."""
 
     @property
     def bits(self) -> int:
         """One bit for each position, as in the paper's vector b_d."""
         return self.size
-
-    @property
-    def free_when_whole(self) -> bool:
-        """The paper decodes an attribute left whole by its noisy last bit, and pays kappa^2."""
-        return False
 
     def cut(self, first: int, end: int) -> None:
         """Equation 7 reads the noisy last bit as well."""

@@ -26,8 +26,7 @@ from metricldp.channels import Channel, Floats, Integers
 from metricldp.coins.stream import Coins
 from metricldp.design.registry import mechanism
 from metricldp.lab.crowd import Crowd, Questions
-from metricldp.lab.peers import hio, hio_hashing
-from metricldp.lab.peers.hio import Boxes
+from metricldp.lab.peers import joint as peers
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 
@@ -97,9 +96,9 @@ class JointContender(Contender):
         epsilon = float(sum(steps) if self.budget == "all" else min(steps))
         survey = Agreement(usual)
         if self.mechanism == "hio":
-            built: Boxes = hio.Hio(survey, epsilon, self.branching, self.consistent)
+            built: peers.Joint = peers.Hio(survey, epsilon, self.branching, self.consistent)
         else:
-            built = hio_hashing.HashedHio(survey, epsilon, self.branching)
+            built = peers.HashedHio(survey, epsilon, self.branching)
         return Joint(self, survey, built, epsilon)
 
 
@@ -331,7 +330,7 @@ def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[fl
 class Joint(Entry):
     """A mechanism of `peers` for all attributes together; `survey` only says what they are."""
 
-    built: Boxes
+    built: peers.Joint
     epsilon: float
 
     @property
@@ -345,31 +344,33 @@ class Joint(Entry):
         return self.epsilon
 
     def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
-        """Of the people outside, those inside, and those in each box (see `hio.hio.Spread`)."""
-        spreads = [self.built.variances_of(functions) for functions in _by_question(asked)]
-        outside, inside, box = (
-            np.array([getattr(spread, part) for spread in spreads])
-            for part in ("outside", "inside", "box")
-        )
-        found = np.array([crowd.n * outside + inside * crowd.truth(asked) for crowd in crowds])
-        if box.any():
-            boxes = {n: np.array([spread.boxes[n] for spread in spreads]) for n in asked.functions}
-            found += [box * asked.over(crowd, boxes) for crowd in crowds]
+        """The sum over people of S - f^2, term by term."""
+        names = list(self.survey.attributes)
+        found = np.zeros((len(crowds), len(_everybody(asked))))
+        for term in self.built.channel.noise(self._functions(asked)):
+            factors = dict(zip(names, term.factors or (), strict=bool(term.factors)))
+            cut = {name: factors[name] for name in asked.functions if term.factors}
+            found += [term.scale * (asked.over(c, cut) if cut else c.n) for c in crowds]
         return np.where(_everybody(asked), 0.0, found)
+
+    def _functions(self, asked: Questions) -> list[Floats]:
+        """A row for each question; attributes that are not asked about are 1."""
+        count = len(_everybody(asked))
+        return [
+            asked.functions.get(name, np.ones((count, a.size)))
+            for name, a in self.survey.attributes.items()
+        ]
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """Reports of its own for each repetition; how many people there are is known."""
-        questions, found = _by_question(asked), np.empty((repetitions, len(_everybody(asked))))
+        functions, channel = self._functions(asked), self.built.channel
+        found = np.empty((repetitions, len(_everybody(asked))))
+        positions = [crowd.positions[name] for name in self.survey.attributes]
         for row in found:
-            columns = self.built.blur(crowd.positions, coins)
-            row[:] = [self.built.value(functions, columns) for functions in questions]
+            columns = channel.encode(positions, coins)
+            for k in range(len(row)):  # one after the other: each has a number for every person
+                row[k] = channel.decoded([f[k : k + 1] for f in functions], columns).sum()
         return np.where(_everybody(asked), crowd.n, found)
-
-
-def _by_question(asked: Questions) -> list[dict[str, Floats]]:
-    """The functions of each question."""
-    count = len(_everybody(asked))
-    return [{name: f[k] for name, f in asked.functions.items()} for k in range(count)]
 
 
 def _everybody(asked: Questions) -> npt.NDArray[np.bool_]:

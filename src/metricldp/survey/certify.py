@@ -20,6 +20,9 @@ from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.survey.agreement import Agreement
 
+_SAME = 1e-12
+"""Losses that differ by no more are the same: machines round the last digits differently."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -204,5 +207,7 @@ def prove_plain(channel: Channel, metric: Metric) -> Pair | None:
 
 
 def tightest(pairs: tuple[Pair, ...]) -> Pair:
-    """The first pair with the least room; a broken one comes before all others."""
-    return min(pairs, key=lambda pair: (pair.holds, float(pair.allowed) - pair.loss))
+    """The first pair with the least room, up to rounding; a broken one comes before all others."""
+    listed = [pair for pair in pairs if not pair.holds] or pairs
+    rooms = [float(pair.allowed) - pair.loss for pair in listed]
+    return next(p for p, room in zip(listed, rooms, strict=True) if room <= min(rooms) + _SAME)

@@ -114,9 +114,8 @@ def _draw_names(bars: Histogram, truth: Floats | None, level: float) -> Figure:
 
 def _values_and_ends(bars: Histogram, level: float) -> tuple[Floats, Floats]:
     """Values, and the ends of their intervals; an infinite one, which nothing can show, is none."""
-    values = np.array([answer.value for answer in bars])
-    ends = np.array([answer.interval(level) for answer in bars])
-    return values, np.where(np.isfinite(ends), ends, values[:, None])
+    ends = np.column_stack(bars.interval(level))
+    return bars.values, np.where(np.isfinite(ends), ends, bars.values[:, None])
 
 
 def cdf(

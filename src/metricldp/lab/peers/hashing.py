@@ -62,6 +62,7 @@ class LocalHashing(NumberChannel):
 
     mechanism: ClassVar[str] = "local-hashing"
     constant: ClassVar[bool] = True
+    same_ratio_for_all_pairs: ClassVar[bool] = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
@@ -217,11 +218,6 @@ class LocalHashing(NumberChannel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
         return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """Two buckets are as hard to tell apart as any others."""
-        return True
 
     def probability(self, x: int, report: Column) -> Fraction:
         """That of the polynomial, times that of the bucket."""

@@ -44,11 +44,8 @@ class PlainHierarchy(Hierarchy):
     """The same reports, decoded from as few nodes as can be."""
 
     mechanism: ClassVar[str] = "hierarchy-plain"
-
-    @property
-    def linear(self) -> bool:
-        """Which nodes are the largest ones depends on the function."""
-        return False
+    linear: ClassVar[bool] = False
+    """Which nodes are the largest ones depends on the function."""
 
     def write(self, functions: Floats) -> Written:
         return self.fewest(functions)

@@ -99,6 +99,7 @@ class UnaryHierarchy(Tree, Channel):
 
     mechanism: ClassVar[str] = "hierarchy-unary"
     constant: ClassVar[bool] = True
+    same_ratio_for_all_pairs: ClassVar[bool] = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
@@ -230,11 +231,6 @@ class UnaryHierarchy(Tree, Channel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """On the last level any two values are two nodes."""
         return self.oracles[-1].worst_ratio(x, other)
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """All nodes have the same two probabilities."""
-        return True
 
     def probability(self, x: int, report: Column) -> Fraction:
         level = int(self.field.level(report[None])[0])

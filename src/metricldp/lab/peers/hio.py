@@ -32,9 +32,8 @@ of a group is part of the variance.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -42,28 +41,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.answers.estimate import Bounds
-from metricldp.answers.predict import mean
-from metricldp.answers.queries import Where, expected, parse
-from metricldp.attributes.base import Attribute
-from metricldp.attributes.named import Categorical
-from metricldp.basics.checks import positive
-from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.exact import ONE, as_written
-from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import shown
-from metricldp.channels import LARGEST_EPSILON, Channel, Column, Floats, Integers, Number, Response
+from metricldp.basics.exact import ONE
+from metricldp.channels import Column, Floats, Integers, Number, Response
+from metricldp.channels.joint import JointChannel, Part, People, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
-from metricldp.lab.peers.joint import Functions, Joint, on_grids
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
-from metricldp.metrics import Uniform
-from metricldp.survey.agreement import Agreement
-from metricldp.survey.certify import Certificate, Proof, prove
 
-SIGN = "=sign"
-"""The column of the blurred sign: 0 for +1, 1 for -1. No attribute has "=" in its name."""
+SIGN = "sign"
+"""The column of the blurred sign: 0 for +1, 1 for -1."""
 
 
 @dataclass(frozen=True)
@@ -93,222 +81,161 @@ class Nodes(Tree):
         """The first code of each level; a code is a level and an index. Then how many there are."""
         return tuple(accumulate((1 << digits for digits in self.digits), initial=0))
 
-    def weights(self, function: Floats, *, consistent: bool = False) -> list[Floats]:
+    def weights(self, functions: Floats, *, consistent: bool = False) -> list[Floats]:
         """Those of the fewest nodes, or of all levels by least squares."""
-        written = self.fewest(function)
+        written = self.fewest(functions)
         if consistent:
-            written = self.least_squares(function, root_pays=True)
+            written = self.least_squares(functions, root_pays=True)
         return [written.constant, *written.weights]
 
-
-@dataclass(frozen=True)
-class Spread:
-    """Person x adds outside + inside f(x) + box prod_d boxes_d(x_d) to the variance of a count."""
-
-    outside: float
-    inside: float
-    box: float = 0.0
-    boxes: Functions = field(default_factory=dict)
-    """Of each attribute: at a level's nodes in use, how many of them that level has; else 0."""
+    def at_leaves(self, weights: Sequence[Floats]) -> Floats:
+        """Weights of nodes added up along each way from the root to a position."""
+        levels = zip(weights, self.levels, strict=True)
+        each = [np.repeat(w, width, axis=-1)[..., : self.size] for w, width in levels]
+        return np.asarray(np.sum(each, axis=0))
 
 
 @dataclass(frozen=True)
-class Boxes(Joint):
-    """What HIO is whatever the oracle: trees, and boxes of nodes that add up to a range."""
+class Boxes(JointChannel):
+    """What HIO is whatever the oracle: trees, and boxes of nodes that add up to a range.
 
-    survey: Agreement
-    epsilon: float
-    branching: int = 5
-
-    agreed: ClassVar[str] = ", epsilon and branching"
-
-    def __post_init__(self) -> None:
-        on_grids(self.survey)
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        if not is_whole(self.branching) or self.branching < 2:
-            raise SurveyError(
-                f"branching is a whole number of at least 2, not {shown(self.branching)}"
-            )
-
-    @cached_property
-    def trees(self) -> dict[str, Nodes]:
-        """Of each attribute; categories have no order, so theirs is a root and leaves."""
-        return {name: self._tree(a) for name, a in self.survey.attributes.items()}
-
-    def _tree(self, attribute: Attribute) -> Nodes:
-        flat = isinstance(attribute, Categorical)
-        most = attribute.size if flat else int(self.branching)
-        return Nodes(attribute.size, min(most, attribute.size))
-
-    def fewest(self, functions: Functions) -> dict[str, list[Floats]]:
-        """The fewest nodes of every attribute; one that is not named has the function 1."""
-        return {
-            name: tree.weights(functions.get(name, np.ones(tree.size)))
-            for name, tree in self.trees.items()
-        }
-
-    @abstractmethod
-    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
-        """The sum over reports of F."""
-
-    @abstractmethod
-    def variances_of(self, functions: Functions) -> Spread:
-        """What a person adds to the variance of a count, by where she is."""
-
-    def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
-        """The mean over people, from the shares inside the range and its boxes."""
-        involved = self.involved(functions)
-        spread = self.variances_of(functions)
-        found = spread.outside + spread.inside * mean(shares, [functions[n] for n in involved])
-        if spread.box:
-            found += spread.box * mean(shares, [spread.boxes[name] for name in involved])
-        return found
-
-    def proved_by(self, channel: Channel) -> Certificate:
-        """The proof for every two people from that of the one channel, alike for all pairs."""
-        pairs = prove(channel, Uniform(as_written(self.epsilon)))
-        attributes = self.survey.attributes
-        people = math.prod(attribute.size for attribute in attributes.values())
-        here = [attribute.label(0) for attribute in attributes.values()]
-        there = [next(iter(attributes.values())).label(1), *here[1:]]
-        labels = ", ".join(here), ", ".join(there)
-        count = people * (people - 1) // 2
-        proof = Proof(", ".join(attributes), self.mechanism, pairs, count, labels, promised=True)
-        return Certificate(self.fingerprint, (proof,))
-
-    def published_variance(
-        self, where: Where | None = None, n: int = 1, inside: float = 0.0
-    ) -> float:
-        """The variance with the published oracle, optimised local hashing, for a share inside.
-
-        A box that a person is not in has 4 e^eps / (e^eps - 1)^2 (Wang, Blocki, Li and Jha, USENIX
-        Security 2017, with e^eps + 1 hash values and not that rounded); the one that she is in has
-        2 more as its second moment, because p = 1/2. Different boxes are uncorrelated as long as
-        three hash values are independent. With N level vectors and C boxes to add up, a person
-        outside adds N C 4 e^eps / (e^eps - 1)^2, one inside 2 N - 1 more.
-        """
-        n = expected(n, "uniform", None)[0]
-        if not is_number(inside) or not 0 <= inside <= 1:
-            raise QueryError(f"inside is a share of people from 0 to 1, not {shown(inside)}")
-        fewest = self.fewest(parse(self.survey, where).functions)
-        vectors = math.prod(len(levels) for levels in fewest.values())
-        outside = _squares(fewest) / math.sinh(self.epsilon / 2) ** 2
-        return n * (outside + inside * (2 * vectors - 1))
-
-
-@dataclass(frozen=True)
-class Hio(Boxes):
-    """One epsilon between any two people, whatever all their attributes are.
-
-    The survey's own epsilons and mechanisms are not used. With `consistent`, counts are read from
-    the same reports with the best weights of all levels instead of the fewest nodes.
+    One epsilon between any two people, whatever all their attributes are.
     """
 
+    sizes: tuple[int, ...]
+    branchings: tuple[int, ...]
+    """Children of each node, by attribute; categories have no order, so as many as there are."""
+
+    same_ratio_for_all_pairs: ClassVar[bool] = True
+
+    @cached_property
+    def trees(self) -> tuple[Nodes, ...]:
+        pairs = zip(self.sizes, self.branchings, strict=True)
+        return tuple(Nodes(size, min(branching, size)) for size, branching in pairs)
+
+    @property
+    def vectors(self) -> int:
+        """How many level vectors there are."""
+        return math.prod(len(tree.levels) for tree in self.trees)
+
+    def fewest(self, functions: Sequence[Floats]) -> list[list[Floats]]:
+        """The weights of the fewest nodes, by attribute and level."""
+        return [tree.weights(f) for tree, f in zip(self.trees, functions, strict=True)]
+
+    def published_variance(self, functions: Sequence[Floats], epsilon: float) -> Floats:
+        """What a person outside adds with the published oracle: N C 4 e^eps / (e^eps - 1)^2.
+
+        For N level vectors and C boxes that are added up. One inside adds 2 N - 1 more.
+        """
+        return self.vectors * squares(self.fewest(functions)) / math.sinh(epsilon / 2) ** 2
+
+
+@dataclass(frozen=True)
+class HadamardBoxes(Boxes):
+    """A code of a level and an index for each attribute, and a sign kept with keep / 2^64.
+
+    With `consistent`, reports are read with the best weights of all levels, not the fewest nodes.
+    """
+
+    keep: int
     consistent: bool = False
 
     mechanism: ClassVar[str] = "hio"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.sign  # noqa: B018 - an epsilon too small for coins is refused here
+    @classmethod
+    def for_epsilon(
+        cls,
+        sizes: tuple[int, ...],
+        branchings: tuple[int, ...],
+        epsilon: Fraction,
+        *,
+        consistent: bool = False,
+    ) -> HadamardBoxes:
+        return cls(sizes, branchings, Response.for_epsilon(2, epsilon).keep, consistent)
 
     @cached_property
     def sign(self) -> Response:
         """What blurs the sign: randomized response with two values and the whole epsilon."""
-        return Response.for_epsilon(2, min(as_written(self.epsilon), LARGEST_EPSILON))
+        return Response(2, self.keep)
 
     @cached_property
     def kappa(self) -> float:
         """1 / (2p - 1), of the integers in use."""
-        return float(Fraction(ONE, 2 * self.sign.keep - ONE))
-
-    # The report ----------------------------------------------------------------------------------
+        return float(Fraction(ONE, 2 * self.keep - ONE))
 
     @cached_property
-    def fields(self) -> Mapping[str, Number]:
-        """A code for each attribute, and the sign."""
-        codes = {name: Number(tree.starts[-1]) for name, tree in self.trees.items()}
-        return {**codes, SIGN: Number(2)}
+    def fields(self) -> Mapping[Part, Number]:
+        codes = [Number(tree.starts[-1]) for tree in self.trees]
+        return dict(zip([*range(len(codes)), SIGN], [*codes, Number(2)], strict=True))
 
     @property
     def law(self) -> bytes:
-        """The trees and the sign's probability."""
-        return f"{int(self.branching)} {self.sign.keep}".encode()
+        return f"{self.sizes} {self.branchings} {self.keep}".encode()
 
-    def blur(self, positions: Mapping[str, Integers], coins: Coins) -> Mapping[str, Column]:
+    # The device ----------------------------------------------------------------------------------
+
+    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
-        columns: dict[str, Column] = {}
-        sign: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.int64)
-        for name, tree in self.trees.items():
+        columns: dict[Part, Column] = {}
+        sign: Integers = np.zeros(len(positions[0]), dtype=np.int64)
+        for d, tree in enumerate(self.trees):
             level = uniform(coins, len(tree.levels), len(sign))
             digits = np.array(tree.digits, dtype=np.uint64)[level]
-            index = coins.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
-            node = positions[name] // np.array(tree.levels)[level]
-            sign = sign ^ odd(index.astype(np.int64) & node)
-            codes = np.array(tree.starts)[level] + index.astype(np.int64)
-            columns[name] = codes.astype(self.fields[name].dtype)
-        return {**columns, SIGN: self.sign.encode(sign, coins).astype(np.uint8)}
+            words = coins.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
+            index = words.astype(np.int64)
+            sign = sign ^ odd(index & positions[d] // np.array(tree.levels)[level])
+            columns[d] = (np.array(tree.starts)[level] + index).astype(self.fields[d].dtype)
+        return {**columns, SIGN: self.sign.encode(sign, coins)}
 
-    def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
+    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
+        codes, sign = [], 0
+        for tree, position in zip(self.trees, positions, strict=True):
+            level = tape.uniform(len(tree.levels))
+            index = tape.integer(tree.digits[level])
+            sign ^= (index & position // tree.levels[level]).bit_count() & 1
+            codes.append(tree.starts[level] + index)
+        return [*codes, self.sign.blur(sign, tape)]
+
+    # The certificate -----------------------------------------------------------------------------
+
+    def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         """Uniform levels, uniform indices, and the sign kept or not."""
         mass, true = Fraction(1), 0
-        for name, tree in self.trees.items():
-            level = int(np.searchsorted(tree.starts, report[name], side="right")) - 1
-            index = int(report[name]) - tree.starts[level]
+        for d, (tree, position) in enumerate(zip(self.trees, x, strict=True)):
+            level = int(np.searchsorted(tree.starts, report[d], side="right")) - 1
+            index = int(report[d]) - tree.starts[level]
             mass /= len(tree.levels) << tree.digits[level]
-            true ^= (index & person[name] // tree.levels[level]).bit_count() & 1
-        kept = self.sign.keep if int(report[SIGN]) == true else ONE - self.sign.keep
-        return mass * Fraction(kept, ONE)
+            true ^= (index & position // tree.levels[level]).bit_count() & 1
+        return mass * self.sign.probability(true, np.asarray(report[SIGN]))
 
-    def certify(self) -> Certificate:
+    def worst_ratio(self, x: People, other: People) -> Fraction:
         """The sign is all that depends on the person, and two people differ in some sign.
 
         Levels and indices have the same law for everybody. People who differ in an attribute have
         different nodes at its last level, and two columns of a Hadamard matrix differ somewhere.
         """
-        return self.proved_by(self.sign)
+        return self.sign.worst_ratio(0, int(x != other))
 
     # Decoding ------------------------------------------------------------------------------------
 
-    def weights(self, functions: Functions) -> dict[str, list[Floats]]:
-        """w_{d,l} of every attribute; one that is not named has the function 1."""
-        return {
-            name: tree.weights(functions.get(name, np.ones(tree.size)), consistent=self.consistent)
-            for name, tree in self.trees.items()
-        }
+    def weights(self, functions: Sequence[Floats]) -> list[list[Floats]]:
+        """w_{d,l} of every attribute."""
+        pairs = zip(self.trees, functions, strict=True)
+        return [tree.weights(f, consistent=self.consistent) for tree, f in pairs]
 
-    def second_moment(self, functions: Functions) -> float:
-        """E[F^2 | x], for any x."""
-        return self.kappa**2 * _squares(self.weights(functions))
+    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+        """Look up W_d for every code; of the fewest nodes of a range these are whole numbers."""
+        found = self.kappa * self.vectors * (1.0 - 2.0 * columns[SIGN])
+        for d, levels in enumerate(self.weights(functions)):
+            signs = [transform(w, power_of_two(w.shape[-1])) for w in levels]
+            found = found * np.concatenate(signs, axis=-1)[:, columns[d]]
+        return np.asarray(found)
 
-    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
-        """Look up W_d for every code; of the fewest nodes these are whole numbers, and exact."""
-        weights = self.weights(functions)
-        found = 1.0 - 2.0 * columns[SIGN]
-        for name, levels in weights.items():
-            signs = np.concatenate([transform(w, power_of_two(len(w))) for w in levels])
-            found = found * signs[columns[name]]
-        scale = self.kappa * math.prod(len(levels) for levels in weights.values())
-        return scale * float(found.sum())
-
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
-        """The value, and the second moment of everybody."""
-        second = self.second_moment(functions) * len(columns[SIGN])
-        return self.value(functions, columns), second
-
-    def variances_of(self, functions: Functions) -> Spread:
-        """The second moment of everybody, less 1 inside."""
-        return Spread(self.second_moment(functions), -1.0)
-
-    def bounds(self, functions: Functions) -> Bounds:
-        """Somebody inside, and somebody outside."""
-        second = self.second_moment(functions)
-        return second - 1, second
+    def moment(self, functions: Sequence[Floats]) -> list[Term]:
+        return [Term(self.kappa**2 * self.vectors * squares(self.weights(functions)))]
 
 
-def _squares(weights: Mapping[str, list[Floats]]) -> float:
-    """The product over attributes of the levels times all squared weights."""
-    found = 1.0
-    for levels in weights.values():
-        found *= len(levels) * math.fsum(float(w @ w) for w in levels)
-    return found
+def squares(weights: Sequence[Sequence[Floats]]) -> Floats:
+    """The product over attributes of the sum of all squared weights."""
+    sums = [np.sum([(w**2).sum(axis=-1) for w in levels], axis=0) for levels in weights]
+    return np.asarray(np.prod(sums, axis=0))

@@ -1,30 +1,30 @@
 """HIO as published: the box that a person is in, reported by optimised local hashing.
 
 Trees, levels and boxes are those of `hio`. The boxes of a level vector are numbered, and the number
-is what `hashing` hashes and blurs with the whole epsilon. A count adds up, for a report of level
-vector L, whether it supports each of the C_L boxes of the range there:
+is what `hashing` hashes and blurs with the whole epsilon. The fewest nodes of each attribute's
+function have weights, and a box v of a report's level vector L has their product w_v:
 
-    F = N sum over the boxes v of L of (S_v - d) / (p - d),   N the number of level vectors.
+    F = N sum over the boxes v of L of w_v (S_v - d) / (p - d),   N the number of level vectors.
 
-No bias: her own box has E[S_v] = p and every other d, and each L comes up with probability 1/N; a
-person inside the range is in exactly one of its boxes, of all level vectors.
+No bias: her own box has E[S_v] = p and every other d, and each L comes up with probability 1/N; the
+weights of her boxes of all level vectors add up to f(x).
 
 The second moment. With the notation of `hashing` let A = d (1 - d), B the covariance of two boxes
-that she is not in, A' = p (1 - p) + (p - d)^2 the second moment of S_v - d of her own, and X = p (C
-- d) the mean of the product of her own with another. Of a level vector without her box the mean of
-the squared sum is C_L A + C_L (C_L - 1) B, of the one with it A' - A + 2 (C_L - 1) (X - B) more. So
+that she is not in, A' = p (1 - p) + (p - d)^2 the second moment of S_v - d of her own, b, and X = p
+(C - d) the mean of the product of her own with another. Of a level vector, the mean of the square
+of sum_v w_v (S_v - d) is
 
-    E[F^2 | x] = N / (p - d)^2 ((A - B) sum_L C_L + B sum_L C_L^2
-                                + (A' - A - 2 (X - B)) f(x) + 2 (X - B) C_L(x)),
+    (A - B) sum_v w_v^2 + B (sum_v w_v)^2 + (A' - A - 2 (X - B)) w_b^2 + 2 (X - B) w_b sum_v w_v.
 
-where L(x) is the level vector of her box, and the last term is there if she is inside. C_L and its
-sums are products over the attributes.
+E[F^2 | x] is N / (p - d)^2 times the sum over all L. There each of the four parts is a product over
+the attributes of a sum over its levels: the first two are the same for all x, the third is made of
+sum_l w_{d,l}(x)^2 (of a range f itself), the fourth of sum_l w_{d,l}(x) sum_v w_{d,l}(v).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,163 +32,136 @@ from itertools import product
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from metricldp.answers.estimate import Bounds
-from metricldp.basics.exact import as_written
-from metricldp.channels import LARGEST_EPSILON, Column, Floats, Integers, Number
+from metricldp.channels import Column, Floats, Integers, Number
+from metricldp.channels.joint import Part, People, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
 from metricldp.lab.peers.hashing import LocalHashing
-from metricldp.lab.peers.hio import Boxes, Spread
-from metricldp.lab.peers.joint import Functions
-from metricldp.survey.certify import Certificate
+from metricldp.lab.peers.hio import Boxes, squares
 
-BOX = "=box"
-"""The column of the hashed box. No attribute has "=" in its name."""
+BOX = "box"
+"""The column of the hashed box."""
 _CHUNK = 1 << 20
 """Hashes computed at a time."""
 
 
 @dataclass(frozen=True)
-class HashedHio(Boxes):
-    """One epsilon between any two people, by local hashing; the fewest nodes, as published."""
+class HashedBoxes(Boxes):
+    """A level for each attribute, and the number of the box there, hashed and blurred."""
+
+    oracle: LocalHashing
+    """For as many boxes as the level vector of all leaves has."""
 
     mechanism: ClassVar[str] = "hio-hashing"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.oracle  # noqa: B018 - too many boxes are refused here
+    @classmethod
+    def for_epsilon(
+        cls, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
+    ) -> HashedBoxes:
+        return cls(sizes, branchings, LocalHashing.for_epsilon(math.prod(sizes), epsilon))
 
     @cached_property
-    def oracle(self) -> LocalHashing:
-        """For as many boxes as the level vector of all leaves has."""
-        boxes = math.prod(tree.size for tree in self.trees.values())
-        return LocalHashing.for_epsilon(boxes, min(as_written(self.epsilon), LARGEST_EPSILON))
-
-    # The report ----------------------------------------------------------------------------------
-
-    @cached_property
-    def fields(self) -> Mapping[str, Number]:
-        """A level for each attribute, and the hashed box."""
-        levels = {name: Number(len(tree.levels)) for name, tree in self.trees.items()}
-        return {**levels, BOX: Number(self.oracle.outputs)}
+    def fields(self) -> Mapping[Part, Number]:
+        levels = [Number(len(tree.levels)) for tree in self.trees]
+        return dict(zip([*range(len(levels)), BOX], [*levels, self.oracle.field], strict=True))
 
     @property
     def law(self) -> bytes:
-        """The trees and the oracle."""
         oracle = self.oracle
-        return f"{int(self.branching)} {oracle.size} {oracle.buckets} {oracle.keep}".encode()
+        return f"{self.sizes} {self.branchings} {oracle.buckets} {oracle.keep}".encode()
 
-    def blur(self, positions: Mapping[str, Integers], coins: Coins) -> Mapping[str, Column]:
-        """Levels at random, and the number of her box there, hashed and blurred."""
-        columns: dict[str, Column] = {}
-        box: Integers = np.zeros(len(next(iter(positions.values()))), dtype=np.int64)
-        for name, tree in self.trees.items():
+    # The device ----------------------------------------------------------------------------------
+
+    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+        columns: dict[Part, Column] = {}
+        box: Integers = np.zeros(len(positions[0]), dtype=np.int64)
+        for d, tree in enumerate(self.trees):
             level = uniform(coins, len(tree.levels), len(box))
-            node = positions[name] // np.array(tree.levels)[level]
-            box = box * np.array(tree.sizes)[level] + node
-            columns[name] = level.astype(self.fields[name].dtype)
+            box = box * np.array(tree.sizes)[level] + positions[d] // np.array(tree.levels)[level]
+            columns[d] = level.astype(self.fields[d].dtype)
         return {**columns, BOX: self.oracle.encode(box, coins)}
 
-    def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
-        """Uniform levels, and the oracle's probability at her box."""
-        mass, box = Fraction(1), 0
-        for name, tree in self.trees.items():
-            level = int(report[name])
-            mass /= len(tree.levels)
-            box = box * tree.sizes[level] + person[name] // tree.levels[level]
-        return mass * self.oracle.probability(box, np.asarray(report[BOX]))
+    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
+        levels = [tape.uniform(len(tree.levels)) for tree in self.trees]
+        return [*levels, self.oracle.blur(self._box(levels, positions), tape)]
 
-    def certify(self) -> Certificate:
+    def _box(self, levels: Sequence[int], positions: Sequence[int]) -> int:
+        """The number of a person's box on these levels."""
+        box = 0
+        for tree, level, position in zip(self.trees, levels, positions, strict=True):
+            box = box * tree.sizes[level] + position // tree.levels[level]
+        return box
+
+    # The certificate -----------------------------------------------------------------------------
+
+    def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
+        """Uniform levels, and the oracle's probability at her box."""
+        box = self._box([int(report[d]) for d in range(len(self.sizes))], x)
+        return self.oracle.probability(box, np.asarray(report[BOX])) / self.vectors
+
+    def worst_ratio(self, x: People, other: People) -> Fraction:
         """The bucket is all that depends on the person, and two people differ in some bucket.
 
         Levels and hash functions have the same law for everybody. People who differ in an attribute
         have different boxes where it is at its last level, and some polynomial tells them apart.
         """
-        return self.proved_by(self.oracle)
+        return self.oracle.worst_ratio(0, int(x != other))
 
     # Decoding ------------------------------------------------------------------------------------
 
-    def variances_of(self, functions: Functions) -> Spread:
-        """The second moment above, less 1 inside."""
+    def moment(self, functions: Sequence[Floats]) -> list[Term]:
         fewest = self.fewest(functions)
-        counts = {name: [float(w.sum()) for w in levels] for name, levels in fewest.items()}
-        vectors = math.prod(len(levels) for levels in counts.values())
-        sums, squares = (
-            math.prod(sum(c**power for c in levels) for levels in counts.values())
-            for power in (1, 2)
-        )
+        sums = [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in fewest]
         p, d, with_own, others = self.oracle.moments_of_supports
         apart, own, crossed = d * (1 - d), p * (1 - p) + (p - d) ** 2, with_own - p * d
-        both = others - d * d
-        scale = vectors / float((p - d) ** 2)
-        return Spread(
-            scale * (float(apart - both) * sums + float(both) * squares),
-            scale * float(own - apart - 2 * (crossed - both)) - 1,
-            scale * float(2 * (crossed - both)),
-            {name: self._boxes(name, fewest[name]) for name in functions},
+        both, scale = others - d * d, self.vectors / float((p - d) ** 2)
+        everybody = float(apart - both) * squares(fewest) + float(both) * squares(sums)
+        rows = np.ones(len(everybody))
+        pairs = list(zip(self.trees, fewest, sums, strict=True))
+        hers = tuple(tree.at_leaves([w**2 for w in levels]) for tree, levels, _ in pairs)
+        crowded = tuple(
+            tree.at_leaves([w * s for w, s in zip(levels, all_of, strict=True)])
+            for tree, levels, all_of in pairs
         )
+        return [
+            Term(scale * everybody),
+            Term(scale * float(own - apart - 2 * (crossed - both)) * rows, hers),
+            Term(scale * float(2 * (crossed - both)) * rows, crowded),
+        ]
 
-    def _boxes(self, name: str, levels: list[Floats]) -> Floats:
-        tree = self.trees[name]
-        spread = zip(levels, tree.levels, strict=True)
-        each = [np.repeat(w * w.sum(), width)[: tree.size] for w, width in spread]
-        return np.asarray(np.sum(each, axis=0))
-
-    def value(self, functions: Functions, columns: Mapping[str, Column]) -> float:
-        """Supports of the boxes of every report's own level vector, counted in whole numbers."""
-        return math.fsum(found for found, _ in self._found(functions, columns))
-
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
-        """The value, and the second moment decoded: of C_L too, which is known by level vector."""
-        spread, found = self.variances_of(functions), list(self._found(functions, columns))
-        value, crowded = (math.fsum(part) for part in zip(*found, strict=True))
-        everybody = spread.outside * len(columns[BOX])
-        return value, everybody + (spread.inside + 1) * value + spread.box * crowded
-
-    def _found(
-        self, functions: Functions, columns: Mapping[str, Column]
-    ) -> Iterator[tuple[float, float]]:
-        """For each level vector the estimate of the people in its boxes, and C_L times that."""
+    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+        """Supports of the boxes of every report's own level vector, row by row."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
-        scale = math.prod(len(tree.levels) for tree in self.trees.values()) / (p - d)
-        for reports, boxes in self._read(self.fewest(functions), columns):
-            pairs = len(reports) * len(boxes)
-            found = scale * (self._supported(reports, boxes) - d * pairs) if pairs else 0.0
-            yield found, len(boxes) * found
-
-    def _read(
-        self, fewest: Mapping[str, list[Floats]], columns: Mapping[str, Column]
-    ) -> Iterator[tuple[Column, Integers]]:
-        """The reports of each level vector that has boxes of the range, and those boxes."""
-        code: Integers = np.zeros(len(columns[BOX]), dtype=np.int64)
-        for name, levels in fewest.items():
-            code = code * len(levels) + columns[name]
-        order = np.argsort(code, kind="stable")
-        code, reports = code[order], columns[BOX][order]
-        used = [[k for k, w in enumerate(levels) if w.any()] for levels in fewest.values()]
-        for vector in product(*used):
-            number, boxes = 0, np.zeros(1, dtype=np.int64)
-            for level, (name, levels) in zip(vector, fewest.items(), strict=True):
-                number = number * len(levels) + level
-                count = self.trees[name].sizes[level]
-                boxes = (boxes[:, None] * count + np.flatnonzero(levels[level])).reshape(-1)
-            first, last = np.searchsorted(code, [number, number + 1])
-            yield reports[first:last], boxes
-
-    def _supported(self, reports: Column, boxes: Integers) -> int:
-        """How many pairs of a report and a box there are where the one supports the other."""
-        step, found = max(1, _CHUNK // len(boxes)), 0
-        for start in range(0, len(reports), step):
-            part = reports[start : start + step]
-            found += int(self.oracle.supports(part, boxes.astype(np.uint64)).sum())
+        scale, fewest = self.vectors / (p - d), self.fewest(functions)
+        vector: Integers = np.zeros(len(columns[BOX]), dtype=np.int64)
+        for k, tree in enumerate(self.trees):
+            vector = vector * len(tree.levels) + columns[k]
+        order = np.argsort(vector, kind="stable")
+        vector, reports = vector[order], columns[BOX][order]
+        found = np.zeros((len(functions[0]), len(order)))
+        for row, result in enumerate(found):
+            for number, boxes, weights in self._boxes([[w[row] for w in ws] for ws in fewest]):
+                first, last = np.searchsorted(vector, [number, number + 1]).tolist()
+                step = max(1, _CHUNK // len(boxes))
+                for start in range(first, last, step):
+                    part = slice(start, min(start + step, last))
+                    supports = self.oracle.supports(reports[part], boxes)
+                    result[order[part]] = scale * (weights @ supports - d * weights.sum())
         return found
 
-    def bounds(self, functions: Functions) -> Bounds:
-        """Somebody outside, and somebody inside in the box with the fewest or the most others."""
-        spread = self.variances_of(functions)
-        ends = [
-            math.prod(float(pick(f[f > 0])) for f in spread.boxes.values()) for pick in (min, max)
-        ]
-        inside = [spread.outside + spread.inside + spread.box * end for end in ends]
-        return min(spread.outside, *inside), max(spread.outside, *inside)
+    def _boxes(
+        self, weights: Sequence[Sequence[Floats]]
+    ) -> Iterator[tuple[int, npt.NDArray[np.uint64], Floats]]:
+        """Of each level vector with boxes that count: its number, the boxes, their weights."""
+        used = [[k for k, w in enumerate(levels) if w.any()] for levels in weights]
+        for vector in product(*used):
+            number, boxes, products = 0, np.zeros(1, dtype=np.uint64), np.ones(1)
+            for level, tree, levels in zip(vector, self.trees, weights, strict=True):
+                number = number * len(levels) + level
+                nodes = np.flatnonzero(levels[level]).astype(np.uint64)
+                boxes = (boxes[:, None] * np.uint64(tree.sizes[level]) + nodes).reshape(-1)
+                products = np.outer(products, levels[level][nodes]).reshape(-1)
+            yield number, boxes, products

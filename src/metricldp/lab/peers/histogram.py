@@ -34,6 +34,7 @@ class HistogramSum(Matrix):
     """
 
     mechanism: ClassVar[str] = "histogram-sum"
+    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
@@ -49,11 +50,6 @@ class HistogramSum(Matrix):
     def _decoder(self) -> Floats:
         """Least squares in closed form: all rows have the same noise."""
         return np.eye(self.size)[:-1] - 1 / self.size
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """All rows have the same noise."""
-        return True
 
 
 class HistogramThreshold(AlikeUnary):

@@ -5,7 +5,7 @@ at cell x of a plane reports cell z with probability proportional to e^-E(x, z),
 
     E(x, z) = sqrt(E_1(x_1, z_1)^2 + E_2(x_2, z_2)^2)
 
-is the survey's own distance under Lp(2), so that epsilon may differ along the two axes. The noise
+is the distance of two lines under Lp(2), so that epsilon may differ along the two axes. The noise
 lives on the unbounded grid, where it is the same for every x and the triangle inequality makes it
 E-private. What falls outside is moved to the nearest cell of the domain, which is a thing done to
 reports and costs nothing.
@@ -28,7 +28,7 @@ The decoder is the inverse of that matrix, the only one there is, and S(x) = sum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -37,126 +37,89 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.estimate import Bounds
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
+from metricldp.channels.joint import JointChannel, Part, People, Term
 from metricldp.coins.stream import Coins
-from metricldp.lab.peers.joint import Functions, Joint, on_grids
-from metricldp.metrics import Line, Lp
-from metricldp.survey.agreement import Agreement
-from metricldp.survey.certify import Certificate, Pair, Proof, tightest
+from metricldp.coins.tape import Tape
 
 MOST_CELLS = 1 << 10
 """Laws, proof and decoder take the square and the cube of the cells."""
+SMALLEST_STEP = Fraction(1, 512)
+"""A smaller epsilon per step has tails too long to be added up."""
 _SLACK = 2.0**-20
 """Distances are built smaller, and laws mixed with uniform ones, by this share."""
-_SMALLEST = Fraction(1, 512)
-"""A smaller epsilon per step has tails too long to be added up."""
 _FAR = 36.0
 """Noise at more than this distance, a share of e^-36, is left out of the sums."""
 _ROUNDING = 2.0**-48
 """Ratios of floats of integers are off by less than 2^-51."""
+_SAME = 2.0**-40
+"""Ratios that differ by less than this share of themselves are the same: machines round."""
 _MOST_ENTRIES = 1 << 18
 """Numbers that are compared, or added up, at a time."""
 Table = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class PlanarLaplace(Joint):
-    """Two attributes on lines, in a survey with metric Lp(2); up to 32 x 32 cells."""
+@dataclass(frozen=True, eq=False)
+class Planar(JointChannel):
+    """A cell of a grid for a cell, up to 32 x 32; they count along the second axis first."""
 
-    survey: Agreement
+    sizes: tuple[int, int]
+    steps: tuple[Fraction, Fraction]
+    """Epsilon per step along the two axes."""
+    table: Table
+    """P(z | x) 2^64 of every two cells: (x, z)."""
 
     mechanism: ClassVar[str] = "planar-laplace"
 
-    def __post_init__(self) -> None:
-        survey = on_grids(self.survey)
-        names = list(survey.attributes)
-        if len(names) != 2:
-            raise SurveyError(f"planar Laplace noise is for two attributes, not {len(names)}")
-        for name, attribute in survey.attributes.items():
-            if not isinstance(attribute.distances, Line):
-                raise SurveyError(f"{name} has no distance along a line; use numbers or levels")
-            step = attribute.distances.step
-            if step < _SMALLEST:
-                raise SurveyError(
-                    f"{name} has epsilon {float(step):.3g} per step, too small for planar Laplace "
-                    f"noise; use a coarser grid, for at least {float(_SMALLEST):.3g} per step"
-                )
-        if survey.metric != Lp(2):
-            raise SurveyError("planar Laplace noise keeps the distance in the plane; say Lp(2)")
-        if math.prod(self.shape) > MOST_CELLS:
+    @classmethod
+    def for_steps(cls, sizes: tuple[int, int], steps: tuple[Fraction, Fraction]) -> Planar:
+        """The law of that epsilon per step, proved for all pairs of cells."""
+        if math.prod(sizes) > MOST_CELLS:
             raise SurveyError(
-                f"{' x '.join(map(str, self.shape))} cells are too many for planar Laplace noise; "
+                f"{' x '.join(map(str, sizes))} cells are too many for planar Laplace noise; "
                 f"use at most {MOST_CELLS:,}"
             )
-        broken = [pair for pair in self.pairs if not pair.holds]
-        if broken:
-            x, other = (", ".join(self._words(cell)) for cell in (broken[0].x, broken[0].other))
-            raise CertificateError(
-                f"planar Laplace noise tells {x} from {other} too well with 64-bit coins; "
-                "use a larger epsilon per step"
-            )
+        first, second = (float(step * (1 - Fraction(_SLACK))) for step in steps)
+        channel = cls(sizes, steps, _integers(_law(sizes, (first, second))))
+        for x, other, ratio in channel.worst_pairs():
+            if not at_most_exp(ratio, channel.distance(x, other)):
+                here, there = (", ".join(map(str, cell)) for cell in (x, other))
+                raise CertificateError(
+                    f"planar Laplace noise tells {here} from {there} too well with 64-bit coins; "
+                    "use a larger epsilon per step"
+                )
+        return channel
 
     @cached_property
-    def shape(self) -> tuple[int, int]:
-        """Positions along the two axes; cells are counted along the second first."""
-        first, second = (attribute.size for attribute in self.survey.attributes.values())
-        return first, second
-
-    @cached_property
-    def steps(self) -> tuple[Fraction, Fraction]:
-        """Epsilon per step along the two axes."""
-        first, second = (a.distances.distance(0, 1) for a in self.survey.attributes.values())
-        return first, second
-
-    @cached_property
-    def table(self) -> Table:
-        """P(z | x) 2^64 of every two cells: (x, z)."""
-        first, second = (float(step * (1 - Fraction(_SLACK))) for step in self.steps)
-        return _integers(_law(self.shape, (first, second)))
-
-    # Privacy -------------------------------------------------------------------------------------
-
-    @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
-        """For every offset of two cells the pair that is told apart best, its ratio exactly."""
-        return tuple(_proved(self.table, self.shape, self.steps))
-
-    def certify(self) -> Certificate:
-        """All pairs of cells; of those with the same offset the worst stands for all."""
-        near = tightest(self.pairs)
-        cells = math.prod(self.shape)
-        here, there = (", ".join(self._words(cell)) for cell in (near.x, near.other))
-        proof = Proof(
-            attribute=", ".join(self.survey.attributes),
-            mechanism=self.mechanism,
-            pairs=self.pairs,
-            count=cells * (cells - 1) // 2,
-            labels=(here, there),
-            promised=self.survey.metric == Lp(2),
-        )
-        return Certificate(self.fingerprint, (proof,))
-
-    def _words(self, cell: int) -> list[str]:
-        places = divmod(cell, self.shape[1])
-        attributes = self.survey.attributes.values()
-        return [a.label(place) for a, place in zip(attributes, places, strict=True)]
-
-    # The report ----------------------------------------------------------------------------------
-
-    @cached_property
-    def fields(self) -> Mapping[str, Number]:
-        """A position of each attribute."""
-        return dict(zip(self.survey.attributes, map(Number, self.shape), strict=True))
+    def fields(self) -> Mapping[Part, Number]:
+        return {d: Number(size) for d, size in enumerate(self.sizes)}
 
     @property
     def law(self) -> bytes:
-        """The integers."""
         return self.table.astype("<u8").tobytes()
 
-    def blur(self, positions: Mapping[str, Integers], coins: Coins) -> Mapping[str, Column]:
+    def _cell(self, x: Sequence[int]) -> int:
+        return int(x[0]) * self.sizes[1] + int(x[1])
+
+    def _cells(self, columns: Sequence[Column]) -> npt.NDArray[np.int64]:
+        first, second = (column.astype(np.int64) for column in columns)
+        return np.asarray(first * self.sizes[1] + second)
+
+    def distance(self, x: People, other: People) -> Fraction:
+        """E(x, other), rounded down by less than 2^-96."""
+        apart = [step * (a - b) for step, a, b in zip(self.steps, x, other, strict=True)]
+        return _root_below(apart[0] ** 2 + apart[1] ** 2)
+
+    # The device ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _sums(self) -> Table:
+        """Of every cell's law up to each report, without the last."""
+        return np.cumsum(self.table[:, :-1], axis=1, dtype=np.uint64)
+
+    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         """One uniform word for each person, looked up in the sums of her cell's law."""
         cells = self._cells(positions)
         words = coins.words(len(cells))
@@ -164,23 +127,34 @@ class PlanarLaplace(Joint):
         order = np.argsort(cells, kind="stable")
         for people in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
             if len(people):
-                sums = np.cumsum(self.table[cells[people[0]], :-1], dtype=np.uint64)
+                sums = self._sums[cells[people[0]]]
                 drawn[people] = np.searchsorted(sums, words[people], side="right")
-        places = np.unravel_index(drawn, self.shape)
-        return {
-            name: place.astype(field.empty(0).dtype)
-            for (name, field), place in zip(self.fields.items(), places, strict=True)
-        }
+        reports = zip(self.fields.items(), np.unravel_index(drawn, self.sizes), strict=True)
+        return {d: column.astype(field.dtype) for (d, field), column in reports}
 
-    def _cells(self, columns: Mapping[str, Column]) -> npt.NDArray[np.int64]:
-        first, second = (columns[name].astype(np.int64) for name in self.fields)
-        return np.asarray(first * self.shape[1] + second)
+    def draw(self, positions: Sequence[int], tape: Tape) -> tuple[int, ...]:
+        sums = self._sums[self._cell(positions)]
+        drawn = int(np.searchsorted(sums, np.uint64(tape.integer(64)), side="right"))
+        return divmod(drawn, self.sizes[1])
 
-    def probability(self, person: Mapping[str, int], report: Mapping[str, int]) -> Fraction:
-        """An entry of the table."""
-        first, second = self.fields
-        x, z = (int(at[first]) * self.shape[1] + int(at[second]) for at in (person, report))
-        return Fraction(int(self.table[x, z]), ONE)
+    # The certificate -----------------------------------------------------------------------------
+
+    def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
+        return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), ONE)
+
+    def worst_ratio(self, x: People, other: People) -> Fraction:
+        rows = (self.table[self._cell(cell)].tolist() for cell in (x, other))
+        pairs = [(max(pair), min(pair)) for pair in zip(*rows, strict=True)]
+        return max(Fraction(large, small) for large, small in pairs)
+
+    def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
+        """For every offset of two cells the first pair that is told apart best."""
+        floats = self.table.astype(np.float64).reshape(*self.sizes, -1)
+        for down in range(self.sizes[0]):
+            for right in range(1 - self.sizes[1], self.sizes[1]):
+                if (down, right) > (0, 0):
+                    (row, column), ratio = _worst(self.table, floats, down, right)
+                    yield (row, column), (row + down, column + right), ratio
 
     # Decoding ------------------------------------------------------------------------------------
 
@@ -192,45 +166,24 @@ class PlanarLaplace(Joint):
     def _inverse(self) -> Floats:
         return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
 
-    def _function(self, functions: Functions) -> Floats:
-        """f on all cells."""
-        first, second = (
-            functions.get(name, np.ones(field.outputs)) for name, field in self.fields.items()
-        )
-        return np.outer(first, second).reshape(-1)
+    def decoder(self, functions: Sequence[Floats]) -> Floats:
+        """F(z) for every reported cell, (k, cells)."""
+        first, second = functions
+        return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1) @ self._inverse.T
 
-    def decoder(self, functions: Functions) -> Floats:
-        """F(z) for every reported cell."""
-        return np.asarray(self._inverse @ self._function(functions))
+    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+        return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
 
-    def second_moment(self, functions: Functions) -> Floats:
-        """S(x) for every cell."""
-        return np.asarray(self._matrix @ self.decoder(functions) ** 2)
-
-    def decoded(self, functions: Functions, columns: Mapping[str, Column]) -> tuple[float, float]:
-        """Reports are counted by cell first."""
-        counts = np.bincount(self._cells(columns), minlength=math.prod(self.shape))
-        decoder = self.decoder(functions)
-        return float(counts @ decoder), float(counts @ decoder**2)
-
-    def _noise(self, functions: Functions) -> Floats:
-        """S - f^2 at every cell."""
-        return np.asarray(self.second_moment(functions) - self._function(functions) ** 2)
-
-    def involved(self, functions: Functions) -> list[str]:
-        """Both: a person's noise depends on her cell, whatever is asked."""
-        return list(self.fields)
-
-    def added(self, functions: Functions, shares: list[Floats] | Floats) -> float:
-        """The mean over the cells."""
-        noise = self._noise(functions).reshape(self.shape)
-        spread = np.outer(*shares) if isinstance(shares, list) else shares
-        return float((noise * spread).sum())
-
-    def bounds(self, functions: Functions) -> Bounds:
-        """The best and the worst cell."""
-        noise = self._noise(functions)
-        return max(0.0, float(noise.min())), float(noise.max())
+    def moment(self, functions: Sequence[Floats]) -> list[Term]:
+        """S of every cell: a term for each position of the axis that has fewer of them."""
+        second = (self.decoder(functions) ** 2 @ self._matrix.T).reshape(-1, *self.sizes)
+        axis = int(self.sizes[1] < self.sizes[0])
+        terms = []
+        for position, here in enumerate(np.eye(self.sizes[axis])):
+            at = np.broadcast_to(here, (len(second), len(here)))
+            others = np.asarray(second.take(position, axis=1 + axis))
+            terms.append(Term(np.ones(len(second)), (others, at) if axis else (at, others)))
+        return terms
 
 
 def published_distance(epsilon: float) -> float:
@@ -280,7 +233,7 @@ def _sums(shape: tuple[int, int], steps: tuple[float, float]) -> Floats:
 
 
 def _from_here_on(masses: Floats) -> Floats:
-    """Sums along the first axis from each place to its end."""
+    """Sums along the first axis from each entry to its end."""
     return np.asarray(np.cumsum(masses[::-1], axis=0)[::-1])
 
 
@@ -301,44 +254,35 @@ def _integers(law: Floats) -> Table:
 # The proof ---------------------------------------------------------------------------------------
 
 
-def _proved(
-    table: Table, shape: tuple[int, int], steps: tuple[Fraction, Fraction]
-) -> Iterator[Pair]:
-    """The worst pair of every offset, held against e^E without rounding."""
-    floats = table.astype(np.float64).reshape(*shape, -1)
-    for down in range(shape[0]):
-        for right in range(1 - shape[1], shape[1]):
-            if (down, right) > (0, 0):
-                x, other, ratio = _worst(table, floats, down, right)
-                allowed = _root_below((down * steps[0]) ** 2 + (right * steps[1]) ** 2)
-                yield Pair(x, other, allowed, ratio, at_most_exp(ratio, allowed))
-
-
-def _worst(table: Table, floats: Floats, down: int, right: int) -> tuple[int, int, Fraction]:
+def _worst(table: Table, floats: Floats, down: int, right: int) -> tuple[tuple[int, int], Fraction]:
     """The largest ratio, either way round, of any report from any two cells of that offset.
 
-    Floats only rule out what rounding leaves no doubt of; integers decide among the rest.
+    Floats only rule out what rounding leaves no doubt of; integers decide among the rest. The cell
+    is that of the first pair that comes so near to this ratio that no machine would tell.
     """
     height, width, _ = floats.shape
     first, last = max(0, -right), width - max(0, right)
-    above, below, x, other, largest = 1, 1, 0, 0, 1.0
+    numerator, denominator, largest = 1, 1, 1.0
+    told = []
     for row in range(height - down):
         ratios = floats[row, first:last] / floats[row + down, first + right : last + right]
         most, least = ratios.max(axis=1), ratios.min(axis=1)
-        largest = max(largest, float(most.max()), 1 / float(least.min()))
+        told.append(np.maximum(most, 1 / least))
+        largest = max(largest, float(told[-1].max()))
         doubtful = largest * (1 - _ROUNDING)
         near = np.flatnonzero((most >= doubtful) | (least * doubtful <= 1))
-        place, report = np.nonzero((ratios[near] >= doubtful) | (ratios[near] * doubtful <= 1))
-        here = row * width + first + near[place]
+        pair, report = np.nonzero((ratios[near] >= doubtful) | (ratios[near] * doubtful <= 1))
+        here = row * width + first + near[pair]
         there = here + down * width + right
         one, two = table[here, report], table[there, report]
         large, small = np.maximum(one, two), np.minimum(one, two)
         # Most pairs of an offset have the very same integers.
-        for at in np.flatnonzero((large != above) | (small != below)).tolist():
+        for at in np.flatnonzero((large != numerator) | (small != denominator)).tolist():
             a, b = int(large[at]), int(small[at])
-            if a * below > above * b:
-                above, below, x, other = a, b, int(here[at]), int(there[at])
-    return x, other, Fraction(above, below)
+            if a * denominator > numerator * b:
+                numerator, denominator = a, b
+    row, column = np.argwhere(np.array(told) >= largest * (1 - _SAME))[0].tolist()
+    return (row, first + column), Fraction(numerator, denominator)
 
 
 def _root_below(square: Fraction) -> Fraction:

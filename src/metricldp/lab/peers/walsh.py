@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ class SignChannel(IntegerChannel):
     size: int
     keep: int
 
+    same_ratio_for_all_pairs: ClassVar[bool] = True
+
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """A sign that is kept as often as epsilon allows."""
@@ -37,10 +39,6 @@ class SignChannel(IntegerChannel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Two values differ in some sign: kept against turned."""
         return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        return True
 
 
 def power_of_two(count: int) -> int:
