@@ -7,7 +7,7 @@ and the error of a row from its decoder, a few rows at a time: W is never writte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,6 +46,11 @@ class Profile:
         whole = np.ones(self.survey.channels[self.attribute].size)
         return np.asarray(self.group.functions.get(self.attribute, whole))
 
+    @property
+    def linear(self) -> bool:
+        """Whether the values of all functions follow from the frequencies."""
+        return self.survey.channels[self.attribute].linear
+
     @cached_property
     def frequencies(self) -> Floats:
         """The estimated count of the group at each position."""
@@ -66,10 +71,31 @@ class Profile:
         return to_answers(found, bounds, self.n, asked, about=self.about, layout=self.layout)
 
 
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The same for an attribute that is blurred together with others: a question for each function.
+
+    `ask` answers queries; there are no sums of features that any function could be read from.
+    """
+
+    survey: Agreement
+    attribute: str
+    group: Query
+    ask: Callable[[Sequence[Query]], list[Answer]]
+
+    def answers(self, functions: Floats, words: Sequence[str]) -> list[Answer]:
+        inside = self.group.functions.get(self.attribute, 1.0)
+        queries = [
+            replace(self.group, factors={**self.group.factors, self.attribute: f * inside}, words=w)
+            for f, w in zip(functions, words, strict=True)
+        ]
+        return self.ask(queries)
+
+
 class Linear(Answers):
     """An answer for every row of a workload, in its order; errors are found when asked for."""
 
-    def __init__(self, workload: Workload, profile: Profile) -> None:
+    def __init__(self, workload: Workload, profile: Profile | Apart) -> None:
         super().__init__(profile.attribute, (), ())
         self.workload, self.profile = workload, profile
 
@@ -83,7 +109,7 @@ class Linear(Answers):
 
     @cached_property
     def values(self) -> Floats:
-        if self.profile.survey.channels[self.attribute].linear:
+        if isinstance(self.profile, Profile) and self.profile.linear:
             return self.workload.answers(self.profile.frequencies)
         parts = (self._found(start, start + TOGETHER) for start in range(0, len(self), TOGETHER))
         return np.array([answer.value for part in parts for answer in part])

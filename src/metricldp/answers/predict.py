@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ def predicted_total(
     as those of W: there are as many of them as positions, however long W is. Where values are
     rounded at random, or decoders do not add up, the rows themselves are read.
     """
+    if attribute not in survey.channels:  # it is blurred together with others
+        rows = (row for k in range(workload.rows) for row in workload.rows_block(k, k + 1))
+        queries = (Query({attribute: row}, attribute) for row in rows)
+        return math.fsum(predicted(survey, query, n, prior) ** 2 for query in queries)
     blocks: Iterable[Floats]
     if survey.attributes[attribute].rounded_at_random or not survey.channels[attribute].linear:
         starts = range(0, workload.rows, TOGETHER)
@@ -208,13 +213,37 @@ def _front(pairs: Floats, sign: int) -> Floats:
 
 def _mean_pair(readings: Readings, query: Query, prior: Prior) -> tuple[float, float]:
     """The means of E[F^2] and of f^2 over people spread as the prior says."""
-    named = [part for part in readings.parts if part.name in query.factors]
-    shares = shares_of({part.name: part.channel.size for part in named}, prior)
-    pairs = dict(zip(readings.names, readings.pairs(), strict=True))
-    second, square = (mean(shares, [pairs[p.name][row][0] for p in named]) for row in (0, 1))
-    # A function that is 1 everywhere has the same second moment everywhere.
-    whole = [pair[0][0, 0] for name, pair in pairs.items() if name not in query.factors]
-    return second * math.prod(map(float, whole)), square
+    sizes: dict[str, int] = {}
+    rows: list[list[_Sum]] = [[], []]
+    for part, pair in zip(readings.parts, readings.pairs(), strict=True):
+        sums = part.terms(("second", "square"), readings.rows) if part.is_block else None
+        for row, function in enumerate(pair):
+            if sums is None:
+                # A function that is 1 everywhere has the same second moment everywhere.
+                named = part.name in query.factors
+                one = (1.0, {part.name: function[0]}) if named else (float(function[0, 0]), {})
+                rows[row].append([one])
+            else:
+                rows[row].append(sums[row])
+        sizes |= part.spread_over(query.factors)
+    shares = shares_of(sizes, prior)
+    second, square = (_mean_of(sums, list(sizes), shares) for sums in rows)
+    return second, square
+
+
+_Sum = list[tuple[float, dict[str, Floats]]]
+"""A sum of products: a number, and a function of each of some attributes."""
+
+
+def _mean_of(sums: list[_Sum], names: list[str], shares: list[Floats] | Floats) -> float:
+    """The mean of a product of sums over people spread like that over the named attributes."""
+    sizes = [len(s) for s in shares] if isinstance(shares, list) else list(np.shape(shares))
+    found = 0.0
+    for terms in product(*sums):
+        factors = {name: f for _, functions in terms for name, f in functions.items()}
+        given = [factors.get(name, np.ones(n)) for name, n in zip(names, sizes, strict=True)]
+        found += math.prod(scale for scale, _ in terms) * mean(shares, given)
+    return found
 
 
 def mean(shares: list[Floats] | Floats, functions: list[Floats]) -> float:

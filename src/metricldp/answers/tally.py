@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from metricldp.answers import estimate, quantiles
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.container import Answers, Histogram
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
-from metricldp.answers.linear import Linear, Profile
+from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, parse, workload_for
@@ -302,7 +303,10 @@ class Tally:
         asked = workload_for(self.survey, attribute, workload)
         return Linear(asked, self._profile(attribute, self._parsed(where), about))
 
-    def _profile(self, attribute: str, group: Query, about: str) -> Profile:
+    def _profile(self, attribute: str, group: Query, about: str) -> Profile | Apart:
+        if attribute not in self.survey.channels:
+            ask = partial(self._answers, about=about)
+            return Apart(self.survey, attribute, group, ask)
         rest = read(self.survey, group.functions).without(attribute)
         sums, layout = self.store.opened(rest, attribute)
         return Profile(self.survey, attribute, group, rest, sums, self.n, about, layout)

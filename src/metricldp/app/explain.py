@@ -16,7 +16,6 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
-from metricldp.channels import Channel
 from metricldp.design.plans import GIVEN, workload_of
 from metricldp.metrics import Metric
 from metricldp.reports.pack import packed_size
@@ -69,7 +68,7 @@ def explain(survey: Agreement, n: int) -> Explanation:
             continue
         entry = _entry(survey, name, n)
         described.append(entry)
-        lines += ["", *_attribute_lines(name, attribute, survey.channels[name], entry)]
+        lines += ["", *_attribute_lines(name, attribute, entry)]
     lines += ["", *_together(survey, width)]
     data = {
         "survey": survey.fingerprint,
@@ -102,7 +101,7 @@ def _together(survey: Agreement, width: float) -> list[str]:
 
 
 def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
-    attribute, channel = survey.attributes[name], survey.channels[name]
+    attribute, block = survey.attributes[name], survey.block_of(name)
     last = (attribute.size + 1) // 2 - 1 if attribute.ordered else 0
     query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
     return {
@@ -115,11 +114,14 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "metric": attribute.metric_kind,
         "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
         "effective_epsilon": float(_widest(survey, name)),
-        "bits": channel.bits,
+        "bits": survey.channels[name].bits if block is None else block.channel.bits,
+        "together_with": [] if block is None else [n for n in block.names if n != name],
         "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
-        "influence": channel.influence(query.functions[name]),
+        "influence": (
+            survey.channels[name].influence(query.functions[name]) if block is None else None
+        ),
         "n": n,
         **_plan_entry(survey, name, n),
     }
@@ -142,10 +144,9 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     return found
 
 
-def _attribute_lines(
-    name: str, attribute: Attribute, channel: Channel, entry: dict[str, Any]
-) -> list[str]:
-    blurred = f"blurred by {entry['mechanism']} ({counted(channel.bits, 'bit')})"
+def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
+    others = f" together with {', '.join(entry['together_with'])}" * bool(entry["together_with"])
+    blurred = f"blurred{others} by {entry['mechanism']} ({counted(entry['bits'], 'bit')})"
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
     if metric.is_line:
@@ -153,10 +154,10 @@ def _attribute_lines(
         for apart in _examples(attribute):
             times = _times(float(metric.per_step(attribute.size)) * apart / attribute.grid_step)
             lines.append(f"            {name} {plain(apart)} apart: at most {times} more likely")
-        lines += _width_lines(attribute, entry["effective_epsilon"])
+        lines += _width_lines(attribute, entry)
     elif not metric.is_uniform:
         lines += _pair_lines(attribute, metric)
-        lines += _more_lines(attribute, entry["effective_epsilon"])
+        lines += _more_lines(attribute, entry)
     else:
         lines.append(
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
@@ -195,8 +196,9 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
     lines = [
         f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
         f"evenly, ± {worst:,.0f} at worst",
-        f"            one report moves that count by at most {entry['influence']:.3g}",
     ]
+    if entry["influence"] is not None:
+        lines.append(f"            one report moves that count by at most {entry['influence']:.3g}")
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
     return lines
@@ -215,19 +217,20 @@ def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
     ]
 
 
-def _more_lines(attribute: Attribute, epsilon: float) -> list[str]:
+def _more_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     """What the channel keeps beyond the metric, where it is known to keep more."""
+    epsilon = entry["effective_epsilon"]
     if epsilon >= float(attribute.distances.diameter(attribute.size)):
         return []
     most = f"{_up(epsilon):.4g}"
     return [
-        f"            {attribute.mechanism} keeps more: epsilon {most} for any two values, "
+        f"            {entry['mechanism']} keeps more: epsilon {most} for any two values, "
         f"plain {most}-LDP"
     ]
 
 
-def _width_lines(attribute: Attribute, epsilon: float) -> list[str]:
-    more = _more_lines(attribute, epsilon)
+def _width_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
+    more, epsilon = _more_lines(attribute, entry), entry["effective_epsilon"]
     if more:
         return more
     ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"

@@ -16,21 +16,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.channels.base import Floats, Integers
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
+from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
+from metricldp.metrics import Metric
 
 Part = int | str
 """What a column of a report is about: one attribute, by its number, or all, by its role."""
 People = tuple[int, ...]
 """A position of each attribute."""
-_MOST_COMBINED = 1 << 20
-"""Up to so many combinations of values are gone through; beyond, each term is bounded alone."""
+MAX_KINDS = 1 << 20
+"""Combinations of values that are gone through to bound what a person can add to a variance."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,22 @@ class JointChannel(ABC):
     sizes: tuple[int, ...]
     """How many positions each attribute has."""
     same_ratio_for_all_pairs: ClassVar[bool] = False
+    is_bits: ClassVar[bool] = False
+    cumulates: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def fields(self) -> Mapping[Part, Number]:
         """The columns of a report, in order."""
 
-    @property
     @abstractmethod
-    def law(self) -> bytes:
-        """The integers that devices and collector must agree on."""
+    def law(self) -> dict[str, Any]:
+        """The integers that the sampler uses, as plain data, as those of a channel."""
+
+    @property
+    def bits(self) -> int:
+        """The size of one report."""
+        return sum(field.bits for field in self.fields.values())
 
     # The device ----------------------------------------------------------------------------------
 
@@ -124,23 +133,23 @@ class JointChannel(ABC):
         """
 
     @abstractmethod
-    def moment(self, functions: Sequence[Floats]) -> list[Term]:
-        """S as a sum of products, for k functions (k, size) of each attribute."""
+    def moment(
+        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
+    ) -> list[Term]:
+        """E[F G | x] as a sum of products, for k functions (k, size) of each attribute; else S."""
 
     def noise(self, functions: Sequence[Floats]) -> list[Term]:
         """S - f^2: what a person adds to the variance of a sum, by where she is."""
         squares = tuple(f**2 for f in functions)
         return [*self.moment(functions), Term(np.full(len(squares[0]), -1.0), squares)]
 
-    def sums(self, terms: Sequence[Term], columns: Mapping[Part, Column]) -> Floats:
-        """Sums over reports, unbiased for the sums of terms over people: (k,)."""
+    def valued(self, terms: Sequence[Term], columns: Mapping[Part, Column]) -> Floats:
+        """A decoder of a sum of terms at each report: (k, n)."""
         count = len(next(iter(columns.values())))
-        found = np.zeros(len(terms[0].scale))
+        found = np.zeros((len(terms[0].scale), count))
         for term in terms:
-            if term.factors is None:
-                found = found + term.scale * count
-            else:
-                found = found + term.scale * self.decoded(term.factors, columns).sum(axis=1)
+            decoded = 1.0 if term.factors is None else self.decoded(term.factors, columns)
+            found = found + term.scale[:, None] * decoded
         return found
 
 
@@ -167,48 +176,60 @@ def _contracted(table: Floats, vectors: Sequence[Floats]) -> float:
     return float(table)
 
 
-def extremes(terms: Sequence[Term]) -> tuple[Floats, Floats]:
-    """The least and the largest value of a sum of terms over all people: two arrays (k,).
+def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
+    """What sums of terms are, for every kind of person: (rows times k, kinds).
 
-    Each attribute has few different values of all its factors, and these are combined. Where the
-    combinations are too many, the least and the largest values of the terms are added up instead,
-    which bounds the sum.
+    Each attribute has few different values of all the factors of a query, and these are combined.
+    Queries with fewer kinds than others repeat their last.
     """
-    rows = [_extremes([_row(term, k) for term in terms]) for k in range(len(terms[0].scale))]
-    least, most = zip(*rows, strict=True)
-    return np.array(least), np.array(most)
+    found = []
+    for query in range(len(rows[0][0].scale)):
+        factors = [
+            [factor[query] for factor in term.factors]
+            for row in rows
+            for term in row
+            if term.factors
+        ]
+        values = [np.unique(np.stack(column), axis=1) for column in zip(*factors, strict=True)]
+        if math.prod(value.shape[1] for value in values) > MAX_KINDS:
+            raise QueryError(
+                "people of too many kinds for an exact error: ask for ranges, or for a mean over "
+                "fewer values"
+            )
+        products = np.ones((len(factors), 1))
+        for value in values:
+            products = (products[:, :, None] * value[:, None, :]).reshape(len(factors), -1)
+        parts, sums = iter(products), []
+        for row in rows:
+            scaled = [term.scale[query] * (next(parts) if term.factors else 1.0) for term in row]
+            sums.append(np.broadcast_to(sum(scaled), products.shape[1:]))
+        found.append(np.array(sums))
+    most = max(sums.shape[1] for sums in found)
+    padded = [np.pad(sums, ((0, 0), (0, most - sums.shape[1])), mode="edge") for sums in found]
+    return np.stack(padded, axis=1).reshape(-1, most)
 
 
-_Row = tuple[float, list[Floats]]
-"""One row of a term: a constant has no factors."""
+class JointMechanism(Mechanism):
+    """A mechanism that blurs several attributes together, named for all of them in a survey."""
 
+    joint: ClassVar[bool] = True
 
-def _row(term: Term, k: int) -> _Row:
-    return float(term.scale[k]), [factor[k] for factor in term.factors or ()]
+    @abstractmethod
+    def joined(
+        self, sizes: tuple[int, ...], metrics: Sequence[Metric], ordered: Sequence[bool]
+    ) -> JointChannel:
+        """The channel over a grid of these sizes that keeps the sum of the metrics."""
 
+    @abstractmethod
+    def distance(self, metrics: Sequence[Metric], x: People, other: People) -> Fraction:
+        """What is kept for two people: at most the sum of their distances."""
 
-def _extremes(terms: Sequence[_Row]) -> tuple[float, float]:
-    fixed = math.fsum(scale for scale, factors in terms if not factors)
-    scales = np.array([scale for scale, factors in terms if factors])
-    if not len(scales):
-        return fixed, fixed
-    varying = [factors for _, factors in terms if factors]
-    values = [np.unique(np.stack(column), axis=1) for column in zip(*varying, strict=True)]
-    if math.prod(value.shape[1] for value in values) > _MOST_COMBINED:
-        ends = [sorted(_ends(value[t] for value in values)) for t in range(len(scales))]
-        sides = np.sort(scales[:, None] * np.array(ends), axis=1).sum(axis=0)
-        return fixed + float(sides[0]), fixed + float(sides[1])
-    combined = np.ones((len(scales), 1))
-    for value in values:
-        combined = (combined[:, :, None] * value[:, None, :]).reshape(len(scales), -1)
-    sums = scales @ combined
-    return fixed + float(sums.min()), fixed + float(sums.max())
+    @abstractmethod
+    def margins(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> list[Metric]:
+        """What is kept for two people who differ in one attribute alone."""
 
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        raise SurveyError(f"mechanism {self.name!r} blurs several attributes together")
 
-def _ends(factors: Iterator[Floats]) -> tuple[float, float]:
-    """The least and the largest product of one value of each factor."""
-    low = high = 1.0
-    for factor in factors:
-        products = [end * pick(factor) for end in (low, high) for pick in (np.min, np.max)]
-        low, high = float(min(products)), float(max(products))
-    return low, high
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return self.margins((size,), [metric])[0]

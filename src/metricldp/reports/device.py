@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import guess, listed, shown
+from metricldp.channels.joint import JointChannel
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.reports import pack
@@ -20,11 +20,11 @@ from metricldp.survey.agreement import Agreement
 
 
 class _Part(NamedTuple):
-    """What one attribute adds to a report, and from which bit on."""
+    """What an attribute, or a block of them, adds to a report, and from which bit on."""
 
-    name: str
-    attribute: Attribute
-    blur: Callable[[int, Tape], int]
+    names: tuple[str, ...]
+    blur: Callable[..., int]
+    """From the positions, and the tape."""
     start: int
 
 
@@ -34,11 +34,17 @@ class Device:
     def __init__(self, survey: Agreement) -> None:
         self._header = pack.header(survey)
         self._width = pack.packed_size(survey) - len(self._header)
+        self._attributes = survey.attributes
         self._parts: list[_Part] = []
         start = 0
-        for name, attribute in survey.attributes.items():
-            self._parts.append(_Part(name, attribute, _blur(survey, name), start))
-            start += survey.fields[name].bits
+        for name in survey.attributes:
+            block = survey.block_of(name)
+            if block is None:
+                self._parts.append(_Part((name,), _blur(survey, name), start))
+                start += survey.fields[name].bits
+            elif name == block.names[0]:
+                self._parts.append(_Part(block.names, _together(block.channel), start))
+                start += block.channel.bits
 
     def report(self, person: Mapping[str, Any], *, coins: Coins | None, clip: bool) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
@@ -49,23 +55,27 @@ class Device:
         """The same from coins that are written down: for tests only, it gives no privacy."""
         return self._blurred(self._positions(person, clip), tape)
 
-    def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
+    def _positions(self, person: Mapping[str, Any], clip: bool) -> dict[str, int]:
         if not isinstance(person, Mapping):
             raise ValueRefused(f"a person is a dict of values by attribute, not {shown(person)}")
-        for name, *_ in self._parts:
+        for name in self._attributes:
             if name not in person:
                 there = f"{listed(person)}{guess(name, person)}"
                 raise ValueRefused(f"the person has no value for {name!r}; she has {there}")
-        return [
-            attribute.position(person[name], name, clip=clip)
-            for name, attribute, _, _ in self._parts
-        ]
+        return {
+            name: attribute.position(person[name], name, clip=clip)
+            for name, attribute in self._attributes.items()
+        }
 
-    def _blurred(self, positions: list[int], tape: Tape) -> bytes:
+    def _blurred(self, positions: Mapping[str, int], tape: Tape) -> bytes:
         fields = 0
-        for part, position in zip(self._parts, positions, strict=True):
-            fields |= part.blur(position, tape) << part.start
+        for names, blur, start in self._parts:
+            fields |= blur(*[positions[name] for name in names], tape) << start
         return self._header + fields.to_bytes(self._width, "little")
+
+
+def _together(channel: JointChannel) -> Callable[..., int]:
+    return lambda *said: channel.blur(said[:-1], said[-1])
 
 
 def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:

@@ -37,10 +37,14 @@ def encode(
     source = coins or Coins()
     columns = {}
     for name, column in found.items():
+        block = survey.block_of(name)
         if survey.attributes[name].is_public:
             columns[name] = column.view(np.float64)
-        else:
+        elif block is None:
             columns[name] = _encode_column(survey, name, column, source)
+        elif name == block.names[0]:
+            blurred = block.channel.encode([found[other] for other in block.names], source)
+            columns |= {block.columns[part]: column for part, column in blurred.items()}
     return to_table(survey, columns)
 
 

@@ -108,6 +108,8 @@ class Cuts:
         for name, span in factors.items():
             if not isinstance(span, Span) or survey.attributes[name].rounded_at_random:
                 return None
+            if name not in survey.channels:
+                return None
             channel = survey.channels[name]
             cut = channel.cut(span.first, span.end)
             if cut is None:

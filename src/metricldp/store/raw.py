@@ -114,6 +114,8 @@ class Raw(Store):
         self._asked[names] += questions
         if not names:
             return REPORTS
+        if not all(name in self.survey.channels for name in names):
+            return REPORTS  # a block has no table
         channels = [self.survey.channels[name] for name in names]
         if self.layout == "auto":
             if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
@@ -127,7 +129,7 @@ class Raw(Store):
         if isinstance(asked, Cuts):
             return asked.total(self._digit_counts(asked.names, asked.terms))
         if weight is not None:
-            batches = self.batches([*asked.names, weight])
+            batches = self.batches([*asked.columns, weight])
             return asked.named(scan.from_reports(batches, asked, weight))
         if not asked.parts:
             return asked.named(np.full(asked.count, float(self.n)))
@@ -137,10 +139,10 @@ class Raw(Store):
             return asked.named(self._table_of(asked.names).from_prefixes(asked))
         if (terms := Terms.of(asked)) is not None:
             return asked.named(terms.total(self._digit_counts(asked.names, terms.terms)))
-        return asked.named(scan.from_reports(self.batches(asked.names), asked))
+        return asked.named(scan.from_reports(self.batches(asked.columns), asked))
 
     def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
-        batches = self.batches([*readings.names, attribute])
+        batches = self.batches([*readings.columns, attribute])
         sums = scan.opened(batches, readings, attribute, self.survey.channels[attribute])
         return readings.named(sums), REPORTS
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels import Channel, Floats
+from metricldp.channels import Channel, Floats, Levels
+from metricldp.channels.joint import JointChannel, Term, kinds
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 
 TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
@@ -41,6 +45,83 @@ class Reading:
     functions: Floats
     coefficients: Floats
 
+    is_block: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def spread_over(self, asked: Collection[str]) -> dict[str, int]:
+        """The attributes whose spread an error depends on, and their sizes."""
+        return {self.name: self.channel.size} if self.name in asked else {}
+
+    def levels(self) -> Levels | None:
+        """The decoders as a table over small codes, where there are few."""
+        return self.channel.levels(self.coefficients)
+
+    def values(self, batch: Mapping[str, Any]) -> Floats:
+        """The value of each decoder at each report."""
+        return self.channel.values(batch[self.name], self.coefficients)
+
+
+@dataclass(frozen=True)
+class BlockReading:
+    """Functions of the positions of a block of attributes, and their decoders.
+
+    Each row is a sum of products, one factor for each attribute, for all queries at once.
+    """
+
+    block: Block
+    rows: tuple[tuple[Term, ...], ...]
+
+    is_block: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return self.block.name
+
+    @property
+    def channel(self) -> JointChannel:
+        return self.block.channel
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.block.columns.values())
+
+    def spread_over(self, asked: Collection[str]) -> dict[str, int]:
+        """Those asked about, and those in which a second moment differs all the same."""
+        factors = [term.factors for terms in self.rows for term in terms if term.factors]
+        varying = [any(np.ptp(f) for f in column) for column in zip(*factors, strict=True)]
+        sizes = zip(self.block.names, self.block.sizes, varying, strict=True)
+        return {name: size for name, size, varies in sizes if varies or name in asked}
+
+    def terms(
+        self, wanted: Sequence[str], rows: Sequence[str]
+    ) -> list[list[tuple[float, dict[str, Floats]]]]:
+        """Some rows of the first query as sums of products of functions by attribute."""
+        return [
+            [
+                (
+                    float(t.scale[0]),
+                    {n: f[0] for n, f in zip(self.block.names, t.factors or (), strict=False)},
+                )
+                for t in self.rows[rows.index(name)]
+            ]
+            for name in wanted
+        ]
+
+    def levels(self) -> None:
+        return None
+
+    def values(self, batch: Mapping[str, Any]) -> Floats:
+        columns = {part: batch[name] for part, name in self.block.columns.items()}
+        return np.concatenate([self.channel.valued(terms, columns) for terms in self.rows])
+
+    @cached_property
+    def functions(self) -> Floats:
+        """What each row is, wherever people can be different: (rows times queries, kinds)."""
+        return kinds(self.rows)
+
 
 @dataclass(frozen=True)
 class Readings:
@@ -52,7 +133,8 @@ class Readings:
 
     rows: tuple[str, ...]
     queries: int
-    parts: tuple[Reading, ...]
+    parts: tuple[Any, ...]
+    """A Reading of each attribute, a BlockReading of each block."""
 
     @property
     def count(self) -> int:
@@ -63,8 +145,13 @@ class Readings:
     def names(self) -> tuple[str, ...]:
         return tuple(part.name for part in self.parts)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of reports that are read."""
+        return [column for part in self.parts for column in part.columns]
+
     def without(self, name: str) -> Readings:
-        """The same with one attribute left open."""
+        """The same with one attribute, which is blurred alone, left open."""
         return replace(self, parts=tuple(part for part in self.parts if part.name != name))
 
     def named(self, sums: Floats) -> dict[str, Floats]:
@@ -91,7 +178,8 @@ def attribute_of(survey: Agreement, name: object) -> Attribute:
 def involved(survey: Agreement, *queries: Collection[str]) -> list[str]:
     """The attributes that matter: those named, and those that cost even when left whole."""
     named = {name for names in queries for name in names}
-    return [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
+    alone = [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
+    return alone + [n for n, block in survey.blocks.items() if named & {*block.names}]
 
 
 def read(survey: Agreement, *queries: Functions) -> Readings:
@@ -99,12 +187,31 @@ def read(survey: Agreement, *queries: Functions) -> Readings:
 
     The last two give the variance.
     """
-    parts = []
+    parts: list[Reading | BlockReading] = []
     for name in involved(survey, *queries):
+        if name in survey.blocks:
+            block = survey.blocks[name]
+            f = _factors(block, *queries)
+            rows = (_product(f), tuple(block.channel.moment(f)), _product([g**2 for g in f]))
+            parts.append(BlockReading(block, rows))
+            continue
         whole = np.ones(survey.channels[name].size)
         functions = np.array([functions.get(name, whole) for functions in queries])
         parts.append(_one(survey, name, functions))
     return Readings(_ONE, len(queries), tuple(parts))
+
+
+def _factors(block: Block, *queries: Functions) -> list[Floats]:
+    """For each attribute of a block its function in each query, (queries, size)."""
+    sizes = dict(zip(block.names, block.sizes, strict=True))
+    return [
+        np.array([functions.get(name, np.ones(size)) for functions in queries], dtype=np.float64)
+        for name, size in sizes.items()
+    ]
+
+
+def _product(factors: Sequence[Floats]) -> tuple[Term, ...]:
+    return (Term(np.ones(len(factors[0])), tuple(factors)),)
 
 
 def read_one(survey: Agreement, name: str, functions: Floats) -> Readings:
@@ -121,8 +228,11 @@ def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Rea
 
     That is `both`, E[F G | x], less `product`, f g.
     """
-    parts = []
+    parts: list[Reading | BlockReading] = []
     for name in involved(survey, functions, others):
+        if name in survey.blocks:
+            parts.append(_block_pair(survey.blocks[name], functions, others))
+            continue
         ones = np.ones(survey.channels[name].size)
         f, g = functions.get(name, ones), others.get(name, ones)
         f_square, g_square = _square(survey, name, f), _square(survey, name, g)
@@ -131,20 +241,34 @@ def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Rea
     return Readings(_PAIR, 1, tuple(parts))
 
 
+def _block_pair(block: Block, functions: Functions, others: Functions) -> BlockReading:
+    f, g = _factors(block, functions), _factors(block, others)
+    moment = block.channel.moment
+    one = [(_product(h), tuple(moment(h)), _product([k**2 for k in h])) for h in (f, g)]
+    both = tuple(moment(f, g)), _product([a * b for a, b in zip(f, g, strict=True)])
+    return BlockReading(block, (*one[0], *one[1], *both))
+
+
 def read_weighted(survey: Agreement, functions: Functions, weight: str, ends: Floats) -> Readings:
     """With a private weight w as one more attribute: `value`, f w, and `second`, E[F^2 W^2].
 
     For the f^2 w^2 that no single bit of w could tell, `square_weight`, f^2 w, and `square`, f^2.
     """
-    parts = []
+    parts: list[Reading | BlockReading] = []
     for name in involved(survey, functions, {weight: ends}):
+        if name in survey.blocks:
+            f = _factors(survey.blocks[name], functions)
+            square = _product([g**2 for g in f])
+            rows = (_product(f), tuple(survey.blocks[name].channel.moment(f)), square, square)
+            parts.append(BlockReading(survey.blocks[name], rows))
+            continue
         ones = np.ones(survey.channels[name].size)
         if name == weight:
             items: list[Item] = [(ends,), (ends, ends), (ends,), (ones,)]
         else:
-            f = functions.get(name, ones)
-            square = _square(survey, name, f)
-            items = [(f,), (f, f), (square,), (square,)]
+            g = functions.get(name, ones)
+            below = _square(survey, name, g)
+            items = [(g,), (g, g), (below,), (below,)]
         parts.append(_reading(survey, name, items))
     return Readings(_WEIGHTED, 1, tuple(parts))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
-from metricldp.store.readings import Reading, Readings
+from metricldp.store.readings import BlockReading, Reading, Readings
 
 _MOST_CODES = 1 << 16
 """Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
@@ -44,9 +44,13 @@ def from_reports(batches: Iterable[Batch], readings: Readings, weight: str | Non
         counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
         return np.asarray((table * counts).sum(axis=1))
     # One attribute with too many codes is left open: all its features are summed instead.
-    wide = max(parts, key=lambda r: math.inf if _levels(r) is None else r.channel.features)
+    wide = max(
+        (r for r in parts if isinstance(r, Reading)),
+        key=lambda r: math.inf if r.levels() is None else r.channel.features,
+        default=None,
+    )
     rest = [r for r in parts if r is not wide]
-    if weights is None and _joint_codes(rest, rows) is not None:
+    if wide is not None and weights is None and _joint_codes(rest, rows) is not None:
         sums = _opened(batches, rest, wide.name, wide.channel, rows)
         return np.asarray((wide.coefficients * sums).sum(axis=1))
     return _in_floats(batches, parts, rows, weights)
@@ -71,7 +75,11 @@ def opened(batches: Iterable[Batch], readings: Readings, name: str, channel: Cha
 
 
 def _opened(
-    batches: Iterable[Batch], readings: Sequence[Reading], name: str, channel: Channel, rows: int
+    batches: Iterable[Batch],
+    readings: Sequence[Reading | BlockReading],
+    name: str,
+    channel: Channel,
+    rows: int,
 ) -> Floats:
     reader = _joint_codes(readings, rows)
     if reader is not None:
@@ -90,13 +98,8 @@ def _opened(
     return result
 
 
-def _levels(reading: Reading) -> Floats | None:
-    levels = reading.channel.levels(reading.coefficients)
-    return None if levels is None else levels.table
-
-
 def _joint_codes(
-    readings: Sequence[Reading], rows: int
+    readings: Sequence[Reading | BlockReading], rows: int
 ) -> tuple[Floats, Callable[[Batch], Integers]] | None:
     """One small code for all attributes of a report together, and the decoders' products there.
 
@@ -106,7 +109,7 @@ def _joint_codes(
     table = np.ones((rows, 1))
     found = []
     for reading in readings:
-        levels = reading.channel.levels(reading.coefficients)
+        levels = reading.levels()
         if levels is None or table.shape[1] * levels.table.shape[1] > _MOST_CODES:
             return None
         table = (table[:, :, None] * levels.table[:, None, :]).reshape(rows, -1)
@@ -124,7 +127,10 @@ def _joint_codes(
 
 
 def _in_floats(
-    batches: Iterable[Batch], readings: Sequence[Reading], rows: int, weights: Weights | None
+    batches: Iterable[Batch],
+    readings: Sequence[Reading | BlockReading],
+    rows: int,
+    weights: Weights | None,
 ) -> Floats:
     """Products of decoders, report by report; the batches' sums are added without rounding."""
     sums = []
@@ -138,7 +144,7 @@ def _in_floats(
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
-def _products(batch: Batch, readings: Sequence[Reading], rows: int) -> Floats:
+def _products(batch: Batch, readings: Sequence[Reading | BlockReading], rows: int) -> Floats:
     tables, places = _factors(batch, readings)
     products = np.ones((rows, places.shape[1]))
     for place in places:
@@ -146,17 +152,18 @@ def _products(batch: Batch, readings: Sequence[Reading], rows: int) -> Floats:
     return products
 
 
-def _factors(batch: Batch, readings: Sequence[Reading]) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _factors(
+    batch: Batch, readings: Sequence[Reading | BlockReading]
+) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The decoders' values side by side, (rows, entries), and where each report finds its own."""
     tables, places, start = [], [], 0
     for reading in readings:
-        column = batch[reading.name]
-        levels = reading.channel.levels(reading.coefficients)
+        levels = reading.levels()
         if levels is None:
-            tables.append(reading.channel.values(column, reading.coefficients))
-            places.append(np.arange(start, start + len(column)))
+            tables.append(reading.values(batch))
+            places.append(np.arange(start, start + tables[-1].shape[1]))
         else:
             tables.append(levels.table)
-            places.append(levels.codes(column).astype(np.int64) + start)
+            places.append(levels.codes(batch[reading.name]).astype(np.int64) + start)
         start += tables[-1].shape[1]
     return np.concatenate(tables, axis=1), np.stack(places)

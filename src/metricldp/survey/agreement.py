@@ -27,6 +27,7 @@ from metricldp.design.auto import choose
 from metricldp.design.bins import with_best_bins
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
+from metricldp.survey.blocks import Block, blocks_of, joint_from
 
 FORMAT = 2
 """The version of survey files, fingerprints and reports."""
@@ -37,7 +38,13 @@ SHORTEST_FINGERPRINT = 32
 class Agreement:
     """Several attributes of different kinds, each with its metric, mechanism and channel."""
 
-    def __init__(self, attributes: Mapping[str, Attribute], *, metric: Lp | None = None) -> None:
+    def __init__(
+        self,
+        attributes: Mapping[str, Attribute],
+        *,
+        metric: Lp | None = None,
+        joint: Mapping[tuple[str, ...], Any] | None = None,
+    ) -> None:
         if not isinstance(attributes, Mapping) or not attributes:
             raise SurveyError("a survey needs a dict of at least one attribute by name")
         for name, attribute in attributes.items():
@@ -50,18 +57,35 @@ class Agreement:
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
             raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
-        share = self.metric.share(sum(not a.is_public for a in attributes.values()))
+        blocks = blocks_of(joint, attributes)
+        together = {name: names for names in blocks for name in names}
+        alone = [n for n, a in attributes.items() if not a.is_public and n not in together]
+        self.share = self.metric.share(len(alone) + len(blocks))
+        """What the norm over several attributes leaves to each."""
+        self.parts = len(alone) + len(blocks)
+        """How many parts of a report are blurred independently."""
+        if not self.parts:
+            raise SurveyError("a survey needs at least one attribute that is blurred")
         settled: dict[str, Attribute] = {}
         channels: dict[str, Channel] = {}
         kept: dict[str, Metric] = {}
         fields: dict[str, Field] = {}
+        made: dict[tuple[str, ...], Block] = {}
         for name, attribute in attributes.items():
             settled[name] = attribute
             if attribute.is_public:
                 fields[name] = Clear(*attribute.public_ends)
                 continue
+            if name in together:
+                names = together[name]
+                if names not in made:
+                    described = {other: attributes[other] for other in names}
+                    made[names] = Block.of(blocks[names], described, self.share, self.metric)
+                    fields |= made[names].fields
+                kept[name] = made[names].metrics[names.index(name)]
+                continue
             try:
-                settled[name], kept[name] = _settled(attribute, share)
+                settled[name], kept[name] = _settled(attribute, self.share)
                 mechanism: Mechanism = settled[name].mechanism
                 channels[name] = mechanism.channel(
                     settled[name].size, kept[name], label=settled[name].label
@@ -69,24 +93,27 @@ class Agreement:
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
-        if not channels:
-            raise SurveyError("a survey needs at least one attribute that is blurred")
         self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
         self.channels: Mapping[str, Channel] = MappingProxyType(channels)
+        """What blurs each attribute that is blurred alone."""
+        self.blocks: Mapping[str, Block] = MappingProxyType(
+            {block.name: block for block in made.values()}
+        )
+        """Attributes that are blurred together, by their names joined with +."""
         self.kept: Mapping[str, Metric] = MappingProxyType(kept)
         """What each channel has to keep on positions."""
         self.fields: Mapping[str, Field] = MappingProxyType(fields)
-        """What a report holds of each attribute."""
+        """What a report holds, column by column."""
+
+    def block_of(self, name: str) -> Block | None:
+        """The block that an attribute is blurred in, if it is in one."""
+        return next((block for block in self.blocks.values() if name in block.names), None)
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:
         """What blurs each attribute, with its saved data."""
-        return {name: self.attributes[name].mechanism for name in self.channels}
-
-    @property
-    def share(self) -> Fraction:
-        """What the norm over several attributes leaves to each."""
-        return self.metric.share(len(self.channels))
+        alone = {name: self.attributes[name].mechanism for name in self.channels}
+        return alone | {n: block.mechanism for block in self.blocks.values() for n in block.names}
 
     @property
     def report_bits(self) -> int:
@@ -101,6 +128,8 @@ class Agreement:
         if self.metric != Lp():
             data["metric"] = self.metric.to_dict()
         data["attributes"] = {name: self._entry(name) for name in self.attributes}
+        if self.blocks:
+            data["joint"] = [block.to_dict() for block in self.blocks.values()]
         return data
 
     def _entry(self, name: str) -> dict[str, Any]:
@@ -113,7 +142,7 @@ class Agreement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """A survey from plain data, refusing what it does not know."""
-        known = ("metricldp", "metric", "attributes")
+        known = ("metricldp", "metric", "attributes", "joint")
         for key in data:
             if key not in known:
                 raise SurveyError(f"a survey has no entry {key!r}; it has {listed(known)}")
@@ -128,7 +157,8 @@ class Agreement:
                 raise SurveyError(f"attribute {name} must be a table, not {shown(entry)}")
         found = {name: from_dict(dict(entry), name) for name, entry in attributes.items()}
         metric = data.get("metric")
-        return cls(found, metric=None if metric is None else Lp.from_dict(metric))
+        norm = None if metric is None else Lp.from_dict(metric)
+        return cls(found, metric=norm, joint=joint_from(data.get("joint", [])))
 
     def to_toml(self) -> str:
         """The survey as a TOML file, the form for people."""
@@ -173,10 +203,10 @@ class Agreement:
         """The agreement as one text, with the integers of every law: what the fingerprint is of."""
         attributes = [{"name": name, **self._entry(name)} for name in self.attributes]
         laws = {name: channel.law() for name, channel in self.channels.items()}
-        norm = self.metric.to_dict()
-        return canonical(
-            {"metricldp": FORMAT, "metric": norm, "attributes": attributes, "laws": laws}
-        )
+        laws |= {name: block.channel.law() for name, block in self.blocks.items()}
+        data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
+        joint = [block.to_dict() for block in self.blocks.values()]
+        return canonical({**data, "joint": joint, "laws": laws})
 
     @cached_property
     def fingerprint(self) -> str:

@@ -9,6 +9,7 @@ does to reports can undo it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -19,6 +20,7 @@ from metricldp.basics.text import table
 from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 
 _SAME = 1e-12
 """Losses that differ by no more are the same: machines round the last digits differently."""
@@ -155,6 +157,7 @@ def certify(survey: Agreement) -> Certificate:
         proofs.append(
             Proof(name, survey.mechanisms[name].name, pairs, count, labels, promised, any_two)
         )
+    proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     return Certificate(survey.fingerprint, tuple(proofs), public)
 
@@ -168,10 +171,40 @@ def _implies(survey: Agreement, name: str) -> bool:
     """
     attribute, kept = survey.attributes[name], survey.kept[name]
     promised = attribute.distances.scaled(survey.share)
-    if not survey.metric.proves(survey.share, len(survey.channels)):
+    if not survey.metric.proves(survey.share, survey.parts):
         return False
     implies = kept.keeps_between if attribute.rounded_at_random else kept.within
     return implies(promised, attribute.size)
+
+
+def _joint_proof(survey: Agreement, block: Block) -> Proof:
+    """The worst pair of people of each kind, held against what the block keeps for them.
+
+    That is at most the sum of their distances, and of two attributes at most any norm with p up to
+    2: what two distances add up to in the plane is the smallest of those.
+    """
+    described = [survey.attributes[name] for name in block.names]
+    promised = [attribute.distances.scaled(survey.share) for attribute in described]
+    pairs, people = [], []
+    for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
+        allowed = block.mechanism.distance(promised, x, other)
+        pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))
+        people.append((x, other))
+    first, second = people[tightest(tuple(pairs)).x]
+    labels = [
+        ", ".join(a.label(at) for a, at in zip(described, person, strict=True))
+        for person in (first, second)
+    ]
+    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
+    count = math.comb(math.prod(block.sizes), 2)
+    return Proof(
+        ", ".join(block.names),
+        block.mechanism.name,
+        tuple(pairs),
+        count,
+        (labels[0], labels[1]),
+        promised=proves,
+    )
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:

@@ -57,6 +57,9 @@ class Entry:
 
 def kept(survey: Agreement, name: str) -> Metric:
     """What the channel of an attribute keeps: its share of the metric, or less where known."""
+    block = survey.block_of(name)
+    if block is not None:
+        return block.kept(name)
     attribute = survey.attributes[name]
     metric = attribute.distances.scaled(survey.share)
     return survey.mechanisms[name].kept(attribute.size, metric)
@@ -114,7 +117,7 @@ class Ledger:
         found: dict[str, Attribute] = {}
         for entry in self.entries:
             for called, name in entry.called.items():
-                if name in entry.survey.channels:
+                if not entry.survey.attributes[name].is_public:
                     found.setdefault(called, entry.survey.attributes[name])
         return found
 

@@ -37,10 +37,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import JointChannel, Part, People, Term
@@ -127,7 +128,8 @@ class Boxes(JointChannel):
 
         For N level vectors and C boxes that are added up. One inside adds 2 N - 1 more.
         """
-        return self.vectors * squares(self.fewest(functions)) / math.sinh(epsilon / 2) ** 2
+        boxes = self.fewest(functions)
+        return self.vectors * products(boxes, boxes) / math.sinh(epsilon / 2) ** 2
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,9 @@ class HadamardBoxes(Boxes):
         codes = [Number(tree.starts[-1]) for tree in self.trees]
         return dict(zip([*range(len(codes)), SIGN], [*codes, Number(2)], strict=True))
 
-    @property
-    def law(self) -> bytes:
-        return f"{self.sizes} {self.branchings} {self.keep}".encode()
+    def law(self) -> dict[str, Any]:
+        trees = {"sizes": list(self.sizes), "branchings": list(self.branchings)}
+        return {"law": self.mechanism, **trees, "keep": hexadecimal(self.keep)}
 
     # The device ----------------------------------------------------------------------------------
 
@@ -231,11 +233,18 @@ class HadamardBoxes(Boxes):
             found = found * np.concatenate(signs, axis=-1)[:, columns[d]]
         return np.asarray(found)
 
-    def moment(self, functions: Sequence[Floats]) -> list[Term]:
-        return [Term(self.kappa**2 * self.vectors * squares(self.weights(functions)))]
+    def moment(
+        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
+    ) -> list[Term]:
+        first = self.weights(functions)
+        second = first if others is None else self.weights(others)
+        return [Term(self.kappa**2 * self.vectors * products(first, second))]
 
 
-def squares(weights: Sequence[Sequence[Floats]]) -> Floats:
-    """The product over attributes of the sum of all squared weights."""
-    sums = [np.sum([(w**2).sum(axis=-1) for w in levels], axis=0) for levels in weights]
+def products(one: Sequence[Sequence[Floats]], other: Sequence[Sequence[Floats]]) -> Floats:
+    """The product over attributes of the sum over all nodes of two weights."""
+    sums = [
+        np.sum([(w * v).sum(axis=-1) for w, v in zip(ws, vs, strict=True)], axis=0)
+        for ws, vs in zip(one, other, strict=True)
+    ]
     return np.asarray(np.prod(sums, axis=0))

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.hashing import LocalHashing
-from metricldp.lab.peers.hio import Boxes, squares
+from metricldp.lab.peers.hio import Boxes, products
 
 BOX = "box"
 """The column of the hashed box."""
@@ -68,10 +68,9 @@ class HashedBoxes(Boxes):
         levels = [Number(len(tree.levels)) for tree in self.trees]
         return dict(zip([*range(len(levels)), BOX], [*levels, self.oracle.field], strict=True))
 
-    @property
-    def law(self) -> bytes:
-        oracle = self.oracle
-        return f"{self.sizes} {self.branchings} {oracle.buckets} {oracle.keep}".encode()
+    def law(self) -> dict[str, Any]:
+        trees = {"sizes": list(self.sizes), "branchings": list(self.branchings)}
+        return {**self.oracle.law(), "law": self.mechanism, **trees}
 
     # The device ----------------------------------------------------------------------------------
 
@@ -112,25 +111,36 @@ class HashedBoxes(Boxes):
 
     # Decoding ------------------------------------------------------------------------------------
 
-    def moment(self, functions: Sequence[Floats]) -> list[Term]:
-        fewest = self.fewest(functions)
-        sums = [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in fewest]
-        p, d, with_own, others = self.oracle.moments_of_supports
-        apart, own, crossed = d * (1 - d), p * (1 - p) + (p - d) ** 2, with_own - p * d
-        both, scale = others - d * d, self.vectors / float((p - d) ** 2)
-        everybody = float(apart - both) * squares(fewest) + float(both) * squares(sums)
-        rows = np.ones(len(everybody))
-        pairs = list(zip(self.trees, fewest, sums, strict=True))
-        hers = tuple(tree.at_leaves([w**2 for w in levels]) for tree, levels, _ in pairs)
-        crowded = tuple(
-            tree.at_leaves([w * s for w, s in zip(levels, all_of, strict=True)])
-            for tree, levels, all_of in pairs
+    def moment(
+        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
+    ) -> list[Term]:
+        first = self.fewest(functions)
+        second = first if others is None else self.fewest(others)
+        sums, more = (
+            [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in weights]
+            for weights in (first, second)
         )
+        p, d, with_own, elsewhere = self.oracle.moments_of_supports
+        apart, own, crossed = d * (1 - d), p * (1 - p) + (p - d) ** 2, with_own - p * d
+        both, scale = elsewhere - d * d, self.vectors / float((p - d) ** 2)
+        everybody = float(apart - both) * products(first, second)
+        everybody = scale * (everybody + float(both) * products(sums, more))
+        rows = np.full(len(everybody), scale)
         return [
-            Term(scale * everybody),
-            Term(scale * float(own - apart - 2 * (crossed - both)) * rows, hers),
-            Term(scale * float(2 * (crossed - both)) * rows, crowded),
+            Term(everybody),
+            Term(float(own - apart - 2 * (crossed - both)) * rows, self._hers(first, second)),
+            Term(float(crossed - both) * rows, self._hers(first, more)),
+            Term(float(crossed - both) * rows, self._hers(sums, second)),
         ]
+
+    def _hers(
+        self, one: Sequence[Sequence[Floats]], other: Sequence[Sequence[Floats]]
+    ) -> tuple[Floats, ...]:
+        """Of each attribute the product of two weights at a person's own nodes, over all levels."""
+        parts = zip(self.trees, one, other, strict=True)
+        return tuple(
+            tree.at_leaves([w * v for w, v in zip(ws, vs, strict=True)]) for tree, ws, vs in parts
+        )
 
     def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         """Supports of the boxes of every report's own level vector, row by row."""

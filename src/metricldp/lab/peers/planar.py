@@ -32,11 +32,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
@@ -96,9 +97,9 @@ class Planar(JointChannel):
     def fields(self) -> Mapping[Part, Number]:
         return {d: Number(size) for d, size in enumerate(self.sizes)}
 
-    @property
-    def law(self) -> bytes:
-        return self.table.astype("<u8").tobytes()
+    def law(self) -> dict[str, Any]:
+        rows = [[hexadecimal(weight) for weight in row] for row in self.table.tolist()]
+        return {"law": self.mechanism, "sizes": list(self.sizes), "weights": rows}
 
     def _cell(self, x: Sequence[int]) -> int:
         return int(x[0]) * self.sizes[1] + int(x[1])
@@ -110,7 +111,7 @@ class Planar(JointChannel):
     def distance(self, x: People, other: People) -> Fraction:
         """E(x, other), rounded down by less than 2^-96."""
         apart = [step * (a - b) for step, a, b in zip(self.steps, x, other, strict=True)]
-        return _root_below(apart[0] ** 2 + apart[1] ** 2)
+        return root_below(apart[0] ** 2 + apart[1] ** 2)
 
     # The device ----------------------------------------------------------------------------------
 
@@ -174,15 +175,19 @@ class Planar(JointChannel):
     def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
 
-    def moment(self, functions: Sequence[Floats]) -> list[Term]:
-        """S of every cell: a term for each position of the axis that has fewer of them."""
-        second = (self.decoder(functions) ** 2 @ self._matrix.T).reshape(-1, *self.sizes)
+    def moment(
+        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
+    ) -> list[Term]:
+        """That of every cell: a term for each position of the axis that has fewer of them."""
+        first = self.decoder(functions)
+        product = first * (first if others is None else self.decoder(others))
+        second = (product @ self._matrix.T).reshape(-1, *self.sizes)
         axis = int(self.sizes[1] < self.sizes[0])
         terms = []
         for position, here in enumerate(np.eye(self.sizes[axis])):
             at = np.broadcast_to(here, (len(second), len(here)))
-            others = np.asarray(second.take(position, axis=1 + axis))
-            terms.append(Term(np.ones(len(second)), (others, at) if axis else (at, others)))
+            across = np.asarray(second.take(position, axis=1 + axis))
+            terms.append(Term(np.ones(len(second)), (across, at) if axis else (at, across)))
         return terms
 
 
@@ -285,6 +290,6 @@ def _worst(table: Table, floats: Floats, down: int, right: int) -> tuple[tuple[i
     return (row, first + column), Fraction(numerator, denominator)
 
 
-def _root_below(square: Fraction) -> Fraction:
+def root_below(square: Fraction) -> Fraction:
     """The root of a fraction, rounded down by less than 2^-96."""
     return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)

@@ -1,0 +1,136 @@
+"""Blocks: attributes of a survey that are blurred together, by one joint channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from metricldp.attributes.base import Attribute
+from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.text import guess, listed, shown
+from metricldp.channels.fields import Field
+from metricldp.channels.joint import JointChannel, JointMechanism, Part
+from metricldp.design import registry
+from metricldp.metrics import Lp, Metric
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some attributes, what blurs them together, and what it keeps."""
+
+    names: tuple[str, ...]
+    mechanism: JointMechanism
+    metrics: tuple[Metric, ...]
+    """The distances of each attribute that the channel was made for."""
+    channel: JointChannel
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: JointMechanism,
+        attributes: Mapping[str, Attribute],
+        share: Fraction,
+        norm: Lp,
+    ) -> Block:
+        """The block of these attributes, their distances shrunk by the share of a norm."""
+        told = f"the joint attributes {', '.join(attributes)}"
+        for name, attribute in attributes.items():
+            if attribute.is_public or attribute.is_weight or attribute.rounded_at_random:
+                raise SurveyError(
+                    f"{told}: {name} is {attribute.kind}; integer, continuous, ordinal and "
+                    "categorical attributes can be blurred together"
+                )
+            if attribute.undecided:
+                raise SurveyError(f"{told}: say how many bins {name} has")
+            if attribute.mechanism != registry.AUTO:
+                raise SurveyError(
+                    f"{told}: {name} has a mechanism of its own, {attribute.mechanism}; drop it"
+                )
+        if norm.p > 2:
+            raise SurveyError(f"{told}: a survey with joint attributes has a norm with p up to 2")
+        sizes = tuple(attribute.size for attribute in attributes.values())
+        metrics = tuple(attribute.distances.scaled(share) for attribute in attributes.values())
+        try:
+            channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
+        except (CertificateError, SurveyError) as wrong:
+            raise SurveyError(f"{told}: {wrong}") from None
+        return cls(tuple(attributes), mechanism, metrics, channel)
+
+    @property
+    def name(self) -> str:
+        return "+".join(self.names)
+
+    @cached_property
+    def columns(self) -> dict[Part, str]:
+        """The column of each part of a report: an attribute's name, or a role of the block."""
+        return {
+            part: f"{self.name}={part}" if isinstance(part, str) else self.names[part]
+            for part in self.channel.fields
+        }
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {self.columns[part]: field for part, field in self.channel.fields.items()}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.channel.sizes
+
+    def kept(self, name: str) -> Metric:
+        """What is kept for two people who differ in one attribute alone."""
+        return self.mechanism.margins(self.sizes, self.metrics)[self.names.index(name)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"attributes": list(self.names), "mechanism": self.mechanism.to_dict()}
+
+
+def blocks_of(
+    joint: Any, attributes: Mapping[str, Attribute]
+) -> dict[tuple[str, ...], JointMechanism]:
+    """Which attributes a survey blurs together, and how; in the order of the attributes."""
+    if joint is None:
+        return {}
+    if not isinstance(joint, Mapping):
+        raise SurveyError(
+            f"joint= maps attributes to a mechanism, such as {{('x', 'y'): 'planar-laplace'}}, "
+            f"not {shown(joint)}"
+        )
+    found: dict[tuple[str, ...], JointMechanism] = {}
+    seen: set[str] = set()
+    for names, said in joint.items():
+        if isinstance(names, str) or not isinstance(names, Sequence) or len(names) < 2:
+            raise SurveyError(f"two attributes or more are blurred together, not {shown(names)}")
+        for name in names:
+            if name not in attributes:
+                there = f"{listed(attributes)}{guess(name, attributes)}"
+                raise SurveyError(f"joint= names {shown(name)}; the survey has {there}")
+            if name in seen:
+                raise SurveyError(f"{name} is named twice in joint=; it can be in one block only")
+            seen.add(name)
+        mechanism = registry.mechanism(said)
+        if not isinstance(mechanism, JointMechanism):
+            raise SurveyError(
+                f"mechanism {mechanism.name!r} blurs one attribute; name it there, not in joint="
+            )
+        found[tuple(name for name in attributes if name in names)] = mechanism
+    return found
+
+
+def joint_from(entries: Any) -> dict[tuple[str, ...], Any]:
+    """The same from the tables of a survey file."""
+    if not isinstance(entries, list):
+        raise SurveyError(f"joint is a list of tables [[joint]], not {shown(entries)}")
+    found: dict[tuple[str, ...], Any] = {}
+    for entry in entries:
+        if not isinstance(entry, Mapping) or set(entry) != {"attributes", "mechanism"}:
+            raise SurveyError(
+                f"a table [[joint]] has attributes and a mechanism, not {shown(entry)}"
+            )
+        names = entry["attributes"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SurveyError(f"attributes of [[joint]] is a list of names, not {shown(names)}")
+        found[tuple(names)] = entry["mechanism"]
+    return found
