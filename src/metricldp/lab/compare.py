@@ -72,7 +72,6 @@ class Row:
 
     @property
     def joint(self) -> bool:
-        """Whether it blurs all attributes together."""
         return self.mechanism.startswith("hio")
 
 
@@ -106,8 +105,7 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a program."""
-        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
+        return asdict(self)
 
     def __str__(self) -> str:
         return self.text(_BEST)
@@ -211,13 +209,12 @@ def compare(
     coins = seeded(seed)
     rows: list[Row] = []
     for k, names in enumerate(sets):
-        mine = {name: attributes[name] for name in names}
+        everyone, some = crowd.only(names), sample.only(names)
         count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
-        asked = Questions.draw(mine, count, rng)
-        contest = list(taking_part(mine))
+        asked = Questions.draw(everyone.attributes, count, rng)
+        contest = list(taking_part(everyone.attributes))
         for place, (group, entry) in enumerate(contest):
-            crowds = crowd.only(names), sample.only(names)
-            rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
+            rows.append(_row(group, entry, everyone, some, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
         survey.fingerprint,
@@ -267,9 +264,8 @@ def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str
 def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
     """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
     survey = Agreement(attributes)
-    promise = (
-        ANY_TWO if all(c.same_ratio_for_all_pairs for c in survey.channels.values()) else PER_STEP
-    )
+    plain = all(c.same_ratio_for_all_pairs for c in survey.channels.values())
+    promise = ANY_TWO if plain else PER_STEP
     own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
     yield OWN, own
     for entry in entries(attributes, [c for c in everybody() if not c.wider]):
@@ -299,16 +295,16 @@ def _stated(attribute: Attribute) -> Fraction:
 def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
     """Where the stated epsilon between any two values is nothing new, or promises less."""
     for name, attribute in attributes.items():
-        metric, epsilon = attribute.distances, f"{attribute.epsilon:g}"
-        if _stated(attribute) == metric.smallest(attribute.size):
+        metric, size, said = attribute.distances, attribute.size, _stated(attribute)
+        if said == metric.smallest(size):
             yield (
-                f"{name}: the stated epsilon {epsilon} is its smallest distance, so plain "
-                "mechanisms that keep its metric have it between any two values."
+                f"{name}: the stated epsilon {attribute.epsilon:g} is its smallest distance, so "
+                "plain mechanisms that keep its metric have it between any two values."
             )
-        elif _stated(attribute) >= metric.diameter(attribute.size):
+        elif said >= metric.diameter(size):
             yield (
-                f"{name}: the stated epsilon {epsilon} between any two values promises no more "
-                f"than the survey itself, which keeps {float(metric.diameter(attribute.size)):.4g} "
+                f"{name}: the stated epsilon {attribute.epsilon:g} between any two values promises "
+                f"no more than the survey itself, which keeps {float(metric.diameter(size)):.4g} "
                 "across the whole domain."
             )
 
