@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, Survey, 
 from metricldp.app import cli, demo
 from metricldp.basics import exact
 from metricldp.channels import Threshold
+from metricldp.design import registry
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -342,8 +344,10 @@ def test_a_tightened_metric_is_told_in_one_line(tmp_path, monkeypatch, capsys):
 
 
 def test_certify_of_a_broken_channel(at_work, run, monkeypatch):
-    careless = classmethod(lambda cls, size, epsilon: cls(size, exact.ONE // 100))
-    monkeypatch.setattr(Threshold, "for_epsilon", careless)
+    careless = replace(
+        registry.BUILT_IN["threshold"], make=lambda size, epsilon: Threshold(size, exact.ONE // 100)
+    )
+    monkeypatch.setitem(registry.BUILT_IN, "threshold", careless)
     out = run("certify", "survey.toml", code=1)
     assert "BROKEN" in out
     assert "NOT certified" in out

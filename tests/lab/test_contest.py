@@ -30,15 +30,16 @@ from metricldp import (
 )
 from metricldp.answers.tally import Tally
 from metricldp.app import cli
+from metricldp.channels import Response
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Simple
+from metricldp.design import registry
+from metricldp.lab import contest
 from metricldp.lab.compare import LOOSE, OWN, SAME, compare, compared, joint_sets, taking_part
 from metricldp.lab.contest import (
-    ANY_TWO,
-    COMPARED,
-    CONTENDERS,
-    PER_STEP,
     Contender,
     Product,
-    entries,
+    everybody,
+    in_table_2,
     quantile_errors,
     spread_out,
     surprise,
@@ -47,6 +48,11 @@ from metricldp.lab.crowd import Crowd, Questions, _contracted
 from metricldp.reports.encode import encode
 
 AGE = Integer(0, 9, epsilon=1)
+CONTENDERS = in_table_2()
+
+
+def entries(attributes, contenders=CONTENDERS):
+    return contest.entries(attributes, contenders)
 
 
 def crowd_of(attributes, n=300, seed=5):
@@ -62,14 +68,34 @@ def entry_of(mechanism, attributes):
 
 
 def test_contenders_are_told_apart():
-    titles = [c.title for c in COMPARED]
+    titles = [c.title for c in everybody()]
     assert len(set(titles)) == len(titles)
     assert {c.promise for c in CONTENDERS} == {PER_STEP, ANY_TWO}
 
 
+def test_everybody_takes_part_but_who_is_not_compared():
+    known = {m.name for m in registry.every_mechanism() if not m.joint}
+    there = {c.mechanism for c in everybody() if not c.mechanism.startswith("hio")}
+    assert known - there == {"matrix", "threshold-dummy"}
+    assert set(in_table_2()) < set(everybody())
+
+
+def test_a_plug_in_takes_part_by_itself(monkeypatch):
+    """Whatever is installed is compared; table 2 stays as it is."""
+    before = in_table_2()
+    new = Simple("blurry", Response.for_epsilon, ANY_TWO, title="blurry response")
+    monkeypatch.setattr(contest, "every_mechanism", lambda: [new])
+    everybody.cache_clear()
+    try:
+        assert next(c.title for c in everybody() if c not in before) == "blurry response"
+    finally:
+        everybody.cache_clear()
+    assert in_table_2() == before
+
+
 def test_who_is_not_there_is_skipped():
     nobody = Contender("telepathy", "telepathy", ANY_TWO, "nobody")
-    with pytest.raises(SurveyError, match="'telepathy' does not serve integer attributes"):
+    with pytest.raises(SurveyError, match="there is no mechanism 'telepathy'"):
         nobody.enter({"age": AGE})
     found = [e.contender.mechanism for e in entries({"age": AGE}, [nobody, CONTENDERS[0]])]
     assert found == ["geometric"]
@@ -461,11 +487,7 @@ def test_names_can_be_typed(found):
     for row in found.rows:
         if not row.mechanism.startswith("hio"):
             for mechanism in row.mechanism.split(" + "):
-                assert mechanism in SURVEY.attributes["age"].mechanisms or mechanism in (
-                    "hierarchy-16",
-                    "hierarchy-4-plain",
-                    "hierarchy-4-unary",
-                )
+                assert registry.mechanism(mechanism).name == mechanism
     joint = [row.mechanism for row in found.rows if row.about == "age x region"]
     assert not joint or "haar + response" in joint
 

@@ -8,7 +8,8 @@ import pytest
 
 from metricldp.app.runner import write
 from metricldp.basics.errors import SurveyError
-from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP, Contender, JointContender
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP
+from metricldp.lab.contest import Contender, JointContender, in_table_2
 from metricldp.lab.reproduce import page, table2, table2_page
 from metricldp.lab.reproduce.table2 import attributes_of, crowd_of
 
@@ -41,7 +42,7 @@ def checked():
 
 
 def there(mechanism):
-    contender = next(c for c in CONTENDERS if c.mechanism == mechanism)
+    contender = next(c for c in in_table_2() if c.mechanism == mechanism)
     try:
         return bool(contender.enter(attributes_of(1, 16, 1.0)))
     except SurveyError:
@@ -241,7 +242,7 @@ def test_every_picture_says_what_its_lines_mean(points):
 
 
 def test_joint_mechanisms_need_several_attributes():
-    joint = next(c for c in CONTENDERS if isinstance(c, JointContender))
+    joint = next(c for c in in_table_2() if isinstance(c, JointContender))
     with pytest.raises(SurveyError, match="several attributes together"):
         joint.enter(attributes_of(1, 8, 1.0))
 

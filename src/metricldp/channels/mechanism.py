@@ -37,7 +37,9 @@ class Mechanism(ABC):
     """The questions that it was made for, where it was made for any."""
     max_computed: int = 1 << 12
     max_simulated: int = 1 << 12
-    """Positions up to which a comparison computes and simulates it: beyond, it is too slow."""
+    """Positions up to which a comparison computes and simulates it: beyond, it is too slow.
+
+    What has 0 takes part only in comparisons of surveys that have it."""
     joint: ClassVar[bool] = False
     """Whether it blurs several attributes together."""
 

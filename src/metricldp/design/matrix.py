@@ -38,6 +38,7 @@ class MatrixPlan(Mechanism):
     name: ClassVar[str] = "matrix"  # type: ignore[misc]
     title: ClassVar[str] = "matrix mechanism"  # type: ignore[misc]
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 0  # type: ignore[misc]
 
     def with_saved(self, data: Mapping[str, Any]) -> MatrixPlan:
         known = [f.name for f in fields(self)]

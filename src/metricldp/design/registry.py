@@ -57,6 +57,7 @@ BUILT_IN: dict[str, Mechanism] = {
             title="threshold bits, dummy value",
             source="Xiang et al. 2020",
             needs_order=True,
+            max_computed=0,
         ),
         Simple(
             "response",

@@ -18,22 +18,18 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.named import Categorical
-from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP
 from metricldp.coins.stream import Coins
 from metricldp.lab.contest import (
-    ANY_TWO,
-    COMPARED,
     MOST,
-    PER_STEP,
     Contender,
     Entry,
-    JointContender,
     Product,
     entries,
+    everybody,
     spread_out,
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
@@ -76,7 +72,6 @@ class Row:
 
     @property
     def joint(self) -> bool:
-        """Whether it blurs all attributes together."""
         return self.mechanism.startswith("hio")
 
 
@@ -110,8 +105,7 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a program."""
-        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
+        return asdict(self)
 
     def __str__(self) -> str:
         return self.text(_BEST)
@@ -215,13 +209,12 @@ def compare(
     coins = seeded(seed)
     rows: list[Row] = []
     for k, names in enumerate(sets):
-        mine = {name: attributes[name] for name in names}
+        everyone, some = crowd.only(names), sample.only(names)
         count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
-        asked = Questions.draw(mine, count, rng)
-        contest = list(taking_part(mine))
+        asked = Questions.draw(everyone.attributes, count, rng)
+        contest = list(taking_part(everyone.attributes))
         for place, (group, entry) in enumerate(contest):
-            crowds = crowd.only(names), sample.only(names)
-            rows.append(_row(group, entry, *crowds, asked, repetitions, coins))
+            rows.append(_row(group, entry, everyone, some, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
         survey.fingerprint,
@@ -238,7 +231,7 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     """The attributes that are compared, and what is said of those left out."""
     kept, notes = {}, []
     for name, attribute in survey.attributes.items():
-        if isinstance(attribute, Weight):
+        if attribute.is_weight:
             notes.append(f"{name} is left out: it is a weight.")
         elif attribute.rounded_at_random:
             notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
@@ -254,7 +247,7 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
             f"nothing to compare in a survey of {listed(survey.attributes)}; "
             f"it needs a category, or a number of at most {MOST:,} positions"
         )
-    if all(isinstance(attribute, Categorical) for attribute in kept.values()):
+    if not any(attribute.ordered for attribute in kept.values()):
         notes.append("No attribute has an order, so there are no ranges.")
     return kept, notes
 
@@ -271,18 +264,16 @@ def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str
 def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
     """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
     survey = Agreement(attributes)
-    promise = (
-        ANY_TWO if all(c.same_ratio_for_all_pairs for c in survey.channels.values()) else PER_STEP
-    )
+    plain = all(c.same_ratio_for_all_pairs for c in survey.channels.values())
+    promise = ANY_TWO if plain else PER_STEP
     own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
     yield OWN, own
-    wider = [c for c in COMPARED if isinstance(c, JointContender) and c.budget == "all"]
-    for entry in entries(attributes, [c for c in COMPARED if c not in wider]):
-        if not isinstance(entry, Product) or _mechanisms(entry) != _mechanisms(own):
+    for entry in entries(attributes, [c for c in everybody() if not c.wider]):
+        if entry.joint or _mechanisms(entry) != _mechanisms(own):
             yield SAME, entry
     loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
     apart = any(_stated(a) != a.distances.smallest(a.size) for a in attributes.values())
-    for entry in entries(loose, [c for c in COMPARED if c.plain] if apart else wider):
+    for entry in entries(loose, [c for c in everybody() if (c.plain if apart else c.wider)]):
         yield LOOSE, entry
 
 
@@ -293,7 +284,7 @@ def _mechanisms(entry: Entry) -> list[str]:
 def _known_as(attributes: Mapping[str, Attribute]) -> str:
     """What people call the mechanism that blurs all attributes; nothing where there are several."""
     used = {str(attribute.mechanism) for attribute in attributes.values()}
-    return next((c.title for c in COMPARED if {c.mechanism} == used), "")
+    return next((c.title for c in everybody() if {c.mechanism} == used), "")
 
 
 def _stated(attribute: Attribute) -> Fraction:
@@ -304,16 +295,16 @@ def _stated(attribute: Attribute) -> Fraction:
 def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
     """Where the stated epsilon between any two values is nothing new, or promises less."""
     for name, attribute in attributes.items():
-        metric, epsilon = attribute.distances, f"{attribute.epsilon:g}"
-        if _stated(attribute) == metric.smallest(attribute.size):
+        metric, size, said = attribute.distances, attribute.size, _stated(attribute)
+        if said == metric.smallest(size):
             yield (
-                f"{name}: the stated epsilon {epsilon} is its smallest distance, so plain "
-                "mechanisms that keep its metric have it between any two values."
+                f"{name}: the stated epsilon {attribute.epsilon:g} is its smallest distance, so "
+                "plain mechanisms that keep its metric have it between any two values."
             )
-        elif _stated(attribute) >= metric.diameter(attribute.size):
+        elif said >= metric.diameter(size):
             yield (
-                f"{name}: the stated epsilon {epsilon} between any two values promises no more "
-                f"than the survey itself, which keeps {float(metric.diameter(attribute.size)):.4g} "
+                f"{name}: the stated epsilon {attribute.epsilon:g} between any two values promises "
+                f"no more than the survey itself, which keeps {float(metric.diameter(size)):.4g} "
                 "across the whole domain."
             )
 
@@ -332,13 +323,13 @@ def _row(
     drawn = min(entry.contender.drawn, MOST)
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
         expected = float(entry.variances(sample, asked).mean())
-        times = repetitions if isinstance(entry, Product) else max(2, repetitions // _SLOWER)
+        times = max(2, repetitions // _SLOWER) if entry.joint else repetitions
         errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
-    kinds = {isinstance(attribute, Categorical) for attribute in crowd.attributes.values()}
+    ordered = frozenset(attribute.ordered for attribute in crowd.attributes.values())
     return Row(
         " x ".join(crowd.attributes),
-        _QUESTIONS[frozenset(kinds)],
+        _QUESTIONS[ordered],
         group,
         entry.mechanism,
         entry.contender.title,
@@ -351,8 +342,8 @@ def _row(
 
 
 _QUESTIONS = {
-    frozenset({False}): "random ranges",
-    frozenset({True}): "random values",
+    frozenset({True}): "random ranges",
+    frozenset({False}): "random values",
     frozenset({False, True}): "random ranges and values",
 }
 

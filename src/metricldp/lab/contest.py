@@ -13,25 +13,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.quantiles import TIE, monotone
-from metricldp.attributes.base import Attribute, Discrete, OnLine
-from metricldp.attributes.named import Categorical
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Channel, Floats, Integers
+from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Coins
-from metricldp.design.registry import mechanism
+from metricldp.design.registry import every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers import joint as peers
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 
-PER_STEP, ANY_TWO = "epsilon per step", "epsilon between any two"
-MOST = 1 << 12
+MOST = Mechanism.max_computed
 """Positions up to which errors are computed, unless a contender is slower."""
 _TOGETHER = 1 << 16
 """People blurred at a time."""
@@ -57,10 +57,20 @@ class Contender:
     drawn: int = MOST
     """Positions up to which it is quick enough to be simulated."""
 
+    @classmethod
+    def of(cls, found: Mechanism) -> Contender:
+        limits = found.max_computed, found.max_simulated
+        return cls(found.name, found.title or found.name, found.promise, found.source, *limits)
+
     @property
     def plain(self) -> bool:
         """Whether all pairs of values are equally protected."""
         return self.promise == ANY_TWO
+
+    @property
+    def wider(self) -> bool:
+        """Whether it spends more on a whole person than on one attribute."""
+        return False
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         """Built for these attributes; a SurveyError says why it cannot be."""
@@ -87,13 +97,17 @@ class JointContender(Contender):
     consistent: bool = False
     """Whether counts are read with the weights of least squares, or from the fewest nodes."""
 
+    @property
+    def wider(self) -> bool:
+        return self.budget == "all"
+
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
         if len(attributes) < 2:
             raise SurveyError("HIO blurs several attributes together")
         usual = {name: replace(a, mechanism="auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
-        epsilon = float(sum(steps) if self.budget == "all" else min(steps))
+        epsilon = float(sum(steps) if self.wider else min(steps))
         survey = Agreement(usual)
         if self.mechanism == "hio":
             built: peers.Joint = peers.Hio(survey, epsilon, self.branching, self.consistent)
@@ -103,58 +117,44 @@ class JointContender(Contender):
 
 
 _HIO = tuple(
-    JointContender(mechanism, f"{title}, {told}", ANY_TWO, source, budget=budget)
-    for mechanism, title, source in (
+    JointContender(name, f"{title}, {told}", ANY_TWO, source, budget=budget)
+    for name, title, source in (
         ("hio-hashing", "HIO, published (OLH)", "Wang et al. 2019"),
         ("hio", "HIO with Hadamard response", "Wang et al. 2019, other oracle"),
     )
     for budget, told in (("one", "epsilon in all"), ("all", "D times epsilon"))
 )
-CONTENDERS: tuple[Contender, ...] = (
-    Contender("geometric", "clipped geometric noise", PER_STEP, "this package"),
-    Contender("threshold", "threshold bits", PER_STEP, "Xiang et al. 2020, last bit left out"),
-    Contender("threshold-paper", "threshold bits, literal", PER_STEP, "Xiang et al. 2020"),
-    Contender("prefix", "Laplace prefix sums", PER_STEP, "Haney et al. 2015, local", 1024, 64),
-    Contender("response", "randomized response", ANY_TWO, "Kairouz et al. 2014"),
-    Contender("unary-symmetric", "symmetric unary", ANY_TWO, "Erlingsson et al. 2014", MOST, 256),
-    Contender("unary-optimised", "optimised unary (OUE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
-    Contender("histogram-sum", "noisy histogram (SHE)", ANY_TWO, "Wang et al. 2017", MOST, 64),
-    Contender("histogram-threshold", "cut histogram (THE)", ANY_TWO, "Wang et al. 2017", MOST, 256),
-    Contender("local-hashing", "local hashing (OLH)", ANY_TWO, "Wang et al. 2017", MOST, 256),
-    Contender("hadamard", "Hadamard response", ANY_TWO, "Acharya et al. 2019"),
-    Contender("hierarchy-2", "hierarchy of 2 (TreeHRR)", ANY_TWO, "Cormode et al. 2019"),
-    Contender("hierarchy-4", "hierarchy of 4 (TreeHRR)", ANY_TWO, "Cormode et al. 2019"),
-    Contender("hierarchy-16", "hierarchy of 16 (TreeHRR)", ANY_TWO, "Cormode et al. 2019"),
-    Contender("hierarchy-4-plain", "hierarchy of 4, raw (TreeHRR)", ANY_TWO, "Cormode et al. 2019"),
-    Contender(
-        "hierarchy-4-unary",
-        "hierarchy of 4, unary (TreeOUE)",
-        ANY_TWO,
-        "Cormode et al. 2019",
-        MOST,
-        256,
-    ),
-    Contender("haar", "Haar wavelet (HaarHRR)", ANY_TWO, "Cormode et al. 2019"),
-    *_HIO,
+_CONSISTENT = tuple(
+    replace(contender, title=f"consistent {contender.title}", consistent=True)
+    for contender in _HIO
+    if contender.mechanism == "hio"
 )
-"""Those of table 2; whoever is not registered, or does not serve an attribute, is skipped."""
+_IN_TABLE_2 = (
+    *("geometric", "threshold", "threshold-paper", "prefix", "response"),
+    *("unary-symmetric", "unary-optimised", "histogram-sum", "histogram-threshold"),
+    *("local-hashing", "hadamard", "hierarchy-2", "hierarchy-4", "hierarchy-16"),
+    *("hierarchy-4-plain", "hierarchy-4-unary", "haar"),
+)
 
-COMPARED: tuple[Contender, ...] = (
-    *CONTENDERS,
-    Contender("unary", "unary, best for the metric", PER_STEP, "this package", 256, 256),
-    *(
-        replace(contender, title=f"consistent {contender.title}", consistent=True)
-        for contender in _HIO
-        if contender.mechanism == "hio"
-    ),
-)
-"""Those, and what serves a survey of one's own as well."""
+
+@cache
+def in_table_2() -> tuple[Contender, ...]:
+    """Those of table 2: always the same, whoever else is installed."""
+    return (*(Contender.of(mechanism(name)) for name in _IN_TABLE_2), *_HIO)
+
+
+@cache
+def everybody() -> tuple[Contender, ...]:
+    """Those, and all others that are installed and can be computed."""
+    others = (m for m in every_mechanism() if m.max_computed and not m.joint)
+    rest = (Contender.of(found) for found in others if found.name not in _IN_TABLE_2)
+    return (*in_table_2(), *rest, *_CONSISTENT)
 
 
 def entries(
-    attributes: Mapping[str, Attribute], contenders: Sequence[Contender] = CONTENDERS
+    attributes: Mapping[str, Attribute], contenders: Sequence[Contender]
 ) -> Iterator[Entry]:
-    """Everybody who can take part."""
+    """Those who can take part; who does not serve an attribute is skipped."""
     for contender in contenders:
         with contextlib.suppress(SurveyError):
             yield contender.enter(attributes)
@@ -166,11 +166,8 @@ def spread_out(attribute: Attribute) -> Attribute:
     A mechanism with one epsilon for all pairs then keeps what the survey says in words, "epsilon
     for every `per` units", for values up to `per` apart, and the same epsilon for all others.
     """
-    if isinstance(attribute, Discrete) and attribute.metric is not None:
-        attribute = replace(attribute, metric=None)
-    if isinstance(attribute, OnLine):
-        return replace(attribute, per=float(attribute.step))
-    return attribute
+    usual: dict[str, Any] = {"metric": None, "per": attribute.grid_step}
+    return replace(attribute, **{key: x for key, x in usual.items() if hasattr(attribute, key)})
 
 
 # Entries
@@ -182,6 +179,9 @@ class Entry(ABC):
 
     contender: Contender
     survey: Agreement
+
+    joint: ClassVar[bool] = False
+    """Whether it blurs all attributes together."""
 
     @property
     def mechanism(self) -> str:
@@ -203,7 +203,6 @@ class Entry(ABC):
         """The exact expected squared error of every answer, (crowds, questions)."""
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        """The same about one crowd."""
         return np.asarray(self.variances_of([crowd], asked)[0])
 
     @abstractmethod
@@ -228,7 +227,7 @@ class Product(Entry):
     def _step(self, name: str) -> Fraction:
         """Of neighbouring positions; categories have no order, so any two are neighbours."""
         metric, size = kept(self.survey, name), self.survey.channels[name].size
-        if isinstance(self.survey.attributes[name], Categorical):
+        if not self.survey.attributes[name].ordered:
             return metric.diameter(size)
         return max(metric.distance(x, x + 1) for x in range(size - 1))
 
@@ -333,14 +332,14 @@ class Joint(Entry):
     built: peers.Joint
     epsilon: float
 
+    joint: ClassVar[bool] = True
+
     @property
     def step(self) -> float:
-        """The epsilon of the whole person."""
         return self.epsilon
 
     @property
     def width(self) -> float:
-        """The same."""
         return self.epsilon
 
     def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:

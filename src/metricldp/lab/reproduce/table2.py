@@ -17,7 +17,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.integer import Integer
 from metricldp.channels import Floats
 from metricldp.coins.stream import Coins
-from metricldp.lab.contest import CONTENDERS, Contender, Entry, Product, entries, surprise
+from metricldp.lab.contest import Contender, Entry, Product, entries, in_table_2, surprise
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.pages import Progress, silent
 
@@ -205,12 +205,12 @@ def places(setting: Setting) -> Iterator[tuple[str, int, int, int, float]]:
 def points(
     setting: Setting,
     progress: Progress = silent,
-    contenders: Sequence[Contender] = CONTENDERS,
+    contenders: Sequence[Contender] | None = None,
 ) -> list[Point]:
     coins, todo = seeded(setting.seed), list(places(setting))
     found: list[Point] = []
     for k, place in enumerate(todo):
-        found += _points(setting, *place, coins, contenders)
+        found += _points(setting, *place, coins, contenders or in_table_2())
         progress((k + 1) / len(todo))
     return found
 
@@ -333,7 +333,7 @@ def exponent(sizes: Sequence[int], errors: Sequence[float]) -> float:
 def check(
     setting: Setting,
     progress: Progress = silent,
-    contenders: Sequence[Contender] = CONTENDERS,
+    contenders: Sequence[Contender] | None = None,
 ) -> list[Checked]:
     """Some places simulated: people, reports, answers."""
     coins = seeded(setting.seed + 1)
@@ -342,7 +342,7 @@ def check(
         usual = attributes_of(count, size, epsilon)
         crowd = crowd_of(usual, setting.checked_people, setting.seed)
         asked = questions_of(usual, setting.questions_of_many, setting.seed)
-        drawn = [e for e in entries(usual, contenders) if size <= e.contender.drawn]
+        drawn = [e for e in entries(usual, contenders or in_table_2()) if size <= e.contender.drawn]
         for place, entry in enumerate(drawn):
             found.append(checked(entry, crowd, asked, setting.repetitions, epsilon, coins))
             progress((k + (place + 1) / len(drawn)) / len(setting.checks))

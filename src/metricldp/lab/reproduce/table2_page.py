@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from metricldp.basics.text import table
-from metricldp.lab.contest import ANY_TWO, CONTENDERS, PER_STEP
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP
 from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
 from metricldp.lab.reproduce.table2 import (
     FALSE_ALARM,
@@ -330,11 +330,12 @@ def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -
     for mechanism in ("geometric", "threshold"):
         mine = {p.size: p.error for p in here if p.mechanism == mechanism}
         if mine:
+            title = next(p.title for p in here if p.mechanism == mechanism)
             first, last = mine[min(mine)], mine[max(mine)]
             most = max(mine, key=lambda size: mine[size])
             words = "falls" if last < first / 2 else "stays" if last < 1.5 * first else "grows"
             lines.append(
-                f"{_title(mechanism)}: {words}, {_shown(first)} at m = {min(mine):,}, "
+                f"{title}: {words}, {_shown(first)} at m = {min(mine):,}, "
                 f"{_shown(last)} at m = {max(mine):,}, at most {_shown(mine[most])} in between. "
                 + _WHY[mechanism]
             )
@@ -362,10 +363,6 @@ _WHY = {
     "the domain are free, and met more rarely the larger it is: so the error comes up to that "
     "bound, and an exponent above 0 on small m is no growth.",
 }
-
-
-def _title(mechanism: str) -> str:
-    return next(c.title for c in CONTENDERS if c.mechanism == mechanism)
 
 
 def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
