@@ -195,7 +195,8 @@ class Tally:
             notes=query.notes,
             layout=layout,
         )
-        if not any(self.survey.attributes[name].rounded_at_random for name in readings.names):
+        attributes = [self.survey.attributes.get(name) for name in readings.names]
+        if not any(a is not None and a.rounded_at_random for a in attributes):
             return ratio
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))

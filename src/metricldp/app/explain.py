@@ -52,7 +52,9 @@ def explain(survey: Agreement, n: int) -> Explanation:
         )
     n = int(n)
     size = packed_size(survey)
-    width = survey.metric.join([float(_widest(survey, name)) for name in survey.channels])
+    alone = [_widest(survey, name) for name in survey.channels]
+    blocks = [block.diameter / survey.share for block in survey.blocks.values()]
+    width = survey.metric.join([float(part) for part in (*alone, *blocks)])
     lines = [
         f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
         f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",

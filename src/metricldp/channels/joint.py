@@ -221,7 +221,9 @@ class JointMechanism(Mechanism):
         """The channel over a grid of these sizes that keeps the sum of the metrics."""
 
     @abstractmethod
-    def distance(self, metrics: Sequence[Metric], x: People, other: People) -> Fraction:
+    def distance(
+        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
+    ) -> Fraction:
         """What is kept for two people: at most the sum of their distances."""
 
     @abstractmethod

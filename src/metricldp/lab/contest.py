@@ -23,11 +23,11 @@ from metricldp.answers.quantiles import TIE, monotone
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Channel, Floats, Integers
+from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.design.registry import every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
-from metricldp.lab.peers import joint as peers
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 
@@ -105,15 +105,16 @@ class JointContender(Contender):
         """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
         if len(attributes) < 2:
             raise SurveyError("HIO blurs several attributes together")
-        usual = {name: replace(a, mechanism="auto") for name, a in attributes.items()}
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.wider else min(steps))
-        survey = Agreement(usual)
-        if self.mechanism == "hio":
-            built: peers.Joint = peers.Hio(survey, epsilon, self.branching, self.consistent)
-        else:
-            built = peers.HashedHio(survey, epsilon, self.branching)
-        return Joint(self, survey, built, epsilon)
+        usual = {
+            name: replace(spread_out(a), mechanism="auto", epsilon=epsilon)
+            for name, a in attributes.items()
+        }
+        wish = {"name": self.mechanism, "branching": self.branching}
+        if self.consistent:
+            wish["consistent"] = True
+        return Joint(self, Agreement(usual, joint={tuple(usual): wish}))
 
 
 _HIO = tuple(
@@ -327,26 +328,29 @@ def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[fl
 
 @dataclass(frozen=True)
 class Joint(Entry):
-    """A mechanism of `peers` for all attributes together; `survey` only says what they are."""
-
-    built: peers.Joint
-    epsilon: float
+    """All attributes in one block."""
 
     joint: ClassVar[bool] = True
 
     @property
+    def channel(self) -> JointChannel:
+        (block,) = self.survey.blocks.values()
+        return block.channel
+
+    @property
     def step(self) -> float:
-        return self.epsilon
+        """One epsilon between any two people."""
+        return float(kept(self.survey, next(iter(self.survey.attributes))).smallest(2))
 
     @property
     def width(self) -> float:
-        return self.epsilon
+        return self.step
 
     def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
         """The sum over people of S - f^2, term by term."""
         names = list(self.survey.attributes)
         found = np.zeros((len(crowds), len(_everybody(asked))))
-        for term in self.built.channel.noise(self._functions(asked)):
+        for term in self.channel.noise(self._functions(asked)):
             factors = dict(zip(names, term.factors or (), strict=bool(term.factors)))
             cut = {name: factors[name] for name in asked.functions if term.factors}
             found += [term.scale * (asked.over(c, cut) if cut else c.n) for c in crowds]
@@ -362,7 +366,7 @@ class Joint(Entry):
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
         """Reports of its own for each repetition; how many people there are is known."""
-        functions, channel = self._functions(asked), self.built.channel
+        functions, channel = self._functions(asked), self.channel
         found = np.empty((repetitions, len(_everybody(asked))))
         positions = [crowd.positions[name] for name in self.survey.attributes]
         for row in found:

@@ -83,6 +83,13 @@ class Block:
         """What is kept for two people who differ in one attribute alone."""
         return self.mechanism.margins(self.sizes, self.metrics)[self.names.index(name)]
 
+    @property
+    def diameter(self) -> Fraction:
+        """What is kept for two people at opposite ends of everything."""
+        ends = [m.farthest(size) for m, size in zip(self.metrics, self.sizes, strict=True)]
+        x, other = (tuple(pair[side] for pair in ends) for side in (0, 1))
+        return self.mechanism.distance(self.sizes, self.metrics, x, other)
+
     def to_dict(self) -> dict[str, Any]:
         return {"attributes": list(self.names), "mechanism": self.mechanism.to_dict()}
 

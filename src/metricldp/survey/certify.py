@@ -187,7 +187,7 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
     promised = [attribute.distances.scaled(survey.share) for attribute in described]
     pairs, people = [], []
     for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
-        allowed = block.mechanism.distance(promised, x, other)
+        allowed = block.mechanism.distance(block.sizes, promised, x, other)
         pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))
         people.append((x, other))
     first, second = people[tightest(tuple(pairs)).x]

@@ -64,10 +64,10 @@ class _OnTrees(JointMechanism):
     def _smallest(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> Fraction:
         return min(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
 
-    def distance(self, metrics: Sequence[Metric], x: People, other: People) -> Fraction:
-        """The smallest distance, of people who differ in one attribute by no more than that."""
-        apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True) if a != b]
-        return min(apart, default=Fraction(0))
+    def distance(
+        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
+    ) -> Fraction:
+        return self._smallest(sizes, metrics)
 
     def margins(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> list[Metric]:
         return [Uniform(self._smallest(sizes, metrics))] * len(sizes)
@@ -132,7 +132,9 @@ class PlanarLaplace(JointMechanism):
             )
         return Planar.for_steps((sizes[0], sizes[1]), (first, second))
 
-    def distance(self, metrics: Sequence[Metric], x: People, other: People) -> Fraction:
+    def distance(
+        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
+    ) -> Fraction:
         """The distance in the plane, rounded down by less than 2^-96."""
         apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]
         return root_below(sum((length**2 for length in apart), Fraction(0)))
