@@ -17,7 +17,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Channel, Floats
 from metricldp.survey.agreement import Agreement
 
-TOGETHER = 256
+MAX_ROWS_TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""
