@@ -17,7 +17,7 @@ from typing import Any
 from metricldp.attributes.base import PLAN, Attribute, Discrete
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.text import counted, guess, listed, shown, table
-from metricldp.channels import Geometric, Threshold, kept_by
+from metricldp.channels import kept_by
 from metricldp.metrics import Line, Metric, Uniform, added
 from metricldp.metrics.closed import MOST_POSITIONS
 from metricldp.survey.agreement import Agreement
@@ -76,8 +76,7 @@ def kept(survey: Agreement, name: str) -> Metric:
         return kept_by(attribute.bits) if few else metric
     if channel.same_ratio_for_all_pairs:
         return Uniform(metric.smallest(channel.size))
-    on_line = isinstance(channel, Geometric | Threshold) or channel.mechanism == "prefix"
-    steep = on_line and not isinstance(metric, Line)
+    steep = channel.made_for_a_line and not isinstance(metric, Line)
     return Line(metric.per_step(channel.size)) if steep else metric
 
 
