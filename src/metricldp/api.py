@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from metricldp.answers import predict
@@ -21,6 +20,9 @@ from metricldp.reports import encode
 from metricldp.reports.device import Device
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Survey(Agreement):

@@ -101,21 +101,18 @@ class Answer:
         return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Parts:
-    denominator: float
-    numerator_variance: float
-    denominator_variance: float
-    covariance: float
-
-
-@dataclass(frozen=True, repr=False)
-class Ratio(Answer, _Parts):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Ratio(Answer):
     """An estimated sum over an estimated count: a mean.
 
     Its standard error is the delta method's; its interval is Fieller's, exact for two jointly
     normal estimates, and not symmetric. A ratio of unbiased estimates is only nearly unbiased.
     """
+
+    denominator: float
+    numerator_variance: float
+    denominator_variance: float
+    covariance: float
 
     def with_residual(self, variance: float) -> Ratio:
         """The same mean, given the variance of the sum of what each value is above it."""

@@ -18,7 +18,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import loaded
 from metricldp.basics.text import counted, guess, listed, plain
 from metricldp.channels import Floats
-from metricldp.store.readings import TOGETHER
+from metricldp.store.readings import MAX_ROWS_TOGETHER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +77,8 @@ class Answers(Sequence[Answer]):
         return self._answers[start:stop]
 
     def __iter__(self) -> Iterator[Answer]:
-        for start in range(0, len(self), TOGETHER):
-            yield from self._block(start, start + TOGETHER)
+        for start in range(0, len(self), MAX_ROWS_TOGETHER):
+            yield from self._block(start, start + MAX_ROWS_TOGETHER)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

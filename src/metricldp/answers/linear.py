@@ -21,7 +21,7 @@ from metricldp.answers.queries import Query
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
 from metricldp.store.base import Sums
-from metricldp.store.readings import TOGETHER, Readings, read_one
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read_one
 from metricldp.survey.agreement import Agreement
 
 
@@ -111,7 +111,10 @@ class Linear(Answers):
     def values(self) -> Floats:
         if isinstance(self.profile, Profile) and self.profile.linear:
             return self.workload.answers(self.profile.frequencies)
-        parts = (self._found(start, start + TOGETHER) for start in range(0, len(self), TOGETHER))
+        parts = (
+            self._found(start, start + MAX_ROWS_TOGETHER)
+            for start in range(0, len(self), MAX_ROWS_TOGETHER)
+        )
         return np.array([answer.value for part in parts for answer in part])
 
     @cached_property

@@ -18,7 +18,7 @@ from metricldp.answers.queries import Query, Where, expected, parse, weight_of, 
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import TOGETHER, Readings, read, read_one
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read, read_one
 from metricldp.survey.agreement import Agreement
 
 _TINY = 1e-300
@@ -84,8 +84,8 @@ def predicted_total(
         return math.fsum(predicted(survey, query, n, prior) ** 2 for query in queries)
     blocks: Iterable[Floats]
     if survey.attributes[attribute].rounded_at_random or not survey.channels[attribute].linear:
-        starts = range(0, workload.rows, TOGETHER)
-        blocks = (workload.rows_block(start, start + TOGETHER) for start in starts)
+        starts = range(0, workload.rows, MAX_ROWS_TOGETHER)
+        blocks = (workload.rows_block(start, start + MAX_ROWS_TOGETHER) for start in starts)
     else:
         blocks = [_root(workload.gram())]
     second = square = np.zeros(workload.size)

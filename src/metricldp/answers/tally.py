@@ -34,7 +34,7 @@ from metricldp.store.base import REPORTS, Store
 from metricldp.store.bits import Cuts
 from metricldp.store.raw import Raw
 from metricldp.store.readings import (
-    TOGETHER,
+    MAX_ROWS_TOGETHER,
     attribute_of,
     involved,
     read,
@@ -284,7 +284,7 @@ class Tally:
         opened = self._profile(attribute, group, about)
         answers: list[Answer] = []
         # A few at a time: all together would be a matrix of size x size.
-        for some in _chunks(zip(functions, labels, strict=True), TOGETHER):
+        for some in _chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
             answers += opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
         return answers
 
@@ -333,7 +333,7 @@ class Tally:
         for names, asked in places.items():
             layout = self.store.layout_for(names, len(asked))
             # On the fly one at a time; from a table as many as their decoders fit the cache.
-            for some in _chunks(asked, 1 if layout == REPORTS else TOGETHER):
+            for some in _chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
                 answers = self._together([queries[place] for place in some], layout, about)
                 found.update(zip(some, answers, strict=True))
         return [found[place] for place in range(len(queries))]

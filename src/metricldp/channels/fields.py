@@ -193,8 +193,8 @@ class Struct(Bytes):
 def read_number(column: Column, start: int, bits: int) -> npt.NDArray[np.int64]:
     """The number that stands in some bits of each row of bytes: at most 56 of them."""
     found = np.zeros(len(column), dtype=np.int64)
-    for place, byte in enumerate(range(start >> 3, (start + bits + 7) >> 3)):
-        found |= column[:, byte].astype(np.int64) << (8 * place)
+    for k, byte in enumerate(range(start >> 3, (start + bits + 7) >> 3)):
+        found |= column[:, byte].astype(np.int64) << (8 * k)
     return found >> (start & 7) & ((1 << bits) - 1)
 
 

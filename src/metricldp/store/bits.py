@@ -28,11 +28,11 @@ from metricldp.survey.agreement import Agreement
 
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
-_SEGMENT = 1 << 24
+REPORTS_PER_SEGMENT = 1 << 24
 """Reports from which on a segment is full."""
-_MOST_CUT = 6
+MAX_CUT_ATTRIBUTES = 6
 """Up to this many attributes a count is found in closed form, from every subset of them."""
-_MOST_TERMS = 1 << 10
+MAX_TERMS = 1 << 10
 """Up to this many products of signs are counted one by one."""
 
 
@@ -71,7 +71,7 @@ class Terms:
         found: list[tuple[Product, list[float]]] = [((), [1.0] * readings.count)]
         for reading in readings.parts:
             factors = _factors(reading)
-            if factors is None or len(found) * len(factors) > _MOST_TERMS:
+            if factors is None or len(found) * len(factors) > MAX_TERMS:
                 return None
             found = [
                 (digits + digit, [a * b for a, b in zip(weights, by, strict=True)])
@@ -117,7 +117,7 @@ class Cuts:
             digits.append(Digit(name, channel, cut.first, cut.second))
             parts.append((cut.constant, cut.weight, cut.noise))
         free = all(channel.free_when_whole for channel in survey.channels.values())
-        if not digits or not free or len(digits) > _MOST_CUT:
+        if not digits or not free or len(digits) > MAX_CUT_ATTRIBUTES:
             return None
         return cls(digits, tuple(parts))
 
@@ -175,7 +175,7 @@ def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
     constant = int(channel.constant)
     by_bit = reading.coefficients[:, constant:]
     used = np.flatnonzero(by_bit.any(axis=0)).tolist()
-    if len(used) > _MOST_TERMS:
+    if len(used) > MAX_TERMS:
         return None
     weights = by_bit[:, used].T.tolist()
     factors: list[tuple[Product, list[float]]] = []
@@ -273,7 +273,7 @@ def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
     group: list[Batch] = []
     for batch in batches:
         group.append(batch)
-        if sum(map(_size, group)) >= _SEGMENT:
+        if sum(map(_size, group)) >= REPORTS_PER_SEGMENT:
             yield group
             group = []
     if group:

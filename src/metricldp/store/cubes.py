@@ -29,11 +29,11 @@ from metricldp.store.bits import Batch
 from metricldp.store.readings import Reading, Readings
 
 LAYOUTS = ("auto", "cells", "prefix", "reports")
-LARGEST_TABLE = 1 << 27
+MAX_TABLE_BYTES = 1 << 27
 """Bytes of a table that "auto" will build; asked for by name, a table may be sixteen times that."""
-_CHUNK = 1 << 22
+MAX_ENTRIES_AT_ONCE = 1 << 22
 """Entries of an expanded batch while a table is built."""
-_MOST_PRODUCT = 1 << 32
+MAX_FEATURE_PRODUCT = 1 << 32
 """With products of features up to here, sums over two thousand million reports fit 64 bits."""
 
 
@@ -101,7 +101,7 @@ class Table:
     def from_prefixes(self, readings: Readings) -> Floats:
         """Combine the prefix sums at the few places where a decoder changes, all rows at once."""
         steps = [_Steps.of(part) for part in readings.parts]
-        if math.prod(step.most for step in steps) * readings.count > _CHUNK:
+        if math.prod(step.most for step in steps) * readings.count > MAX_ENTRIES_AT_ONCE:
             changes = [_changes(part) for part in readings.parts]
             rows = range(readings.count)
             return np.array([_contract(self.prefixes, [c[row] for c in changes]) for row in rows])
@@ -180,13 +180,13 @@ def check_size(
     channels: list[Channel], names: Sequence[str], remedy: str = "use layout 'reports'"
 ) -> None:
     """Refuse a table, asked for by name, that no collector should hold in memory."""
-    if _largest_product(channels) > _MOST_PRODUCT:
+    if _largest_product(channels) > MAX_FEATURE_PRODUCT:
         raise QueryError(
             f"sums over {', '.join(names)} could outgrow 64 bits, because their rows need noise of "
             "millions; use layout 'reports'"
         )
     size = table_bytes(channels)
-    if size > 16 * LARGEST_TABLE:
+    if size > 16 * MAX_TABLE_BYTES:
         raise QueryError(f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; {remedy}")
 
 
@@ -196,7 +196,7 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     Small integers are counted in about the time of two questions. A product of bits takes one
     multiplication per report and entry, of which a hundred cost about as much as one question.
     """
-    if table_bytes(channels) > LARGEST_TABLE or _largest_product(channels) > _MOST_PRODUCT:
+    if table_bytes(channels) > MAX_TABLE_BYTES or _largest_product(channels) > MAX_FEATURE_PRODUCT:
         return False
     if all(channel.cumulates for channel in channels):
         return queries > 2
@@ -244,7 +244,7 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArra
         bits.append(counting.transpose(column, channel.bits, lead))
         signs = np.multiply.outer(signs, np.where(np.arange(channel.features) < lead, 1, -1))
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
-    step = max(16, min(1024, _CHUNK // widest // 8))
+    step = max(16, min(1024, MAX_ENTRIES_AT_ONCE // widest // 8))
     odd = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
     for start in range(0, bits[0].shape[1], step):
         parts = [part[:, start : start + step] for part in bits]
@@ -271,7 +271,7 @@ def _feature_products(columns: list[Column], channels: list[Channel]) -> npt.NDA
     sizes = [channel.features for channel in channels]
     half = _balanced(sizes)
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
-    step = max(1, min(1 << 16, _CHUNK // widest))
+    step = max(1, min(1 << 16, MAX_ENTRIES_AT_ONCE // widest))
     most = step * math.prod(channel.largest for channel in channels)
     kind = np.float32 if most < 1 << 24 else np.float64
     result = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)

@@ -13,18 +13,6 @@ from metricldp.basics.compiled import Loops, Words
 from metricldp.store import loops_plain as counting_plain
 from metricldp.store.loops_plain import Counts
 
-__all__ = [
-    "LARGE",
-    "Words",
-    "column_counts",
-    "digit_sums",
-    "expect",
-    "joint_histogram",
-    "pair_counts",
-    "product_sums",
-    "transpose",
-]
-
 LARGE = 1 << 26
 """Bit operations from which on the compiled loops are used; an integer counts as one."""
 

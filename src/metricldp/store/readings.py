@@ -21,7 +21,7 @@ from metricldp.channels.joint import JointChannel, Term, kinds
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
-TOGETHER = 256
+MAX_ROWS_TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""

@@ -14,7 +14,7 @@ from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
 from metricldp.store.readings import BlockReading, Reading, Readings
 
-_MOST_CODES = 1 << 16
+MAX_JOINT_CODES = 1 << 16
 """Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
 _POWERS = {"value": 1, "second": 2, "square": 2}
 """The power that a public weight enters each row with."""
@@ -110,7 +110,7 @@ def _joint_codes(
     found = []
     for reading in readings:
         levels = reading.levels()
-        if levels is None or table.shape[1] * levels.table.shape[1] > _MOST_CODES:
+        if levels is None or table.shape[1] * levels.table.shape[1] > MAX_JOINT_CODES:
             return None
         table = (table[:, :, None] * levels.table[:, None, :]).reshape(rows, -1)
         found.append((reading.name, levels))
