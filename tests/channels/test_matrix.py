@@ -212,7 +212,7 @@ def test_answers_are_the_same_for_any_wide_reach(reach):
         survey = Survey({"v": attribute})
         tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
         found.append([*tally.linear("v", "values").values, tally.count({"v": "a"}).value])
-        assert len(survey.report({"v": "b"})) == 9 + (survey.report_bits + 7) // 8
+        assert len(survey.report({"v": "b"})) == 17 + (survey.report_bits + 7) // 8
     np.testing.assert_allclose(*found, rtol=1e-12)
 
 
@@ -768,7 +768,7 @@ def test_reports_that_no_device_could_send_are_refused():
     size = survey.channels["v"].noises[0].size
     assert size == 92
     blob = survey.report({"v": 1})
-    bad = blob[:9] + (size).to_bytes(2, "little")
+    bad = blob[:17] + (size).to_bytes(2, "little")
     with pytest.raises(Exception, match="has a value that no device could send"):
         survey.tally([bad])
     good = pack.unpack(survey, [blob] * 3)
