@@ -212,6 +212,10 @@ def test_any_real_functions_are_decoded_with_their_exact_second_moment(mechanism
     decoded = channel.decoded(functions, channel.every_report())
     scale = np.abs(decoded).max(axis=1, keepdims=True)
     assert (np.abs(decoded @ laws.T - f.T) <= 1e-9 * scale).all()
+    exact = not isinstance(channel, HashedBoxes)
+    far = channel.influence(functions)
+    assert (far >= scale[:, 0] * (1 - 1e-12)).all()
+    assert (far <= scale[:, 0] * (1 + 1e-9 if exact else 3)).all()
     moment = decoded**2 @ laws.T
     terms = channel.moment(functions)
     np.testing.assert_allclose(over_people(channel, terms), moment, rtol=1e-9, atol=1e-9)

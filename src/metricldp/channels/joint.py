@@ -138,6 +138,10 @@ class JointChannel(ABC):
     ) -> list[Term]:
         """E[F G | x] as a sum of products, for k functions (k, size) of each attribute; else S."""
 
+    @abstractmethod
+    def influence(self, functions: Sequence[Floats]) -> Floats:
+        """The largest |F(report)| of any report, or a bound of it: (k,)."""
+
     def noise(self, functions: Sequence[Floats]) -> list[Term]:
         """S - f^2: what a person adds to the variance of a sum, by where she is."""
         squares = tuple(f**2 for f in functions)

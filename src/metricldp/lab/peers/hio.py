@@ -32,7 +32,7 @@ of a group is part of the variance.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -225,13 +225,21 @@ class HadamardBoxes(Boxes):
         pairs = zip(self.trees, functions, strict=True)
         return [tree.weights(f, consistent=self.consistent) for tree, f in pairs]
 
+    def _signed(self, functions: Sequence[Floats]) -> Iterator[Floats]:
+        """W_d for every code, by attribute; of the fewest nodes of a range whole numbers."""
+        for levels in self.weights(functions):
+            signed = [transform(w, power_of_two(w.shape[-1])) for w in levels]
+            yield np.concatenate(signed, axis=-1)
+
     def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
-        """Look up W_d for every code; of the fewest nodes of a range these are whole numbers."""
         found = self.kappa * self.vectors * (1.0 - 2.0 * columns[SIGN])
-        for d, levels in enumerate(self.weights(functions)):
-            signs = [transform(w, power_of_two(w.shape[-1])) for w in levels]
-            found = found * np.concatenate(signs, axis=-1)[:, columns[d]]
+        for d, signed in enumerate(self._signed(functions)):
+            found = found * signed[:, columns[d]]
         return np.asarray(found)
+
+    def influence(self, functions: Sequence[Floats]) -> Floats:
+        most = [np.abs(signed).max(axis=-1) for signed in self._signed(functions)]
+        return np.asarray(self.kappa * self.vectors * np.prod(most, axis=0))
 
     def moment(
         self, functions: Sequence[Floats], others: Sequence[Floats] | None = None

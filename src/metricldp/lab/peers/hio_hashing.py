@@ -162,6 +162,17 @@ class HashedBoxes(Boxes):
                     result[order[part]] = scale * (weights @ supports - d * weights.sum())
         return found
 
+    def influence(self, functions: Sequence[Floats]) -> Floats:
+        """The most of all sets of boxes of a level vector; no report may support that one."""
+        p, d, _, _ = map(float, self.oracle.moments_of_supports)
+        fewest, found = self.fewest(functions), np.zeros(len(functions[0]))
+        for row in range(len(found)):
+            for _, _, weights in self._boxes([[w[row] for w in levels] for levels in fewest]):
+                most, least = weights.clip(min=0).sum(), weights.clip(max=0).sum()
+                middle = d * (most + least)
+                found[row] = max(found[row], most - middle, middle - least)
+        return self.vectors / (p - d) * found
+
     def _boxes(
         self, weights: Sequence[Sequence[Floats]]
     ) -> Iterator[tuple[int, npt.NDArray[np.uint64], Floats]]:

@@ -175,6 +175,9 @@ class Planar(JointChannel):
     def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
 
+    def influence(self, functions: Sequence[Floats]) -> Floats:
+        return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
+
     def moment(
         self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
     ) -> list[Term]:
