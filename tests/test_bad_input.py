@@ -233,8 +233,8 @@ def test_unknown_mechanisms(mechanism):
         ("geometrc", "did you mean 'geometric'?"),
         ("hierachy-4", "did you mean 'hierarchy-4'?"),
         ("Threshold", "'threshold' differs only in its case"),
-        ("hio", "there is no mechanism 'hio'; choose auto, geometric"),
-        ("planar-laplace", "there is no mechanism 'planar-laplace'"),
+        ("hio", "'hio' blurs several attributes together; name them in joint="),
+        ("planar-laplace", "'planar-laplace' blurs several attributes together; name them in jo"),
         ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
     ],
 )

@@ -31,6 +31,7 @@ from metricldp import (
 from metricldp.answers.tally import Tally
 from metricldp.app import cli
 from metricldp.channels import Response
+from metricldp.channels.joint import means
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Simple
 from metricldp.design import registry
 from metricldp.lab import contest
@@ -46,6 +47,7 @@ from metricldp.lab.contest import (
 )
 from metricldp.lab.crowd import Crowd, Questions, _contracted
 from metricldp.reports.encode import encode
+from metricldp.survey.certify import certify
 
 AGE = Integer(0, 9, epsilon=1)
 CONTENDERS = in_table_2()
@@ -139,7 +141,7 @@ def test_two_columns_of_privacy(attributes):
             losses = [told_apart(channel, attributes[name]) for name, channel in channels]
             near, far = max(loss[0] for loss in losses), sum(loss[1] for loss in losses)
         else:
-            (proof,) = entry.built.certify().proofs
+            (proof,) = certify(entry.survey).proofs
             near = far = proof.tightest.loss
         assert near <= entry.step + 1e-12
         assert far <= entry.width + 1e-12
@@ -165,7 +167,7 @@ def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
     assert [t for g, t in found if g == SAME and t.startswith(oracle)] == [one]
     smallest = min(a.distances.smallest(a.size) for a in UNEQUAL.values())
     entry = found[SAME, one]
-    (proof,) = entry.built.certify().proofs
+    (proof,) = certify(entry.survey).proofs
     assert max(pair.allowed for pair in proof.pairs) <= smallest
     assert all(pair.holds for pair in proof.pairs)
     assert entry.step == entry.width == pytest.approx(0.25)
@@ -251,8 +253,8 @@ def test_exact_errors_of_joint_mechanisms():
     found = [e for e in entries(attributes) if not isinstance(e, Product)]
     assert len(found) == 4
     for entry in found:
-        rows = [{name: f[k] for name, f in asked.functions.items()} for k in range(30)]
-        expected = [entry.built.added(row, joint / crowd.n) * crowd.n for row in rows]
+        noise = entry.channel.noise(list(asked.functions.values()))
+        expected = means(noise, joint / crowd.n) * crowd.n
         np.testing.assert_allclose(entry.variances(crowd, asked), expected, rtol=1e-9)
     whole = Questions(attributes, {"a": np.array([[0, 9]]), "b": np.array([[0, 4]])})
     for entry in found:
@@ -290,8 +292,9 @@ def test_answers_of_joint_mechanisms_are_those_of_their_reports():
     crowd, asked = crowd_of(attributes), Questions.draw(attributes, 5, np.random.default_rng(2))
     for entry in entries(attributes):
         if not isinstance(entry, Product):
-            reports = entry.built.encode(crowd.positions, coins=Coins.seeded(7))
-            theirs = [entry.built.count(reports, where).value for where in asked.wheres()]
+            reports = encode(entry.survey, crowd.positions, coins=Coins.seeded(7))
+            tally = Tally.of(entry.survey, reports)
+            theirs = [tally.count(where).value for where in asked.wheres()]
             (mine,) = entry.answers(crowd, asked, 1, Coins.seeded(7))
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
 

@@ -12,7 +12,7 @@ from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
 from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
-from metricldp.lab.peers import build
+from metricldp.design.registry import mechanism
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
@@ -24,6 +24,10 @@ from metricldp.survey.certify import prove
 NAMES = ("hierarchy-2", "hierarchy-3", "hierarchy-16", "hierarchy-2-plain", "hierarchy-3-plain")
 EVERY = (*NAMES, "haar")
 SIZES = (2, 3, 5, 8, 9, 13, 17, 26)
+
+
+def build(name, size, epsilon):
+    return mechanism(name).make(size, epsilon)
 
 
 def built(name, size, epsilon=1):

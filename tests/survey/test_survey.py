@@ -22,7 +22,7 @@ from metricldp.survey.certify import prove
 
 CANONICAL = (
     '{"attributes":[{"epsilon":1,"high":99,"kind":"integer","low":0,"mechanism":"geometric",'
-    '"name":"age","per":5}],"laws":{"age":{"block":"73073916076e220e","digits":'
+    '"name":"age","per":5}],"joint":[],"laws":{"age":{"block":"73073916076e220e","digits":'
     '["733e1443505f6313","66bc67cf4c5a7029"],"law":"geometric","size":100,'
     '"zero":"1983d7795f4139da"}},"metric":{"p":1},"metricldp":2}'
 )
