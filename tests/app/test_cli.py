@@ -297,19 +297,19 @@ def test_verify(digits, survey, at_work, run):
     published = survey.fingerprint[:digits].upper()
     out = run("verify", "survey.toml", published)
     assert out == f"survey.toml is survey {survey.fingerprint}, as published\n"
-    data = {"survey": survey.fingerprint, "published": published.lower(), "same": True}
+    data = {"survey": survey.fingerprint, "published": published, "same": True}
     assert json.loads(run("verify", "survey.json", published, "--json")) == data
 
 
 @pytest.mark.parametrize(
     ("published", "code", "words"),
     [
-        ("0" * 32, 1, "not the published 00000000000000000000000000000000; do not answer it"),
-        ("{31}", 2, "is no fingerprint; give at least 32 of its hexadecimal digits"),
-        ("{32} and more", 2, "is no fingerprint"),
-        ("{64}0", 1, "do not answer it"),
-        ("{31}x", 2, "is no fingerprint"),
-        ("", 2, "'' is no fingerprint"),
+        ("0" * 32, 1, "not the published 00000000000000000000000000000000; do not report to it"),
+        ("{31}", 2, "a fingerprint is at least 32 hexadecimal digits, not"),
+        ("{32} and more", 2, "a fingerprint is at least 32"),
+        ("{64}0", 1, "do not report to it"),
+        ("{31}x", 2, "a fingerprint is at least 32"),
+        ("", 2, "hexadecimal digits, not ''"),
     ],
 )
 def test_verify_of_another_survey(published, code, words, survey, at_work, monkeypatch, capsys):

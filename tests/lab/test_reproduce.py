@@ -103,7 +103,8 @@ def test_the_best_plan_does_not_change_who_wins(exact_points):
     """Scales that are the best for the decoder in use, which knows n, are hardly better."""
     for k in (1, 2):
         value = figure1.survey_of(figure1.Setting(), k, "matrix").attributes["value"]
-        best = Survey({"value": replace(value, strategy="identity-total", epsilons=None)})
+        plan = replace(value.mechanism, strategy="identity-total", epsilons=None)
+        best = Survey({"value": replace(value, mechanism=plan)})
         total = total_error(best, "value", "values", 10_000, "uniform")
         assert 0.98 * exact_points[k - 1].matrix < total < exact_points[k - 1].matrix
         assert (total < exact_points[k - 1].plain) == (k == 1)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from string import hexdigits
 from typing import Annotated
 
 import typer
@@ -23,11 +22,11 @@ from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
 from metricldp.app.runner import directory, run, write
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
-from metricldp.basics.text import counted, shown
+from metricldp.basics.text import counted
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
 from metricldp.reports import files
-from metricldp.survey.agreement import Agreement
+from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
 from metricldp.survey.certify import certify as prove
 
 app = typer.Typer(
@@ -40,8 +39,6 @@ app = typer.Typer(
 PeopleFile = Annotated[Path, typer.Argument(help="people's values, a .csv or .parquet file")]
 ReportsOut = Annotated[Path, typer.Option("--output", "-o", help="the reports file to write")]
 Clip = Annotated[bool, typer.Option("--clip", help="move values outside to the end")]
-SHORTEST = 32
-"""Digits of a fingerprint that are enough: 128 bits."""
 _STOPPED = 130
 """The exit code of an interrupt, which typer may return instead of raising it."""
 
@@ -96,24 +93,21 @@ def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
 def verify(
     survey: SurveyFile,
     fingerprint: Annotated[
-        str, typer.Argument(help=f"as published, the first {SHORTEST} digits of it or more")
+        str,
+        typer.Argument(help=f"as published, the first {SHORTEST_FINGERPRINT} digits of it or more"),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Check that a survey is the one that was published; exit code 1 if it is another."""
-    found, published = Agreement.load(survey).fingerprint, fingerprint.strip().lower()
-    if len(published) < SHORTEST or set(published) - set(hexdigits):
-        raise QueryError(
-            f"{shown(fingerprint)} is no fingerprint; give at least {SHORTEST} of its hexadecimal "
-            "digits, as they were published"
-        )
-    same = found.startswith(published)
-    if as_json or same:
-        data = {"survey": found, "published": published, "same": same}
-        show(data, f"{survey} is survey {found}, as published", as_json)
+    agreed = Agreement.load(survey)
+    same = agreed.is_published_as(fingerprint)
+    data = {"survey": agreed.fingerprint, "published": fingerprint, "same": same}
+    words = f"{survey} is survey {agreed.fingerprint}"
+    if same or as_json:
+        show(data, f"{words}, as published", as_json)
+    else:
+        tell(f"{words}, not the published {fingerprint}; do not report to it")
     if not same:
-        if not as_json:
-            tell(f"{survey} is survey {found}, not the published {published}; do not answer it")
         raise typer.Exit(1)
 
 

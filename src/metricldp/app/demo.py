@@ -54,14 +54,12 @@ class Line:
 
     @property
     def covered(self) -> bool:
-        """Whether the 95% interval holds the truth."""
         low, high = self.answer.interval()
         return low <= self.truth <= high
 
     head: ClassVar = ("question", "truth", "estimate", "± error", "95% interval", "holds")
 
     def row(self) -> tuple[str, ...]:
-        """For a table under `head`."""
         low, high = self.answer.interval()
         return (
             self.answer.question,
@@ -113,7 +111,6 @@ def truth(agreed: Agreement, people: Mapping[str, npt.NDArray[Any]], where: Wher
 
 
 def ask(tally: Tally, people: Mapping[str, npt.NDArray[Any]]) -> list[Line]:
-    """A dozen questions, each with its answer and the truth."""
     return [Line(w, truth(tally.survey, people, w), tally.count(w)) for w in QUESTIONS]
 
 

@@ -41,7 +41,6 @@ def write(page: Page, output: Path) -> list[Path]:
 
 
 def _write_rows(path: Path, rows: Rows) -> None:
-    """The keys of the rows on top."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

@@ -213,18 +213,21 @@ class Agreement:
         """SHA-256 of the canonical text: equal exactly for equal agreements."""
         return hashlib.sha256(self.canonical.encode("utf-8")).hexdigest()
 
-    def verify(self, fingerprint: str) -> None:
-        """Refuse the survey unless it is the one that was published under this fingerprint."""
+    def is_published_as(self, fingerprint: str) -> bool:
+        """Whether its fingerprint is this, or begins with it."""
         said = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
         if len(said) < SHORTEST_FINGERPRINT or set(said) - set("0123456789abcdef"):
             raise SurveyError(
                 f"a fingerprint is at least {SHORTEST_FINGERPRINT} hexadecimal digits, "
                 f"not {shown(fingerprint)}"
             )
-        if not self.fingerprint.startswith(said):
+        return self.fingerprint.startswith(said)
+
+    def verify(self, fingerprint: str) -> None:
+        """Refuse the survey unless it is the one that was published under this fingerprint."""
+        if not self.is_published_as(fingerprint):
             raise SurveyError(
-                f"this is survey {self.fingerprint[:SHORTEST_FINGERPRINT]}, "
-                f"not {said[:SHORTEST_FINGERPRINT]}; do not report to it"
+                f"this is survey {self.fingerprint}, not {fingerprint.strip()}; do not report to it"
             )
 
     def __eq__(self, other: object) -> bool:

@@ -229,7 +229,7 @@ def _draw_edges(
                 fontsize=8,
                 ha="center",
                 va="center",
-                bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"},
+                bbox=_plate(0.15, 1.0),
                 zorder=2,
             )
     if few:
@@ -255,6 +255,12 @@ def _draw_edges(
             shrink=0.5,
             label=_DISTANCE,
         )
+
+
+def _plate(pad: float, alpha: float) -> dict[str, Any]:
+    """White behind letters."""
+    look = {"boxstyle": f"round,pad={pad}", "facecolor": "white", "edgecolor": "none"}
+    return {**look, "alpha": alpha}
 
 
 def _shade(far: float) -> str:
@@ -287,12 +293,7 @@ def _draw_label(
         va="center" if beside else ("bottom" if y >= 0 else "top"),
         color=color,
         fontsize=9,
-        bbox={
-            "boxstyle": "round,pad=0.1",
-            "facecolor": "white",
-            "edgecolor": "none",
-            "alpha": 0.75,
-        },
+        bbox=_plate(0.1, 0.75),
         parse_math=False,
         zorder=4,
     )

@@ -41,7 +41,6 @@ def check_picture(path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty one of a size in inches."""
     return figures.Figure(figsize=(width, height), layout="constrained")
 
 

@@ -84,7 +84,6 @@ class Point:
 
     @property
     def plain(self) -> float:
-        """Epsilon-LDP: the best of all."""
         return min(self.histogram, self.unary_plain, self.subset, self.response)
 
 
@@ -100,35 +99,30 @@ class Simulated:
 
     @property
     def deviation(self) -> float:
-        """How many standard errors the mean is from its expectation."""
         return (self.mean - self.exact) / self.standard_error
 
 
 # Theory
 
+_KEPT = {"matrix": ("matrix", None), "clipped": ("matrix", 0), "unary": ("unary", None)}
+
 
 def points(setting: Setting) -> list[Point]:
     m, n, epsilon = setting.size, setting.people, setting.epsilon
-    even = np.full(m, epsilon / 2)
+    even, response = np.full(m, epsilon / 2), Response.for_epsilon(m, as_written(epsilon))
     plain = {
         "histogram": n * laplace(even),
         "unary_plain": n * published_unary(m, epsilon),
         "subset": n * subset_selection(m, epsilon),
-        "response": n * m * _response(setting).mean_frequency_variance(),
+        "response": n * m * response.mean_frequency_variance(),
     }
     found = []
     for k in range(1, m + 1):
-        surveys = {
-            "matrix": survey_of(setting, k, "matrix"),
-            "clipped": survey_of(setting, k, "matrix", reach=0),
-            "unary": survey_of(setting, k, "unary"),
-        }
-        kept = {
-            name: predicted_total(
-                survey, "value", workload_for(survey, "value", "values"), n, "uniform"
-            )
-            for name, survey in surveys.items()
-        }
+        kept = {}
+        for name, (mechanism, reach) in _KEPT.items():
+            survey = survey_of(setting, k, mechanism, reach)
+            values = workload_for(survey, "value", "values")
+            kept[name] = predicted_total(survey, "value", values, n, "uniform")
         found.append(Point(k, n * laplace(scales(m, k, epsilon)), **kept, **plain))
     return found
 
@@ -163,10 +157,6 @@ def subset_selection(size: int, epsilon: float) -> float:
     return min(errors)
 
 
-def _response(setting: Setting) -> Response:
-    return Response.for_epsilon(setting.size, as_written(setting.epsilon))
-
-
 # Simulation
 
 
@@ -193,7 +183,6 @@ def simulate(setting: Setting, progress: Progress = silent) -> list[Simulated]:
 def survey_of(
     setting: Setting, sensitive: int, mechanism: str, reach: int | None = None
 ) -> Agreement:
-    """One attribute with the first values sensitive."""
     wish = {} if reach is None else {"reach": reach}
     value = Integer(
         0,

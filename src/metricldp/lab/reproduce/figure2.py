@@ -87,7 +87,6 @@ class Point:
 
     @property
     def deviations(self) -> tuple[float, float]:
-        """How many standard errors the two simulations are from the expectation."""
         return (
             (self.simulated - self.exact) / self.standard_error,
             (self.simulated_extra - self.exact) / self.standard_error_extra,
@@ -132,7 +131,6 @@ class World:
 
     @cached_property
     def in_ranges(self) -> Floats:
-        """The true count of every range."""
         of_people = [f[:, x] for f, x in zip(self.inside, self.positions, strict=True)]
         return np.asarray(np.prod(of_people, axis=0).sum(axis=1))
 
@@ -157,7 +155,6 @@ class World:
         return {"single values": cells - self.cells, "ranges": ranges - self.in_ranges}
 
     def survey(self, mechanism: str, epsilon: float) -> Agreement:
-        """The same attribute as often as people have one."""
         attribute = Integer(1, self.size, epsilon=epsilon, mechanism=mechanism)
         return Agreement({f"v{d + 1}": attribute for d in range(len(self.positions))})
 

@@ -161,7 +161,6 @@ class Slope:
 
 
 def attributes_of(count: int, size: int, epsilon: float, within: int = 1) -> dict[str, Attribute]:
-    """So many attributes alike, with epsilon for every `within` steps."""
     one = Integer(0, size - 1, epsilon=epsilon, per=within)
     return {f"v{d + 1}": one for d in range(count)}
 
@@ -335,7 +334,6 @@ def check(
     progress: Progress = silent,
     contenders: Sequence[Contender] | None = None,
 ) -> list[Checked]:
-    """Some places simulated: people, reports, answers."""
     coins = seeded(setting.seed + 1)
     found = []
     for k, (count, size, epsilon) in enumerate(setting.checks):
@@ -352,7 +350,6 @@ def check(
 def checked(
     entry: Entry, crowd: Crowd, asked: Questions, repetitions: int, epsilon: float, coins: Coins
 ) -> Checked:
-    """One simulation beside its expectation."""
     errors = entry.answers(crowd, asked, repetitions, coins) - crowd.truth(asked)
     variances = entry.variances(crowd, asked)
     means = (errors**2).mean(axis=1) / crowd.n
