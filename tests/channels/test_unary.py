@@ -492,7 +492,7 @@ def test_fingerprints_of_version_2_stay_what_they_are():
             "o": Ordinal(["l", "h"], epsilon=1),
         }
     )
-    known = "035395f30ed4105cab0978975d883e93aa7edc6ff9b7f5a764333b52199299bb"
+    known = "d23d3b2fd8f46ace80a620f167b5e8e4eb065072fa62449cafbda04ea7cec68a"
     assert survey.fingerprint == known
 
 

@@ -613,10 +613,11 @@ def test_any_branching_can_be_named(tmp_path):
 )
 def test_what_names_no_tree_is_refused(name):
     with pytest.raises(SurveyError, match="B of at least 2, such as hierarchy-4"):
-        Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}")
+        Survey({"v": Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}")})
 
 
 @pytest.mark.parametrize("mechanism", ["haar", "hierarchy-2", "hierarchy-16", "hierarchy-x"])
 def test_categories_have_no_order(mechanism):
-    with pytest.raises(SurveyError, match="does not serve categorical attributes"):
-        Categorical(["a", "b"], epsilon=1, mechanism=mechanism)
+    wrong = "names no tree" if mechanism == "hierarchy-x" else "does not serve categorical attr"
+    with pytest.raises(SurveyError, match=wrong):
+        Survey({"v": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)})

@@ -144,17 +144,17 @@ def _choice(ordered: bool, only: str | None) -> str:
 
 @cache
 def _from_plug_in(name: str) -> Mechanism | None:
-    """An entry point of that name, or the family that the name begins with."""
-    if name in plugged_in():
-        found = _loaded(name)
-        if isinstance(found, Mechanism):
+    """An entry point of that name, or a member of the family that the name begins with."""
+    parts = name.split("-")
+    for count in range(len(parts), 0, -1):
+        begins = "-".join(parts[:count])
+        loaded = _loaded(begins) if begins in plugged_in() else None
+        if hasattr(loaded, "named"):
+            member: Mechanism = loaded.named(name)
+            return member
+        if loaded is not None and begins == name:
+            found: Mechanism = loaded
             return found
-    family = name
-    while "-" in family:
-        family = family.rpartition("-")[0]
-        if family in plugged_in() and hasattr(loaded := _loaded(family), "named"):
-            made: Mechanism = loaded.named(name)
-            return made
     return None
 
 
