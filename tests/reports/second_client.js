@@ -75,15 +75,13 @@ function response(law) {
 }
 
 const withBit = (number, k, bit) => (number & ~(1n << k)) | (bit ? 1n << k : 0n);
-const anything = () => true;
-
 const LAWS = {
   geometric,
   response,
   threshold(law) {
     const draw = (x, tape) =>
       ((1n << BigInt(law.bits)) - (1n << x)) ^ tape.lanes(hex(law.flip), law.bits);
-    return { bits: law.bits, possible: anything, draw };
+    return { bits: law.bits, possible: () => true, draw };
   },
   unary(law) {
     const draw = (x, tape) => {
@@ -95,7 +93,7 @@ const LAWS = {
       }
       return withBit(field, x, tape.toss(hex(law.own[Number(x)])));
     };
-    return { bits: law.size, possible: anything, draw };
+    return { bits: law.size, possible: () => true, draw };
   },
   matrix(law) {
     const rows = law.rows.map((row) => {
@@ -210,6 +208,7 @@ class Client {
     const found = crypto.createHash("sha256").update(text, "utf8").digest("hex");
     if (found !== fingerprint) throw new Error("this is another survey");
     const survey = JSON.parse(text);
+    if (survey.joint.length) refuse("joint mechanisms are not known here");
     this.header = "02" + fingerprint.slice(0, 32);
     this.parts = survey.attributes.map((attribute) => {
       const inside = (x) => attribute.low <= x && x <= attribute.high;

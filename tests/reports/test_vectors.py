@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from vector_cases import FILES, FOLDER, made
 
-from metricldp import SurveyError
-from metricldp.reports.vectors import check
+from metricldp import Integer, Survey, SurveyError
+from metricldp.channels.table import Table
+from metricldp.coins.tape import Tape
+from metricldp.reports.vectors import Recorded, check
 
 FEWEST = 2_000
 """Facts in all files together."""
@@ -43,7 +45,7 @@ def broken_twins():
     yield "refused-surveys", ["files", 0, "text"], lambda text: text.replace("= 1\n\n", "= 2\n\n")
 
 
-@pytest.mark.parametrize(("name", "path", "change"), broken_twins())
+@pytest.mark.parametrize(("name", "path", "change"), list(broken_twins()))
 def test_a_wrong_fact_is_noticed(name, path, change):
     data = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     inner = data
@@ -65,3 +67,22 @@ def test_a_second_client_finds_the_same():
     done = subprocess.run([node, client, *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[0]) >= FEWEST
+
+
+def test_planar_noise_is_a_table_over_cells():
+    """Its weights are made with floats, so no file holds them; the way to draw them is the same."""
+    noise = build_planar()
+    table = Table.of([[int(weight, 16) for weight in row] for row in noise.law()["weights"]])
+    stream = Recorded("planar")
+    for k in range(200):
+        x, y, word = k % 3, k % 4, int.from_bytes(stream.draw(8), "little")
+        cell = table.blur(4 * x + y, Tape.of([word]))
+        assert noise.draw((x, y), Tape.of([word])) == divmod(cell, 4)
+
+
+def build_planar():
+    survey = Survey(
+        {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 3, epsilon=1)},
+        joint={("x", "y"): "planar-laplace"},
+    )
+    return survey.blocks["x+y"].channel

@@ -37,10 +37,14 @@ FOLDER = Path(__file__).parents[2] / "vectors"
 # Words -------------------------------------------------------------------------------------------
 
 
+def thresholds(survey):
+    """Every probability of its laws."""
+    return [int(text, 16) for text in re.findall(r'"([0-9a-f]{16})"', survey.canonical)]
+
+
 def near(survey, seed):
     """Words at, just below and just above the thresholds of the laws, among other words."""
-    laws = survey.canonical.partition('"laws":')[2]
-    marks = [int(text, 16) for text in re.findall(r'"([0-9a-f]{16})"', laws)]
+    marks = thresholds(survey)
     stream, words = Recorded(f"near {seed}"), []
     for _ in range(40):
         kind, which, *rest = stream.draw(10)
@@ -52,8 +56,7 @@ def near(survey, seed):
 
 def stubborn(survey, seed):
     """Digits that agree with a threshold's in most lanes: these are decided late or never."""
-    laws = survey.canonical.partition('"laws":')[2]
-    marks = [int(text, 16) for text in re.findall(r'"([0-9a-f]{16})"', laws)]
+    marks = thresholds(survey)
     wide = -(-max(field.bits for field in survey.fields.values()) // 64)
     words, stream = [], Recorded(f"stubborn {seed}")
     for digit in range(64):
@@ -213,6 +216,27 @@ def levels():
     signs = of_mechanisms(kinds, [2, 5, 17, 100], [1, 4], 7)
     bits = of_mechanisms(["hierarchy-2-unary", "hierarchy-4-unary"], [2, 7, 70], [1, 3], 6)
     return {"surveys": signs["surveys"] + bits["surveys"]}
+
+
+def joint():
+    ages = {"x": Integer(0, 6, epsilon=1), "y": Integer(10, 29, epsilon=1)}
+    cases = []
+    for name in ("hio", "hio-hashing"):
+        for branching in (2, 5):
+            how = {"name": name, "branching": branching}
+            place = Categorical(["a", "b", "c"], epsilon=2)
+            cases += [(ages, how, ("x", "y")), ({**ages, "c": place}, how, ("c", "x", "y"))]
+            between = {"x": ages["x"], "z": Ordinal(["no", "yes"], epsilon=1), "y": ages["y"]}
+            cases.append((between, how, ("x", "y")))
+    found = []
+    for attributes, how, names in cases:
+        survey = Survey(attributes, joint={names: how})
+        whole = {"x": [0, 3, 6], "y": [10, 17, 29], "c": ["a", "c", "b"], "z": ["no", "yes", "no"]}
+        people = [
+            {n: whole[n][(k + k // 3 * d) % 3] for d, n in enumerate(attributes)} for k in range(8)
+        ]
+        found.append(entry(survey, facts=told(survey, people)))
+    return {"surveys": found}
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -599,6 +623,7 @@ FILES = {
     "hadamard": hadamard,
     "hashing": hashing,
     "levels": levels,
+    "joint": joint,
     "positions": positions,
     "mixed": mixed,
     "refused-reports": bad_reports,

@@ -33,11 +33,11 @@ from metricldp.survey.certify import prove
 
 CANONICAL = (
     '{"attributes":[{"epsilon":1,"high":99,"kind":"integer","low":0,"mechanism":"geometric",'
-    '"name":"age","per":5}],"laws":{"age":{"block":"73073916076e220e","digits":'
+    '"name":"age","per":5}],"joint":[],"laws":{"age":{"block":"73073916076e220e","digits":'
     '["733e1443505f6313","66bc67cf4c5a7029"],"law":"geometric","size":100,'
     '"zero":"1983d7795f4139da"}},"metric":{"p":1},"metricldp":2}'
 )
-FIXED = "88ac5760077b0dae8e7d169ac358db14b65bde7cd93466b4f634a2381a01cdde"
+FIXED = "3d611b67d4ba923e1ca3081153c7fbd693b4c26b56eeb69fbff373bc02018971"
 """Of the survey in test_fingerprints_tell_agreements_apart, version 2."""
 
 positive = st.floats(0.1, 30)
@@ -335,3 +335,10 @@ def test_a_key_that_stands_twice_is_refused():
     twice = text.replace('"low": 0,', '"low": 0, "low": 5,')
     with pytest.raises(SurveyError, match="not a JSON file: 'low' stands twice in one object"):
         Survey.from_json(twice)
+
+
+@pytest.mark.parametrize("names", [("a", "b+c"), ("a", "b")])
+def test_blocks_cannot_be_mistaken_for_another(names):
+    attributes = {n: Integer(0, 3, epsilon=1) for n in ("a", "b", "a+b", "b+c")}
+    with pytest.raises(SurveyError, match="another may be called so, too; use names without"):
+        Survey(attributes, joint={names: "hio"})
