@@ -12,7 +12,7 @@ from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
 from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
-from metricldp.lab.peers import build
+from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
@@ -27,7 +27,7 @@ SIZES = (2, 3, 5, 8, 9, 13, 17, 26)
 
 
 def built(name, size, epsilon=1):
-    channel = build(name, size, Fraction(epsilon))
+    channel = build(name, size, Uniform(Fraction(epsilon)))
     assert isinstance(channel, OneLevel)
     return channel
 
@@ -378,7 +378,7 @@ def test_counts_with_too_much_noise_are_caught():
 
 
 def unary(branching, size, epsilon=1):
-    channel = build(f"hierarchy-{branching}-unary", size, Fraction(epsilon))
+    channel = build(f"hierarchy-{branching}-unary", size, Uniform(Fraction(epsilon)))
     assert isinstance(channel, UnaryHierarchy)
     return channel
 
@@ -608,11 +608,13 @@ def test_any_branching_can_be_named(tmp_path):
     ],
 )
 def test_what_names_no_tree_is_refused(name):
-    with pytest.raises(SurveyError, match="B of at least 2, such as hierarchy-4"):
-        Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}")
+    remedy = "B of at least 2, such as hierarchy-4" if name else "did you mean 'hierarchy-4'"
+    with pytest.raises(SurveyError, match=remedy):
+        Survey({"v": Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}")})
 
 
 @pytest.mark.parametrize("mechanism", ["haar", "hierarchy-2", "hierarchy-16", "hierarchy-x"])
 def test_categories_have_no_order(mechanism):
-    with pytest.raises(SurveyError, match="does not serve categorical attributes"):
-        Categorical(["a", "b"], epsilon=1, mechanism=mechanism)
+    refused = "names no tree" if mechanism[-1] == "x" else "does not serve categorical attributes"
+    with pytest.raises(SurveyError, match=refused):
+        Survey({"c": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)})
