@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench format clean
+.PHONY: demo test test-slow check bench vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -27,6 +27,10 @@ bench: .venv-bench/.runs
 	.venv-bench/bin/python benchmarks/core.py
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/optimise.py
+
+# Facts for ever: after this, git must show new ones only.
+vectors: .venv/.tests
+	$(BIN)/python tests/reports/vector_cases.py --write
 
 format: .venv/.tests
 	$(BIN)/ruff format .

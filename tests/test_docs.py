@@ -65,7 +65,6 @@ def isolated():
         contextlib.chdir(directory),
         mock.patch("metricldp.reports.encode.Coins", coins),
         mock.patch("metricldp.reports.device.Coins", coins),
-        mock.patch("metricldp.lab.peers.joint.Coins", coins),
     ):
         yield
 

@@ -11,7 +11,6 @@ from metricldp.coins.stream import Coins
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.unary import UnaryOptimised
-from metricldp.metrics import Line
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ CHANNELS = {
     "unary": UnaryOptimised.for_epsilon(30, Fraction(1)),
     "hashing": LocalHashing.for_epsilon(30, Fraction(1)),
     "hierarchy": UnaryHierarchy.branched(3, 30, Fraction(1)),
-    "matrix": Matrix.plain(8, Line(Fraction(1)), reach=2),
+    "matrix": Matrix.prefixes(8, Fraction(1), 2),
 }
 CHANNELS["least"] = Least(30, CHANNELS["threshold"])
 each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)

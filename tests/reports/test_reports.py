@@ -372,8 +372,8 @@ def with_code(blob, code):
 def bad_ones(blob):
     return {
         "length": [b"", blob[:-1], blob + b"\0", blob * 2],
-        "version": [flipped(blob, bit) for bit in range(8)],
-        "survey": [flipped(blob, bit) for bit in range(8, 72)],
+        "version": [*(flipped(blob, bit) for bit in range(8)), b"?", b"{" + blob],
+        "survey": [*(flipped(blob, bit) for bit in range(8, 136)), flipped(blob, 135)[:17]],
         "padding": [flipped(blob, 8 * 17 + bit) for bit in (13, 14, 15)],
         "range": [with_code(blob, code) for code in (5, 6, 7)],
     }

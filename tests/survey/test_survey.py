@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import PEERS
-from metricldp import Categorical, Coins, Continuous, Integer, Lp, Ordinal, Real, Survey, Weight
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Lp,
+    Ordinal,
+    Real,
+    Survey,
+    SurveyError,
+    Weight,
+)
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.basics.exact import at_most_exp
 from metricldp.channels import Geometric, Response
@@ -316,3 +327,18 @@ def test_where_clauses_mean_what_they_say():
         )
     )
     assert "nearest bin edges" in str(tally.count({"income": (22, 49)}))
+
+
+def test_a_key_that_stands_twice_is_refused():
+    """Languages differ in which of the two they take."""
+    text = Survey({"a": Integer(0, 9, epsilon=1)}).to_json()
+    twice = text.replace('"low": 0,', '"low": 0, "low": 5,')
+    with pytest.raises(SurveyError, match="not a JSON file: 'low' stands twice in one object"):
+        Survey.from_json(twice)
+
+
+@pytest.mark.parametrize("names", [("a", "b+c"), ("a", "b")])
+def test_blocks_cannot_be_mistaken_for_another(names):
+    attributes = {n: Integer(0, 3, epsilon=1) for n in ("a", "b", "a+b", "b+c")}
+    with pytest.raises(SurveyError, match="another may be called so, too; use names without"):
+        Survey(attributes, joint={names: "hio"})

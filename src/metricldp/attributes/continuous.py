@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -123,23 +124,23 @@ class Continuous(OnLine):
 
     @property
     def edges(self) -> npt.NDArray[np.float64]:
-        """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end."""
-        return np.linspace(self.low, self.high, self.size + 1)
+        """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
+
+        In floats k * ((high - low) / bins) + low, and then high itself: part of the format.
+        """
+        edges = np.arange(self.size + 1) * ((self.high - self.low) / self.size) + self.low
+        edges[-1] = self.high
+        return np.asarray(edges)
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """The bin of a value."""
+        """The last bin whose lower edge is not above the value."""
         number = real_within(value, (self.low, self.high), name, clip)
-        last, edges = self.size - 1, self._edges
-        found = int((number - self.low) / (self.high - self.low) * self.size)
-        found = min(max(found, 0), last)
-        # The product may be a rounding off; the edges decide.
-        found -= number < edges[found]
-        return found + (found < last and number >= edges[found + 1])
+        return min(bisect_right(self._edges, number), self.size) - 1
 
     def positions(
         self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
     ) -> Positions:
-        """The same for many, by the same steps in the same order."""
+        """The same for many: near the right bin by a product, and then the edges decide."""
         reals, wrong = reals_within(numbers, (self.low, self.high), clip)
         self._refuse_first(wrong, numbers, name, clip)
         bins = ((reals - self.low) / (self.high - self.low) * self.size).astype(np.int64)

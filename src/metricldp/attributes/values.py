@@ -69,6 +69,7 @@ def _within(number: Number, value: Any, ends: tuple[Any, Any], name: str, clip: 
             f"is {shown(value)}, which is outside {plain(low)} to {plain(high)}; "
             "correct it or clip it (clip=True, --clip)",
             name,
+            "range",
         )
     return number
 
@@ -86,7 +87,7 @@ def whole_within(
     value = _plain(value)
     number = _number(value, name, booleans=booleans)
     if number != int(number):
-        _refuse(f"is {shown(value)}, which is not a whole number; round it first", name)
+        _refuse(f"is {shown(value)}, which is not a whole number; round it first", name, "whole")
     return int(_within(number, value, ends, name, clip))
 
 
@@ -128,7 +129,7 @@ def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bo
         _refuse_missing(found or None, name)
         rest = "; only numbers can be clipped" if clip else ""
         names = f"{listed(positions)}{rest}{guess(found, positions)}"
-        _refuse(f"is {shown(found)}, which is not one of {names}", name)
+        _refuse(f"is {shown(found)}, which is not one of {names}", name, "name")
     return positions[found]
 
 
@@ -142,16 +143,17 @@ def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[n
     return codes.astype(np.int64)
 
 
-def _refuse(why: str, name: str) -> NoReturn:
-    raise ValueRefused(why, attribute=name or None)
+def _refuse(why: str, name: str, reason: str = "kind") -> NoReturn:
+    raise ValueRefused(why, attribute=name or None, reason=reason)
 
 
 def _refuse_infinite(value: Any, name: str) -> NoReturn:
     why = "is not a finite number; correct it or leave the row out"
-    _refuse(f"is {shown(value)}, which {why}", name)
+    _refuse(f"is {shown(value)}, which {why}", name, "range")
 
 
 def _refuse_missing(value: Any, name: str) -> None:
     nan = isinstance(value, float) and math.isnan(value)
     if value is None or nan or type(value).__name__ in _MISSING:
-        _refuse("is missing; every person needs a value, so fill it in or leave the row out", name)
+        why = "is missing; every person needs a value, so fill it in or leave the row out"
+        _refuse(why, name, "missing")

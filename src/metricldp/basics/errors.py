@@ -23,13 +23,21 @@ class SurveyError(MetricLdpError, ValueError):
 class ValueRefused(MetricLdpError, ValueError):
     """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
 
-    Where one value is to blame, `attribute` says of what, and `row` (from 0) in which row.
+    Where one value is to blame, `attribute` says of what, `row` (from 0) in which row, and
+    `reason` is one word to count by: missing, kind, whole, range or name.
     """
 
-    def __init__(self, why: str, *, attribute: str | None = None, row: int | None = None) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        attribute: str | None = None,
+        row: int | None = None,
+        reason: str = "kind",
+    ) -> None:
         where = "" if attribute is None else f"{attribute} "
         super().__init__(f"{where}{why}" if row is None else f"{where}in row {row + 1} {why}")
-        self.why, self.attribute, self.row = why, attribute, row
+        self.why, self.attribute, self.row, self.reason = why, attribute, row, reason
 
     def moved(self, rows: int) -> "ValueRefused":
         """The same refusal where `rows` came before the batch it was found in."""
@@ -37,7 +45,7 @@ class ValueRefused(MetricLdpError, ValueError):
 
     def at(self, row: int) -> "ValueRefused":
         """The same refusal of a value that stands in a row."""
-        return ValueRefused(self.why, attribute=self.attribute, row=row)
+        return ValueRefused(self.why, attribute=self.attribute, row=row, reason=self.reason)
 
 
 class ReportRefused(MetricLdpError, ValueError):

@@ -64,15 +64,22 @@ def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
 
 
 def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
-    """Two fractions with lower <= ln value <= upper, about 2^-40 apart relative or closer.
+    """The two multiples of 2^-128 next to ln value, lower < ln value <= upper.
 
-    The double-precision logarithm, moved outwards until the exponentials prove it a bound.
+    They are found from a double by Newton's steps and proved by exponentials: whatever the machine
+    takes for the logarithm, these are the only two.
     """
     guess = Fraction(log(value))
-    slack = max(abs(guess), Fraction(1, 1 << 60)) / (1 << 45)
-    while exp_bounds(guess - slack)[1] > value or exp_bounds(guess + slack)[0] < value:
-        slack *= 2
-    return guess - slack, guess + slack
+    for _ in range(2):
+        better = guess + value * exp_bounds(-guess)[0] - 1
+        guess = Fraction(floor_of(better * (1 << 192)), 1 << 192)
+    unit = Fraction(1, 1 << 128)
+    lower = floor_of(guess / unit) * unit
+    while at_most_exp(value, lower):
+        lower -= unit
+    while not at_most_exp(value, lower + unit):
+        lower += unit
+    return lower, lower + unit
 
 
 def log(ratio: Fraction) -> float:

@@ -148,13 +148,11 @@ def _from_plug_in(name: str) -> Mechanism | None:
     parts = name.split("-")
     for count in range(len(parts), 0, -1):
         begins = "-".join(parts[:count])
-        loaded = _loaded(begins) if begins in plugged_in() else None
-        if hasattr(loaded, "named"):
-            member: Mechanism = loaded.named(name)
-            return member
-        if loaded is not None and begins == name:
-            found: Mechanism = loaded
-            return found
+        if begins in plugged_in():
+            loaded = _loaded(begins)
+            found: Mechanism = loaded.named(name) if hasattr(loaded, "named") else loaded
+            if found.name == name:
+                return found
     return None
 
 

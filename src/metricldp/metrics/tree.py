@@ -121,8 +121,8 @@ def _groups(groups: Any) -> tuple[Any, ...]:
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str):
-        raise SurveyError(f"a group of a tree has a name, not {shown(name)}")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise SurveyError(f"a group of a tree has a line of text as its name, not {shown(name)}")
     return name
 
 

@@ -61,7 +61,8 @@ class Device:
         for name in self._attributes:
             if name not in person:
                 there = f"{listed(person)}{guess(name, person)}"
-                raise ValueRefused(f"the person has no value for {name!r}; she has {there}")
+                why = f"the person has no value for {name!r}; she has {there}"
+                raise ValueRefused(why, reason="missing")
         return {
             name: attribute.position(person[name], name, clip=clip)
             for name, attribute in self._attributes.items()

@@ -82,9 +82,9 @@ def unpack(
         "padding": np.asarray(bits[:, start:].any(axis=1)),
         "range": out_of_range,
     }
-    blame = np.array(
-        ["length" if isinstance(blob, bytes) else "kind" for blob in blobs], dtype=object
-    )
+    blame = np.full(len(blobs), "", dtype=object)
+    for at in np.flatnonzero(~whole).tolist():
+        blame[at] = _misfit(blobs[at], header.tobytes())
     why = np.full(len(rows), "", dtype=object)
     for reason, wrong in reversed(reasons.items()):
         why[wrong] = reason
@@ -99,12 +99,21 @@ def unpack(
     return to_table(survey, {name: column[good] for name, column in columns.items()})
 
 
+def _misfit(blob: object, header: bytes) -> str:
+    """What is wrong with something of another length: the first thing in the order of its bytes."""
+    if not isinstance(blob, bytes):
+        return "kind"
+    if blob and blob[0] != header[0]:
+        return "version"
+    return "survey" if len(blob) >= _HEADER and not blob.startswith(header) else "length"
+
+
 def _complaint(survey: Marked, reason: str, at: int, blob: bytes) -> str:
     if reason == "kind":
         return f"report {at + 1} is a {type(blob).__name__}; each report is bytes"
     told = {
         "length": f"has {len(blob)} bytes, expected {packed_size(survey)}",
-        "version": f"has version {blob[0] if blob else None}, expected {FORMAT}",
+        "version": f"has version {blob[0] if blob else 0}, expected {FORMAT}",
         "survey": f"is of survey {blob[1:_HEADER].hex()}, expected {survey.fingerprint[:32]}",
         "padding": "has bits set behind its last field",
         "range": "has a value that no device could send",

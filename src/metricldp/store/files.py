@@ -1,7 +1,7 @@
 """The file of totals (.totals): exact sums over reports, readable without this package.
 
 1. The ASCII line `metricldp-totals 1`, ended by one newline (byte 10). The 1 is the version.
-2. One line of JSON in ASCII, keys sorted, no spaces, ended by one newline. It is an object with
+2. One line of canonical JSON (RFC 8785) in UTF-8, ended by one newline. It is an object with
    "fingerprint"  the survey's, all 64 hexadecimal digits
    "keep"         a list of sets of attributes; each is a list of names in the survey's order
    "n"            how many people reported
@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
 
 SUFFIX = ".totals"
@@ -114,7 +115,7 @@ def _header(saved: Saved) -> bytes:
         "n": saved.n,
         "shapes": [table.shape for table in saved.tables],
     }
-    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode("ascii") + b"\n"
+    return canonical(data).encode("utf-8") + b"\n"
 
 
 def _tuples(keep: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
@@ -124,7 +125,7 @@ def _tuples(keep: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 def _checked(line: bytes, path: str | Path) -> dict[str, Any]:
     """The header, if its entries are of the kinds that they should be."""
     try:
-        header = json.loads(line.decode("ascii"))
+        header = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):
         header = None
     if (

@@ -171,7 +171,9 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
         for name in wanted:
             attribute_of(survey, name)
             if name not in survey.channels:
-                raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
+                public = survey.attributes[name].is_public
+                told = "a public weight" if public else "blurred together with others"
+                raise QueryError(f"{name} is {told}; totals are over attributes blurred alone")
         ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)

@@ -203,9 +203,8 @@ class Agreement:
         """The agreement as one text, with the integers of every law: what the fingerprint is of."""
         attributes = [{"name": name, **self._entry(name)} for name in self.attributes]
         laws = {name: channel.law() for name, channel in self.channels.items()}
-        laws |= {name: block.channel.law() for name, block in self.blocks.items()}
         data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
-        joint = [block.to_dict() for block in self.blocks.values()]
+        joint = [{**block.to_dict(), "law": block.channel.law()} for block in self.blocks.values()]
         return canonical({**data, "joint": joint, "laws": laws})
 
     @cached_property

@@ -117,12 +117,18 @@ def blocks_of(
             if name in seen:
                 raise SurveyError(f"{name} is named twice in joint=; it can be in one block only")
             seen.add(name)
+        ordered = tuple(name for name in attributes if name in names)
+        if "+" in "".join(ordered) or "+".join(ordered) in attributes:
+            raise SurveyError(
+                f"{shown(list(ordered))} are called {shown('+'.join(ordered))} together, and "
+                "another may be called so, too; use names without +"
+            )
         mechanism = registry.mechanism(said)
         if not isinstance(mechanism, JointMechanism):
             raise SurveyError(
                 f"mechanism {mechanism.name!r} blurs one attribute; name it there, not in joint="
             )
-        found[tuple(name for name in attributes if name in names)] = mechanism
+        found[ordered] = mechanism
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 
 
 def to_toml(data: dict[str, Any]) -> str:
@@ -74,12 +75,22 @@ def to_json(data: dict[str, Any]) -> str:
 
 def from_json(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as wrong:
         raise SurveyError(f"not a JSON file: {wrong}") from None
     if not isinstance(data, dict):
         raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
     return data
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table without a key that stands twice: languages differ in which of the two they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{shown(twice)} stands twice in one object")
+    return found
 
 
 def write(data: dict[str, Any], path: Path, what: str) -> None:

@@ -31,11 +31,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
@@ -91,6 +92,10 @@ class LocalHashing(NumberChannel):
     def outputs(self) -> int:
         """P^3 polynomials and g buckets."""
         return self.prime**3 * self.buckets
+
+    def law(self) -> dict[str, Any]:
+        found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
+        return {**found, "buckets": self.buckets, "keep": hexadecimal(self.keep)}
 
     # The device ----------------------------------------------------------------------------------
 

@@ -25,11 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Column, Floats, Integers
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
@@ -121,6 +122,10 @@ class UnaryHierarchy(Tree, Channel):
     @cached_property
     def field(self) -> LevelBits:
         return LevelBits(self.counts)
+
+    def law(self) -> dict[str, Any]:
+        tree = {"counts": self.counts, "widths": self.widths}
+        return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """A level for everybody, then all bits of a level at a time."""

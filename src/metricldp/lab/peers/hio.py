@@ -114,6 +114,11 @@ class Boxes(JointChannel):
         pairs = zip(self.sizes, self.branchings, strict=True)
         return tuple(Nodes(size, min(branching, size)) for size, branching in pairs)
 
+    def law(self) -> dict[str, Any]:
+        """For each attribute the widths of the nodes of every level, from the root down."""
+        widths = [list(tree.levels) for tree in self.trees]
+        return {"law": self.mechanism, "sizes": list(self.sizes), "widths": widths}
+
     @property
     def vectors(self) -> int:
         """How many level vectors there are."""
@@ -171,8 +176,7 @@ class HadamardBoxes(Boxes):
         return dict(zip([*range(len(codes)), SIGN], [*codes, Number(2)], strict=True))
 
     def law(self) -> dict[str, Any]:
-        trees = {"sizes": list(self.sizes), "branchings": list(self.branchings)}
-        return {"law": self.mechanism, **trees, "keep": hexadecimal(self.keep)}
+        return {**super().law(), "keep": hexadecimal(self.keep)}
 
     # The device ----------------------------------------------------------------------------------
 

@@ -69,8 +69,7 @@ class HashedBoxes(Boxes):
         return dict(zip([*range(len(levels)), BOX], [*levels, self.oracle.field], strict=True))
 
     def law(self) -> dict[str, Any]:
-        trees = {"sizes": list(self.sizes), "branchings": list(self.branchings)}
-        return {**self.oracle.law(), "law": self.mechanism, **trees}
+        return {**self.oracle.law(), **super().law()}
 
     # The device ----------------------------------------------------------------------------------
 

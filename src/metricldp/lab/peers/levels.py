@@ -24,7 +24,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,6 +92,11 @@ class OneLevel(SignChannel):
     def outputs(self) -> int:
         """Two signs for each index of each level."""
         return 2 * sum(self._orders)
+
+    def law(self) -> dict[str, Any]:
+        """One law for the Haar wavelet and for hierarchies."""
+        tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
+        return {**super().law(), "law": "levels", **tree}
 
     # The device ----------------------------------------------------------------------------------
 

@@ -1,0 +1,33 @@
+"""Where real numbers meet integers: the same integers on every machine."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from metricldp import Lp
+from metricldp.basics import exact
+
+
+@pytest.mark.parametrize("value", [Fraction(2), Fraction(1, 3), 1 + Fraction(1, 1 << 40)])
+def test_logarithms_do_not_depend_on_the_machine(value, monkeypatch):
+    """A library whose logarithm is off in its last digits leads to the same two bounds."""
+    found = exact.log_bounds(value)
+    assert found[1] - found[0] == Fraction(1, 1 << 128)
+    assert exact.at_most_exp(value, found[1])
+    assert not exact.at_most_exp(value, found[0])
+    honest = exact.log
+    for off in (1 + 1e-13, 1 - 1e-12):
+        monkeypatch.setattr(exact, "log", lambda ratio, off=off: honest(ratio) * off)
+        assert exact.log_bounds(value) == found
+
+
+def test_a_norm_means_the_decimal_that_is_written():
+    """1.1 is eleven tenths, not the nearest binary number."""
+    power = 1 - 1 / Fraction(11, 10)
+    share = Lp(1.1).share(3)
+    assert Lp(1.1).proves(share, 3)
+    assert float(share) == pytest.approx(3 ** -float(power), rel=1e-12)
+    assert math.floor(
+        exact.exp_bounds(-power * exact.log_bounds(Fraction(3))[1])[0] * exact.ONE
+    ) == (share * exact.ONE)
