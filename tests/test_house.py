@@ -108,7 +108,6 @@ STILL = [
     "design.auto",
     "design.plans",
     "lab.peers",
-    "reports.files",
     "survey.agreement",
 ]
 """Modules that wait for their turn while the house is being built."""

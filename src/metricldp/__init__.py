@@ -24,6 +24,7 @@ from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import (
     CertificateError,
     MetricLdpError,
+    MissingLibrary,
     QueryError,
     ReportRefused,
     SeededCoinsWarning,
@@ -57,6 +58,7 @@ __all__ = [
     "Lp",
     "MatrixPlan",
     "MetricLdpError",
+    "MissingLibrary",
     "Ordinal",
     "Quantile",
     "QueryError",
