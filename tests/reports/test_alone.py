@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from checks import MECHANISMS
 from metricldp import Categorical, Coins, Continuous, Graph, Integer, Ordinal, Real, Survey, Weight
 from metricldp.coins.tape import Tape
-from metricldp.design.auto import MECHANISMS
 from metricldp.reports.device import Device
 
 ROOT = Path(__file__).parents[2]
@@ -58,12 +58,18 @@ KINDS = {
 @pytest.fixture(scope="module")
 def agreed():
     """A survey with every mechanism and every kind of attribute, and somebody who answers it."""
+    joint = {}
     attributes = {name: attribute for name, (attribute, _) in KINDS.items()}
     person = {name: value for name, (_, value) in KINDS.items()}
     for mechanism in MECHANISMS:
         attributes[mechanism] = Integer(0, 9, epsilon=1, mechanism=mechanism)
         person[mechanism] = 7
-    return Survey(attributes), person
+    for mechanism in ("hio", "hio-hashing", "planar-laplace"):
+        names = tuple(f"{mechanism} {axis}" for axis in "xy")
+        attributes |= dict.fromkeys(names, Integer(0, 9, epsilon=1))
+        person |= dict.fromkeys(names, 3)
+        joint[names] = mechanism
+    return Survey(attributes, joint=joint), person
 
 
 def run(program, *words, python=sys.executable, **environment):
@@ -98,7 +104,7 @@ def test_a_report_needs_numpy_and_cryptography_only(agreed, suffix, blocked, tmp
         ("survey.encode({'a': [1, 2]})", "need pyarrow (", "'metricldp'"),
         ("survey.tally([survey.report({'a': 1})])", "need pyarrow (", "'metricldp'"),
         (
-            "Survey({'a': Integer(0, 9, epsilon=1, mechanism='matrix', strategy='hierarchy')})",
+            "Survey({'a': Integer(0, 9, epsilon=1, mechanism=MatrixPlan(strategy='hierarchy'))})",
             "matrix mechanism needs",
             "'metricldp[design]'",
         ),
@@ -109,6 +115,7 @@ def test_what_needs_more_says_so(program, need, install):
         BLOCKED
         + f"""
 from metricldp import Integer, MissingLibrary, Survey
+from metricldp.design.matrix import MatrixPlan
 survey = Survey({{"a": Integer(0, 9, epsilon=1)}})
 try:
     {program}
