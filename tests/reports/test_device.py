@@ -160,7 +160,7 @@ def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
     channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
     survey.channels = MappingProxyType({"v": channel})
     part = Device(survey)._parts[0]
-    law, _ = law_of(lambda coins: as_key(channel, part.blur(part.attribute.position(value), coins)))
+    law, _ = law_of(lambda coins: as_key(channel, part.blur(attribute.position(value), coins)))
     step = Fraction(attribute.high - attribute.low) / (size - 1)
     whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
     laws = [exact_law(channel, min(int(whole) + up, size - 1)) for up in (0, 1)]
