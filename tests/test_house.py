@@ -25,7 +25,7 @@ ROOMS = (
 HOMES = {
     "cryptography": "coins/stream.py",
     "matplotlib": "app/",
-    "narwhals": "reports/people.py",
+    "narwhals": "reports/columns.py",
     "numba": "loops_compiled.py",
     "llvmlite": "loops_compiled.py",
     "rich": "app/",

@@ -53,7 +53,9 @@ from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.metrics import Line, Uniform
-from metricldp.reports import device, pack, people
+from metricldp.reports import bytes as pack
+from metricldp.reports import columns as people
+from metricldp.reports import device
 from metricldp.reports.device import Device
 
 # The sampler itself, run on every possible coin

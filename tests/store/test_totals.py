@@ -13,7 +13,7 @@ import pytest
 from metricldp import Categorical, Coins, Integer, Real, Survey, Tally, Weight
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.reports.arrow import batches
-from metricldp.reports.pack import pack
+from metricldp.reports.bytes import pack
 from metricldp.store import cubes
 
 SURVEY = Survey(

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
-from metricldp.answers.container import Answers
+from metricldp.answers.answer_table import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute

@@ -20,8 +20,8 @@ from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical
 from metricldp.basics.optional import optional
 from metricldp.basics.text import table
+from metricldp.reports.columns import positions_of
 from metricldp.reports.encode import encode
-from metricldp.reports.people import positions_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import certify
 
