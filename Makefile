@@ -41,7 +41,7 @@ clean:
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[cli,plot,fast]'
 	touch $@
 
 .venv/.tests: .venv/.runs
@@ -51,5 +51,5 @@ clean:
 .venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install \
-		-c constraints.txt -r benchmarks/requirements.txt -e .
+		-c constraints.txt -r benchmarks/requirements.txt -e '.[all]'
 	touch $@

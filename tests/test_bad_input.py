@@ -35,7 +35,8 @@ from metricldp import (
 )
 from metricldp.app import cli
 from metricldp.basics.text import shown
-from metricldp.reports import arrow, files, pack
+from metricldp.reports import arrow, files
+from metricldp.reports import bytes as pack
 
 NAN, INF = math.nan, math.inf
 HEAD = "age,income,region,often\n"

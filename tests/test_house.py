@@ -25,7 +25,7 @@ ROOMS = (
 HOMES = {
     "cryptography": "coins/stream.py",
     "matplotlib": "app/",
-    "narwhals": "reports/people.py",
+    "narwhals": "reports/columns.py",
     "numba": "loops_compiled.py",
     "llvmlite": "loops_compiled.py",
     "rich": "app/",
@@ -108,7 +108,6 @@ STILL = [
     "design.auto",
     "design.plans",
     "lab.peers",
-    "reports.files",
     "survey.agreement",
 ]
 """Modules that wait for their turn while the house is being built."""

@@ -12,7 +12,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 """
 
 from metricldp.answers.answer import Answer, Ratio
-from metricldp.answers.container import Answers
+from metricldp.answers.answer_table import Answers
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.tally import Tally
 from metricldp.api import Survey
@@ -24,6 +24,7 @@ from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import (
     CertificateError,
     MetricLdpError,
+    MissingLibrary,
     QueryError,
     ReportRefused,
     SeededCoinsWarning,
@@ -57,6 +58,7 @@ __all__ = [
     "Lp",
     "MatrixPlan",
     "MetricLdpError",
+    "MissingLibrary",
     "Ordinal",
     "Quantile",
     "QueryError",

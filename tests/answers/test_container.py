@@ -12,7 +12,7 @@ import pytest
 
 from metricldp import Answers, Categorical, Coins, Integer, Quantile, QueryError, Survey
 from metricldp.answers.answer import Answer
-from metricldp.answers.container import MAX_ROWS_SHOWN
+from metricldp.answers.answer_table import MAX_ROWS_SHOWN
 from metricldp.basics.errors import MissingLibrary
 
 SURVEY = Survey(

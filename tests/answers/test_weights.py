@@ -21,7 +21,8 @@ from metricldp import (
 )
 from metricldp.answers.queries import weight_of
 from metricldp.coins.draws import FRACTION_BITS, round_at_random
-from metricldp.reports import arrow, pack
+from metricldp.reports import arrow
+from metricldp.reports import bytes as pack
 
 MECHANISMS = ["threshold", "geometric", "threshold-paper"]
 

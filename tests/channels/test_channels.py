@@ -157,7 +157,7 @@ def test_tallies_merge_and_bytes_return(name, size):
     swapped = survey.tally(reports.slice(150)) + survey.tally(reports.slice(0, 150))
     assert swapped == whole
     assert swapped.count(where) == whole.count(where)
-    from metricldp.reports import pack
+    from metricldp.reports import bytes as pack
 
     assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
 

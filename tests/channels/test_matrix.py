@@ -40,7 +40,8 @@ from metricldp.coins.stream import Coins
 from metricldp.design import plans, strategies
 from metricldp.design.optimise import optimised
 from metricldp.metrics import Line, Sensitive, Uniform
-from metricldp.reports import arrow, pack
+from metricldp.reports import arrow
+from metricldp.reports import bytes as pack
 from metricldp.store.cubes import build
 from metricldp.store.readings import read
 from metricldp.survey.certify import prove

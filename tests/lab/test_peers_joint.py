@@ -37,7 +37,7 @@ from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import HashedHio, Hio, PlanarLaplace
 from metricldp.lab.peers.planar import Planar
 from metricldp.lab.peers.prefix import exact_variance, published_variance
-from metricldp.reports import pack
+from metricldp.reports import bytes as pack
 
 
 def line(size, epsilon=1.0, **more):

@@ -53,7 +53,9 @@ from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.metrics import Line, Uniform
-from metricldp.reports import device, pack, people
+from metricldp.reports import bytes as pack
+from metricldp.reports import columns as people
+from metricldp.reports import device
 from metricldp.reports.device import Device
 
 # The sampler itself, run on every possible coin
@@ -160,7 +162,7 @@ def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
     channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
     survey.channels = MappingProxyType({"v": channel})
     part = Device(survey)._parts[0]
-    law, _ = law_of(lambda coins: as_key(channel, part.blur(part.attribute.position(value), coins)))
+    law, _ = law_of(lambda coins: as_key(channel, part.blur(attribute.position(value), coins)))
     step = Fraction(attribute.high - attribute.low) / (size - 1)
     whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
     laws = [exact_law(channel, min(int(whole) + up, size - 1)) for up in (0, 1)]

@@ -30,7 +30,8 @@ from metricldp import (
     Tally,
     ValueRefused,
 )
-from metricldp.reports import arrow, pack
+from metricldp.reports import arrow
+from metricldp.reports import bytes as pack
 
 SIZES = [2, 3, 8, 9, 17, 256, 257, 300]
 MECHANISMS = ["threshold", "threshold-paper", "geometric", "response"]

@@ -13,7 +13,7 @@ import pytest
 from metricldp import Categorical, Coins, Integer, Real, Survey, Tally, Weight
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.reports.arrow import batches
-from metricldp.reports.pack import pack
+from metricldp.reports.bytes import pack
 from metricldp.store import cubes
 
 SURVEY = Survey(
@@ -326,8 +326,8 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
     bad.write_bytes(b"PAR1")
     says("file", "is not a file of totals", bad)
     says("version", "have version 2, this is 1", written(data[:-32].replace(b" 1\n", b" 2\n"), bad))
-    says("length", "bytes of tables where its header says", written(data[:-40], bad))
-    says("length", "bytes of tables where", written(data[:-32] + bytes(8), bad))
+    says("length", "bytes of tables, not as many as", written(data[:-40], bad))
+    says("length", "bytes of tables, not as many as", written(data[:-32] + bytes(8), bad))
     rng = np.random.default_rng(1)
     for at in [*range(19, 60), *rng.integers(19, len(data), 40).tolist()]:
         bad.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
@@ -348,6 +348,8 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
         header + b" ",
         header.replace(b",", b", "),
         header.replace(b'"n":1200', b'"n":-1'),
+        header.replace(b'"n":1200', b'"n":99999999999999999999'),
+        header.replace(b'"age"', b'"\\ud800"'),
         header.replace(b'"n":1200', b'"n":1200.0'),
         header.replace(b'"n":1200', b'"n":true'),
         header.replace(b'"age"', b"5"),

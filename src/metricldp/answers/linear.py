@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from metricldp.answers.answer import Answer
-from metricldp.answers.container import Answers
+from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query

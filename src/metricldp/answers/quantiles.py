@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
-from metricldp.answers.container import Answers
+from metricldp.answers.answer_table import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute
@@ -307,16 +307,13 @@ class Quantile:
 
     @property
     def attribute(self) -> str:
-        """The attribute's name."""
         return self.cdf.attribute
 
     @property
     def question(self) -> str:
-        """What was asked, in words."""
         return f"{self.probability:g}-quantile of {self.cdf.question}"
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
         low, high = self.interval(level)
         return {
             "question": self.question,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers import estimate, quantiles
 from metricldp.answers.answer import Answer, Ratio
-from metricldp.answers.container import Answers, Histogram
+from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.predict import variance_bounds

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.queries import Where, parse
@@ -19,11 +18,17 @@ from metricldp.app.plots import check_picture, histogram
 from metricldp.attributes.continuous import Continuous
 from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical
+from metricldp.basics.optional import optional
 from metricldp.basics.text import table
+from metricldp.reports.columns import positions_of
 from metricldp.reports.encode import encode
-from metricldp.reports.people import positions_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import certify
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = optional("pyarrow")
 
 PEOPLE = 1_000_000
 REGIONS = ["north", "south", "east", "west"]

@@ -18,7 +18,7 @@ from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
 from metricldp.design.plans import GIVEN, workload_of
 from metricldp.metrics import Metric
-from metricldp.reports.pack import packed_size
+from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 

@@ -12,7 +12,7 @@ import typer
 
 from metricldp.answers import queries
 from metricldp.answers.answer import percent
-from metricldp.answers.container import Answers
+from metricldp.answers.answer_table import Answers
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.tally import Tally
 from metricldp.app import plots

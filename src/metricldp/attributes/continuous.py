@@ -20,8 +20,8 @@ from metricldp.attributes.base import (
     Positions,
     real_ends,
 )
+from metricldp.attributes.scalars import real_within, reals_within
 from metricldp.attributes.selection import Chosen, Span, nearest, nonempty, range_ends, range_words
-from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written

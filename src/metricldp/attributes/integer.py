@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_END, Discrete, OnLine, Positions, check_ends
+from metricldp.attributes.scalars import whole_within
 from metricldp.attributes.selection import (
     Chosen,
     Span,
@@ -24,7 +25,6 @@ from metricldp.attributes.selection import (
     range_ends,
     range_words,
 )
-from metricldp.attributes.values import whole_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Discrete, OnLine, Positions
+from metricldp.attributes.scalars import codes_within, named_position
 from metricldp.attributes.selection import (
     Chosen,
     between,
@@ -24,7 +25,6 @@ from metricldp.attributes.selection import (
     place_of,
     range_words,
 )
-from metricldp.attributes.values import codes_within, named_position
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics import Metric, Uniform, Value

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, OnLine, Positions, real_ends
+from metricldp.attributes.scalars import real_within, reals_within
 from metricldp.attributes.selection import Chosen, between, range_ends, range_words
-from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written
 from metricldp.basics.text import plain

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
+from metricldp.attributes.scalars import real_within, reals_within
 from metricldp.attributes.selection import Chosen
-from metricldp.attributes.values import real_within, reals_within
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain

@@ -42,6 +42,10 @@ class Loops:
             compiled = importlib.import_module(self._compiled)
             compiled.try_out()
             return compiled
+        except ModuleNotFoundError as wrong:
+            if wrong.name not in ("numba", "llvmlite"):
+                raise
+            return self._plain  # the extra that makes them faster is not installed
         except (ImportError, RuntimeError, OSError) as wrong:  # of numba and its cache
             why = str(wrong).splitlines()[0]
             warnings.warn(

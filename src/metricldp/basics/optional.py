@@ -22,8 +22,8 @@ _NEEDED = {
     "polars": ("a table for polars needs", None),
     "pyarrow": ("tables and files of reports need", ""),
     "rich": ("the command line needs", "[cli]"),
-    "scipy": ("choosing a strategy for the matrix mechanism needs", "[design]"),
-    "threadpoolctl": ("choosing a strategy for the matrix mechanism needs", "[design]"),
+    "scipy": ("designing a matrix mechanism, or checking simulated answers, needs", "[design]"),
+    "threadpoolctl": ("designing a matrix mechanism needs", "[design]"),
     "typer": ("the command line needs", "[cli]"),
 }
 """What each library is for, and the extra that installs it: "" is the package, None itself."""

@@ -13,17 +13,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written
+from metricldp.basics.optional import optional
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = optional("pyarrow")
 
 _MOST_BINS = 4096
 _CHANNELS: dict[str, tuple[type[Geometric] | type[Threshold], ...]] = {

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from metricldp.answers.quantiles import TIE, monotone
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.optional import loaded
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
@@ -394,8 +395,7 @@ def surprise(errors: Floats, variances: Floats) -> float:
     they depend on each other, less than p comes up with probability p at most. An answer without
     variance has to be right but for rounding, or the chance is 0.
     """
-    from scipy import stats
-
+    stats = loaded("scipy.stats")
     most = variances.max(initial=0.0)
     known = variances <= _NOTHING * most
     if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING).any():

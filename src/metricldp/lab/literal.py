@@ -14,15 +14,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.reports.arrow import batches
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Whole = npt.NDArray[np.int64]
 Range = Sequence[tuple[int, int]]

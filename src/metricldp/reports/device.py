@@ -15,7 +15,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.joint import JointChannel
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.reports import pack
+from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 
 
@@ -32,8 +32,8 @@ class Device:
     """What every report of a survey needs, looked up once."""
 
     def __init__(self, survey: Agreement) -> None:
-        self._header = pack.header(survey)
-        self._width = pack.packed_size(survey) - len(self._header)
+        self._header = header(survey)
+        self._width = packed_size(survey) - len(self._header)
         self._attributes = survey.attributes
         self._parts: list[_Part] = []
         start = 0

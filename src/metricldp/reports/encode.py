@@ -15,7 +15,7 @@ from metricldp.coins import loops as encoding
 from metricldp.coins.draws import round_at_random
 from metricldp.coins.stream import Coins
 from metricldp.reports.arrow import BATCH, to_table
-from metricldp.reports.people import checked
+from metricldp.reports.columns import checked
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:

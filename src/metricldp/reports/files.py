@@ -19,8 +19,8 @@ from metricldp.basics.errors import ReportRefused, ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
 from metricldp.reports import arrow
+from metricldp.reports.columns import positions_of
 from metricldp.reports.encode import encode
-from metricldp.reports.people import positions_of
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:

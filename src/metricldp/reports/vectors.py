@@ -15,7 +15,7 @@ from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused, SurveyError, ValueRefused
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
-from metricldp.reports import pack
+from metricldp.reports.bytes import pack, unpack
 from metricldp.reports.device import Device
 from metricldp.survey.agreement import Agreement
 
@@ -86,14 +86,14 @@ def _survey(one: Mapping[str, Any]) -> Pairs:
     for fact in one.get("facts", ()):
         tape = Tape.of(_words(fact["words"]))
         report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False))
-        (read_back,) = pack.pack(survey, pack.unpack(survey, [report]))
+        (read_back,) = pack(survey, unpack(survey, [report]))
         said = (fact["report"], fact["report"], len(fact["words"]))
         yield said, (report.hex(), read_back.hex(), 16 * tape.used)
     for fact in one.get("values", ()):
         with_clip = partial(device.from_tape, clip=fact.get("clip", False))
         yield fact["refused"], _reason(with_clip, fact["person"], Tape.of([]))
     for fact in one.get("reports", ()):
-        yield fact["refused"], _reason(pack.unpack, survey, [bytes.fromhex(fact["report"])])
+        yield fact["refused"], _reason(unpack, survey, [bytes.fromhex(fact["report"])])
 
 
 def _law(one: Mapping[str, Any]) -> Pairs:

@@ -22,7 +22,6 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,57 +89,48 @@ def read(path: str | Path) -> Saved:
     if hashlib.sha256(body).digest() != digest:
         raise ReportRefused("checksum", f"{path} is damaged or cut short: its checksum is wrong")
     line, _, tables = body[first.end() :].partition(b"\n")
-    header = _checked(line, path)
+    header = _checked(line)
+    if header is None:
+        raise ReportRefused("header", f"the header of {path} is not written as it should be")
     shapes = header["shapes"]
-    wanted = 8 * sum(math.prod(shape) for shape in shapes)
-    if len(tables) != wanted:
+    if len(tables) != 8 * sum(math.prod(shape) for shape in shapes):
         raise ReportRefused(
-            "length", f"{path} has {len(tables):,} bytes of tables where its header says {wanted:,}"
+            "length", f"{path} has {len(tables):,} bytes of tables, not as many as its header says"
         )
-    saved = Saved(header["fingerprint"], header["n"], _tuples(header["keep"]), [])
+    saved = Saved(header["fingerprint"], header["n"], tuple(map(tuple, header["keep"])), [])
     start = 0
     for shape in shapes:
         table = np.frombuffer(tables, "<i8", math.prod(shape), start).reshape(shape)
         saved.tables.append(table.astype(np.int64))
         start += table.nbytes
-    if _header(saved) != line + b"\n":
-        raise ReportRefused("header", f"the header of {path} is not written as it should be")
     return saved
 
 
 def _header(saved: Saved) -> bytes:
-    data = {
-        "fingerprint": saved.fingerprint,
-        "keep": saved.keep,
-        "n": saved.n,
-        "shapes": [table.shape for table in saved.tables],
-    }
+    shapes = [table.shape for table in saved.tables]
+    data = {"fingerprint": saved.fingerprint, "keep": saved.keep, "n": saved.n, "shapes": shapes}
     return canonical(data).encode("utf-8") + b"\n"
 
 
-def _tuples(keep: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(names) for names in keep)
-
-
-def _checked(line: bytes, path: str | Path) -> dict[str, Any]:
-    """The header, if its entries are of the kinds that they should be."""
+def _checked(line: bytes) -> dict[str, Any] | None:
+    """The header, if it is written in the one way that it can be."""
     try:
         header = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
-        header = None
-    if (
-        not isinstance(header, dict)
-        or header.keys() != {"fingerprint", "keep", "n", "shapes"}
-        or not isinstance(header["fingerprint"], str)
-        or type(header["n"]) is not int
-        or header["n"] < 0
-        or not _lists(header["keep"], str)
-        or not _lists(header["shapes"], int)
-        or [len(names) for names in header["keep"]] != [len(shape) for shape in header["shapes"]]
-        or not all(size > 0 for shape in header["shapes"] for size in shape)
-    ):
-        raise ReportRefused("header", f"the header of {path} is not written as it should be")
-    return header
+        good = (
+            isinstance(header, dict)
+            and header.keys() == {"fingerprint", "keep", "n", "shapes"}
+            and isinstance(header["fingerprint"], str)
+            and type(header["n"]) is int
+            and header["n"] >= 0
+            and _lists(header["keep"], str)
+            and _lists(header["shapes"], int)
+            and list(map(len, header["keep"])) == list(map(len, header["shapes"]))
+            and all(size > 0 for shape in header["shapes"] for size in shape)
+            and canonical(header).encode("utf-8") == line
+        )
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, or numbers beyond 2^53
+        return None
+    return header if good else None
 
 
 def _lists(value: object, kind: type) -> bool:

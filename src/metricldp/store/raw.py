@@ -18,8 +18,9 @@ from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import counted
 from metricldp.channels import Floats
-from metricldp.reports import arrow, pack
-from metricldp.reports.collected import pieces
+from metricldp.reports import arrow
+from metricldp.reports.bytes import pack
+from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, scan
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Batch, BitColumns, Cuts, Product, Terms, counts_from_reports
@@ -90,8 +91,7 @@ class Raw(Store):
             isinstance(other, Raw)
             and self.survey == other.survey
             and self.n == other.n
-            and sorted(pack.pack(self.survey, self.table))
-            == sorted(pack.pack(other.survey, other.table))
+            and sorted(pack(self.survey, self.table)) == sorted(pack(other.survey, other.table))
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -16,7 +16,7 @@ import numpy as np
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
-from metricldp.reports.collected import pieces
+from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, files
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Cuts

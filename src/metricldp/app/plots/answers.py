@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.answer import percent
-from metricldp.answers.container import Histogram
+from metricldp.answers.answer_table import Histogram
 from metricldp.answers.quantiles import Cdf
 from metricldp.app.plots.shared import (
     BAND,

@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from metricldp.answers.theorems import paper_range_variance
 from metricldp.attributes.integer import Integer
@@ -27,6 +27,9 @@ from metricldp.reports.arrow import batches
 from metricldp.reports.encode import encode
 from metricldp.store import cubes
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MECHANISMS = ("threshold-paper", "threshold", "geometric")
 QUERIES = ("single values", "ranges")

@@ -1,7 +1,7 @@
 """One value of a person: a Python or numpy scalar to a number or a name, or a refusal.
 
 No table is made of it, so a device needs no library of tables. Columns of many people are cleaned
-in `reports.people`; whatever is wrong with one of their values is said here as well.
+in `reports.columns`; whatever is wrong with one of their values is said here as well.
 """
 
 from __future__ import annotations

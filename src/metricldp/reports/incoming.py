@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.reports.arrow import BATCH, check_table, stream
-from metricldp.reports.pack import unpack
+from metricldp.reports.bytes import unpack
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
