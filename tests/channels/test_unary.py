@@ -363,7 +363,7 @@ def test_values_with_the_same_distances_in_another_order_are_no_twins():
     near, side, across = Fraction(1), Fraction(3, 2), Fraction(2)
     said = {(0, 2): near, (1, 3): near, (0, 1): side, (2, 3): side, (0, 3): across, (1, 2): across}
     metric, _ = tightened(said, range(4))
-    assert unary_losses._twins(metric.whole(4)[0]).tolist() == [0, 1, 2, 3]
+    assert unary_losses._twins(metric.whole(4)).tolist() == [0, 1, 2, 3]
     losses = best_losses(metric, 4)
     assert too_near(losses, metric, 4) is None
     assert all(pair.holds for pair in prove(Unary.for_losses(losses), metric))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -17,18 +17,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.selection import (
-    Chosen,
-)
-from metricldp.basics.checks import positive
+from metricldp.attributes.selection import Chosen
+from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written
-from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics import Line, Metric, MetricInWords, Value
 from metricldp.metrics import from_dict as metric_from_dict
 
 Positions = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
 SMALLEST_STEP = Fraction(1, 1 << 40)
 """Below this epsilon per step 64-bit coins could not tell two positions apart any more."""
 LARGEST_STEP = 1 << 10
@@ -62,18 +61,25 @@ class Attribute(ABC):
     """Whether a position holds many values."""
     is_weight: ClassVar[bool] = False
     """Whether it is no condition, but what people's counts are multiplied with."""
+    rounded_at_random: ClassVar[bool] = False
+    """Whether positions are in units of 2^-32 and rounded at random on the device."""
     undecided: ClassVar[bool] = False
     """Whether something of its grid is left to be chosen when a survey is made."""
 
     def __new__(cls, *_: Any, **said: Any) -> Self:
         """A word that this kind does not know is refused like any other mistake."""
-        unknown = said.keys() - {f.name for f in fields(cls)}
-        if unknown:
-            raise SurveyError(_unknown(cls, min(unknown)))
+        known = [f.name for f in fields(cls)]
+        for key in sorted(said.keys() - set(known)):
+            if key == "metric":
+                why = "takes no metric; integer, ordinal and categorical ones do"
+            else:
+                why = f"has no {key!r}; it has {listed(known)}{guess(key, known)}"
+            raise SurveyError(f"a {cls.kind} attribute {why}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        if not self.is_public:
+            object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
 
     @property
     @abstractmethod
@@ -103,7 +109,12 @@ class Attribute(ABC):
     @property
     def is_public(self) -> bool:
         """Whether the value is sent as it is: public weights only."""
-        return False
+        return self.public_ends is not None
+
+    @property
+    def public_ends(self) -> tuple[float, float] | None:
+        """Between which numbers a public value lies; None where it is blurred."""
+        return None
 
     @property
     def metric_kind(self) -> str:
@@ -115,28 +126,16 @@ class Attribute(ABC):
         """How far neighbouring positions are apart, in the data's units."""
         return 1.0
 
-    @property
-    def public_ends(self) -> tuple[float, float]:
-        """Between which numbers a public value lies."""
-        raise SurveyError(f"a {self.kind} attribute is not public")
-
-    @property
-    def rounded_at_random(self) -> bool:
-        """Whether positions are in units of 2^-32 and rounded at random on the device."""
-        return False
-
     @abstractmethod
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
         """The position of one Python or numpy scalar; `name` is for the message of a refusal."""
 
     @abstractmethod
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
+    def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         """Numbers to positions, or the codes of names; the same as `position` of each."""
 
     def _refuse_first(
-        self, wrong: npt.NDArray[np.bool_], numbers: npt.NDArray[Any], name: str, clip: bool
+        self, wrong: npt.NDArray[np.bool_], numbers: Numbers, name: str, clip: bool
     ) -> None:
         """Refuse the first wrong number in the words that it is refused with alone."""
         if wrong.any():
@@ -159,7 +158,6 @@ class Attribute(ABC):
         return self.name_of(position), self.name_of(position)
 
     def describe(self) -> str:
-        """What its values are, in words."""
         return f"{self.size} {self.kind} values"
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
@@ -197,15 +195,13 @@ class Attribute(ABC):
                 said.append(f"{f.name}={shown(value)}")
         return f"{type(self).__name__}({', '.join(said)})"
 
-    def _check_size(self) -> None:
+    def _check_metric(self) -> None:
         if self.size > LARGEST_SIZE:
             raise SurveyError(
                 f"{self.size:,} positions are too many for one attribute; "
                 f"use at most {LARGEST_SIZE:,}"
             )
-
-    def _check_metric(self) -> None:
-        self._check_size()
+        self._settle_metric()
         step = self.distances.smallest(self.size)
         if step < SMALLEST_STEP:
             raise SurveyError(
@@ -217,6 +213,9 @@ class Attribute(ABC):
                 f"epsilon is more than {LARGEST_STEP:,} {self._where_nearest}, which blurs "
                 "nothing; use a smaller epsilon"
             )
+
+    def _settle_metric(self) -> None:  # noqa: B027 - most kinds have nothing to settle
+        """Before the metric is looked at."""
 
     @property
     def _where_nearest(self) -> str:
@@ -239,26 +238,28 @@ class Discrete(Attribute):
 
     @cached_property
     def distances(self) -> Metric:
-        """What `metric` states, or else the usual."""
         return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         data = super().to_dict()
         return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
 
-    def _check_metric(self) -> None:
-        self._check_size()
-        if isinstance(self.metric, Mapping):
-            object.__setattr__(self, "metric", metric_from_dict(self.metric))
-        if self.metric is not None:
-            if not isinstance(self.metric, MetricInWords):
-                raise SurveyError(
-                    "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, in a file "
-                    f'a table such as {{kind = "graph", edges = [...]}}, not {shown(self.metric)}'
-                )
-            object.__setattr__(self, "metric", self.metric.settled(self.values))
-            self._check_farthest()
-        super()._check_metric()
+    def _settle_metric(self) -> None:
+        if self.metric is None:
+            return
+        said = metric_from_dict(self.metric) if isinstance(self.metric, Mapping) else self.metric
+        if not isinstance(said, MetricInWords):
+            raise SurveyError(
+                "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, in a file "
+                f'a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
+            )
+        object.__setattr__(self, "metric", said.settled(self.values))
+        x, other = self.distances.farthest(self.size)
+        if self.distances.distance(x, other) > LARGEST_DISTANCE:
+            raise SurveyError(
+                f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
+                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
+            )
 
     @property
     def metric_kind(self) -> str:
@@ -270,14 +271,6 @@ class Discrete(Attribute):
             return super()._where_nearest
         x, other = self.distances.nearest(self.size)
         return f"between {self.name_of(x)} and {self.name_of(other)}, the nearest two"
-
-    def _check_farthest(self) -> None:
-        x, other = self.distances.farthest(self.size)
-        if self.distances.distance(x, other) > LARGEST_DISTANCE:
-            raise SurveyError(
-                f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
-                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -303,37 +296,48 @@ class OnLine(Attribute):
 
     @property
     def unit(self) -> Fraction:
-        """Epsilon for every `per` units."""
         return as_written(self.epsilon) / as_written(self.per)
 
     @property
     def usual(self) -> Line:
-        """Epsilon per unit, times the width of a step."""
         return Line(self.unit * self.step)
 
 
-def _unknown(cls: type[Attribute], key: str) -> str:
-    known = [f.name for f in fields(cls)]
-    why = f"a {cls.kind} attribute has no {key!r}; it has {listed(known)}{guess(key, known)}"
-    if key != "metric":
-        return why
-    return f"a {cls.kind} attribute takes no metric; integer, ordinal and categorical ones do"
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Interval(Attribute):
+    """Attributes whose values are the real numbers between two ends."""
 
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
 
-# Checks of a description -------------------------------------------------------------------------
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for end in ("low", "high"):
+            value = finite(f"{end} of a {self.kind} attribute", getattr(self, end))
+            object.__setattr__(self, end, value)
+        check_ends(self.low, self.high)
+        if not math.isfinite(self.high - self.low):
+            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
 
+    @property
+    def extent(self) -> Fraction:
+        """From end to end, of the numbers as they are written."""
+        return as_written(self.high) - as_written(self.low)
 
-def real_ends(low: object, high: object, kind: str) -> tuple[float, float]:
-    """The ends of a domain of real numbers: finite, in order, not too wide for a float."""
-    ends = []
-    for end, value in (("low", low), ("high", high)):
-        if not is_number(value) or not math.isfinite(value):
-            raise SurveyError(f"{end} of a {kind} attribute must be finite, not {shown(value)}")
-        ends.append(float(value))
-    check_ends(ends[0], ends[1])
-    if not math.isfinite(ends[1] - ends[0]):
-        raise SurveyError(f"the domain {ends[0]} to {ends[1]} is too wide for a float")
-    return ends[0], ends[1]
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        return self._position(real_within(value, (self.low, self.high), name, clip))
+
+    def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        self._refuse_first(wrong, numbers, name, clip)
+        return self._positions(reals)
+
+    @abstractmethod
+    def _position(self, number: float) -> int: ...
+
+    @abstractmethod
+    def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
+        """The same for many, by the same steps in the same order."""
 
 
 def check_ends(low: float, high: float) -> None:

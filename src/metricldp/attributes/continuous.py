@@ -14,17 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import (
-    LARGEST_SIZE,
-    OnLine,
-    Positions,
-    real_ends,
-)
-from metricldp.attributes.scalars import real_within, reals_within
-from metricldp.attributes.selection import Chosen, Span, nearest, nonempty, range_ends, range_words
+from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
+from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
 
@@ -42,7 +35,7 @@ class AutoBins:
     prior: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not is_whole(self.n) or self.n < 1:
+        if not is_whole(self.n) or self.n < 1:
             raise SurveyError(f"the best bins are for n people, at least 1, not {self.n!r}")
         positive("smoothness", self.smoothness)
         if self.prior is not None and self.smoothness != 1:
@@ -67,55 +60,49 @@ class AutoBins:
 
 
 @dataclass(frozen=True, repr=False)
-class Continuous(OnLine):
+class Continuous(Interval, OnLine):
     """A real number between low and high, kept only as one of `bins` equal bins.
 
     `bins="auto"`, or an AutoBins that says more, is settled when the survey is made.
     """
 
-    low: float = field(kw_only=False)
-    high: float = field(kw_only=False)
-    bins: int | str | AutoBins
+    bins: int | str | AutoBins = field(kw_only=True)
 
     kind: ClassVar[str] = "continuous"
     in_bins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        low, high = real_ends(self.low, self.high, self.kind)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-        if self.bins == "auto":
-            object.__setattr__(self, "bins", AutoBins())
-        if isinstance(self.bins, Mapping):
-            object.__setattr__(self, "bins", _auto_bins(self.bins))
-        if isinstance(self.bins, AutoBins):
+        bins: Any = {} if self.bins == "auto" else self.bins
+        if isinstance(bins, Mapping):
+            try:
+                bins = AutoBins(**bins)
+            except TypeError:
+                said = f"not {list(bins)}"
+                raise SurveyError(f"bins may say n, smoothness and prior, {said}") from None
+        if isinstance(bins, AutoBins):
+            object.__setattr__(self, "bins", bins)
             return
-        if isinstance(self.bins, bool) or not is_whole(self.bins) or int(self.bins) < 2:
-            raise SurveyError(
-                f"a continuous attribute needs at least 2 bins, not {shown(self.bins)}"
-            )
-        object.__setattr__(self, "bins", int(self.bins))
+        if not is_whole(bins) or bins < 2:
+            raise SurveyError(f"a continuous attribute needs at least 2 bins, not {shown(bins)}")
+        object.__setattr__(self, "bins", int(bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
             raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
         self._check_metric()
 
     @property
     def undecided(self) -> bool:  # type: ignore[override]
-        """Whether the number of bins is still to be chosen."""
         return isinstance(self.bins, AutoBins)
 
     @property
     def size(self) -> int:
-        """The bins."""
         if isinstance(self.bins, int):
             return self.bins
         raise SurveyError("the number of bins is not chosen yet; put the attribute in a survey")
 
     @property
     def step(self) -> Fraction:
-        """The width of a bin."""
-        return (as_written(self.high) - as_written(self.low)) / self.size
+        return self.extent / self.size
 
     @property
     def width(self) -> float:
@@ -132,17 +119,12 @@ class Continuous(OnLine):
         edges[-1] = self.high
         return np.asarray(edges)
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+    def _position(self, number: float) -> int:
         """The last bin whose lower edge is not above the value."""
-        number = real_within(value, (self.low, self.high), name, clip)
         return min(bisect_right(self._edges, number), self.size) - 1
 
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
+    def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         """The same for many: near the right bin by a product, and then the edges decide."""
-        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
-        self._refuse_first(wrong, numbers, name, clip)
         bins = ((reals - self.low) / (self.high - self.low) * self.size).astype(np.int64)
         np.clip(bins, 0, self.size - 1, out=bins)
         edges = self.edges
@@ -160,7 +142,8 @@ class Continuous(OnLine):
             return self._choose_range(words, name)
         if not is_number(words):
             raise QueryError(f"{name} takes a range or a number, not {shown(words)}")
-        nonempty(np.array([self.low <= words <= self.high]), words, name, self._domain)
+        if not self.low <= words <= self.high:
+            raise empty(words, name, self._domain)
         position = self.position(words, name)
         note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
         return Chosen(Span(position, position + 1, self.size), plain(words), note)
@@ -170,23 +153,21 @@ class Continuous(OnLine):
         said = range_words(low, high)
         start = self.low if low is None else max(low, self.low)
         end = self.high if high is None else min(high, self.high)
-        nonempty(np.array([start <= end]), words, name, self._domain)
+        if start > end:
+            raise empty(words, name, self._domain)
         edges = self.edges
-        first, last = nearest(edges, start), nearest(edges, end)
+        first, last = (int(np.argmin(np.abs(edges - number))) for number in (start, end))
         if first == last:
             bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
-        moved = [
-            edge
-            for value, edge in ((start, edges[first]), (end, edges[last]))
-            if not math.isclose(value, edge, abs_tol=1e-9 * self.width)
-        ]
         note = f"{name} {said} answered between the nearest bin edges, "
         note += f"{plain(edges[first])} to {plain(edges[last])}"
-        return Chosen(Span(first, last, self.size), said, note if moved else None)
+        near = 1e-9 * self.width
+        exact = math.isclose(start, edges[first], abs_tol=near)
+        exact = exact and math.isclose(end, edges[last], abs_tol=near)
+        return Chosen(Span(first, last, self.size), said, None if exact else note)
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        """The middle of each bin."""
         edges = self.edges
         note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each"
         return (edges[:-1] + edges[1:]) / 2, note
@@ -203,17 +184,9 @@ class Continuous(OnLine):
         return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins"
 
     def name_of(self, position: int) -> str:
-        """The edges of the bin."""
         return self.label(position, position)
 
     def label(self, first: int, last: int | None = None) -> str:
         """From the lower edge of the first bin to the upper edge of the last."""
         edges = self.edges
         return f"{plain(edges[first])} to {plain(edges[(first if last is None else last) + 1])}"
-
-
-def _auto_bins(entries: Mapping[str, Any]) -> AutoBins:
-    try:
-        return AutoBins(**entries)
-    except TypeError:
-        raise SurveyError(f"bins may say n, smoothness and prior, not {list(entries)}") from None

@@ -1,8 +1,4 @@
-"""Attributes: one private value of a person, its grid of positions, and the metric on it.
-
-An attribute is pure data. It turns values into positions 0 .. size - 1 and the words of a question
-("18 to 29", "north") into a function of the position; it never sees a coin.
-"""
+"""Whole numbers: every one from low to high is a position."""
 
 from __future__ import annotations
 
@@ -10,21 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import LARGEST_END, Discrete, OnLine, Positions, check_ends
+from metricldp.attributes import base, selection
+from metricldp.attributes.base import Numbers, Positions
+from metricldp.attributes.selection import Chosen, Span
 from metricldp.attributes.scalars import whole_within
-from metricldp.attributes.selection import (
-    Chosen,
-    Span,
-    members_of,
-    nonempty,
-    range_ends,
-    range_words,
-)
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
@@ -32,7 +22,7 @@ from metricldp.metrics import Value
 
 
 @dataclass(frozen=True, repr=False)
-class Integer(Discrete, OnLine):
+class Integer(base.Discrete, base.OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 
     From 0 to 1, and only then, its values and questions may also say True and False.
@@ -47,40 +37,33 @@ class Integer(Discrete, OnLine):
         super().__post_init__()
         for end in ("low", "high"):
             value = getattr(self, end)
-            if isinstance(value, bool) or not is_whole(value):
+            if not is_whole(value):
                 raise SurveyError(
                     f"{end} of an integer attribute must be whole, not {shown(value)}"
                 )
-            if abs(value) > LARGEST_END:
-                raise SurveyError(f"{end} is {value}; use whole numbers up to {LARGEST_END:,}")
+            if abs(value) > base.LARGEST_END:
+                raise SurveyError(f"{end} is {value}; use whole numbers up to {base.LARGEST_END:,}")
             object.__setattr__(self, end, int(value))
-        check_ends(self.low, self.high)
+        base.check_ends(self.low, self.high)
         self._check_metric()
 
     @property
     def size(self) -> int:
-        """Every whole number once."""
         return self.high - self.low + 1
 
     @property
     def values(self) -> Sequence[Value]:
-        """The numbers."""
         return range(self.low, self.high + 1)
 
     @property
     def step(self) -> Fraction:
-        """One."""
         return Fraction(1)
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """Subtract the lowest value."""
         ends = self.low, self.high
         return whole_within(value, ends, name, clip, booleans=self._yes_or_no) - self.low
 
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
-        """The same for many."""
+    def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         wrong = np.zeros(len(numbers), dtype=bool)
         if numbers.dtype.kind == "f":
             wrong = ~np.isfinite(numbers) | (numbers != np.rint(numbers))
@@ -91,15 +74,15 @@ class Integer(Discrete, OnLine):
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""
         if isinstance(words, tuple):
-            low, high = range_ends(words, name)
+            low, high = selection.range_ends(words, name)
             before, size = self.low, self.size
             first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
             if first >= end:
-                nonempty(np.zeros(1, dtype=bool), words, name, self._domain)
-            return Chosen(Span(first, end, size), range_words(low, high))
+                raise selection.empty(words, name, self._domain)
+            return Chosen(Span(first, end, size), selection.range_words(low, high))
         grid = np.arange(self.low, self.high + 1)
-        wanted = members_of(words, name)
+        wanted = selection.members_of(words, name)
         if self._yes_or_no:
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
         for value in wanted:
@@ -119,7 +102,6 @@ class Integer(Discrete, OnLine):
         return f"from {self.low} to {self.high}"
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        """The numbers themselves."""
         return np.arange(self.low, self.high + 1, dtype=np.float64), None
 
     def values_at(self, position: int) -> tuple[int, int]:
@@ -129,5 +111,4 @@ class Integer(Discrete, OnLine):
         return f"whole numbers from {plain(self.low)} to {plain(self.high)}"
 
     def name_of(self, position: int) -> str:
-        """The number itself."""
         return str(self.low + position)

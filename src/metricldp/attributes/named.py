@@ -1,8 +1,4 @@
-"""Attributes: one private value of a person, its grid of positions, and the metric on it.
-
-An attribute is pure data. It turns values into positions 0 .. size - 1 and the words of a question
-("18 to 29", "north") into a function of the position; it never sees a coin.
-"""
+"""Values with names: levels in order, and categories without one."""
 
 from __future__ import annotations
 
@@ -13,144 +9,117 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from metricldp.attributes.base import Discrete, OnLine, Positions
+from metricldp.attributes.base import Discrete, Numbers, OnLine, Positions
+from metricldp.attributes.selection import Chosen, Span, empty, members_of, pair_of, range_words
 from metricldp.attributes.scalars import codes_within, named_position
-from metricldp.attributes.selection import (
-    Chosen,
-    between,
-    choose_names,
-    nonempty,
-    place_of,
-    range_words,
-)
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.text import shown
-from metricldp.metrics import Metric, Uniform, Value
+from metricldp.basics.text import guess, listed, shown
+from metricldp.metrics import Metric, Uniform
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Named(Discrete):
+    """Attributes whose values are names; `field_name` says which field lists them."""
+
+    field_name: ClassVar[str]
+    named: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = _names(getattr(self, self.field_name), self.field_name)
+        object.__setattr__(self, self.field_name, names)
+        self._check_metric()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = getattr(self, self.field_name)
+        return names
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        return named_position(value, self._positions, name, clip)
+
+    def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
+        return codes_within(numbers, self.size, name)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.values)}
+
+    def choose(self, words: object, name: str) -> Chosen:
+        """One of the names or a list of them."""
+        members = members_of(words, name)
+        positions = [self._asked(member, name) for member in members]
+        return Chosen.of(np.isin(np.arange(self.size), positions), ", ".join(members))
+
+    def _asked(self, value: Any, name: str) -> int:
+        """The position of a value that a question names."""
+        if value not in self.values:
+            choice = f"{listed(self.values)}{guess(value, self.values)}"
+            raise QueryError(f"{name} has no value {shown(value)}; it can be {choice}")
+        return self._positions[value]
+
+    def describe(self) -> str:
+        return f"{self.size} {self.field_name}"
+
+    def name_of(self, position: int) -> str:
+        return self.values[position]
 
 
 @dataclass(frozen=True, repr=False)
-class Ordinal(Discrete, OnLine):
+class Ordinal(Named, OnLine):
     """Named levels in order, one step apart: never, rarely, often, always."""
 
     levels: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "ordinal"
-    named: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "levels", _names(self.levels, "levels"))
-        self._check_metric()
-
-    @property
-    def size(self) -> int:
-        """The levels."""
-        return len(self.levels)
-
-    @property
-    def values(self) -> Sequence[Value]:
-        """The levels themselves."""
-        return self.levels
+    field_name: ClassVar[str] = "levels"
 
     @property
     def step(self) -> Fraction:
-        """One level."""
         return Fraction(1)
-
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """Where it stands; there is nothing to clip."""
-        return named_position(value, self._positions, name, clip)
-
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
-        """Codes are positions."""
-        return codes_within(numbers, self.size, name)
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self.levels)}
 
     def choose(self, words: object, name: str) -> Chosen:
         """A level, a pair of levels as ends, or a list of levels."""
-        if isinstance(words, tuple):
-            if len(words) != 2:
-                raise QueryError(f"a range of {name} is a pair (low, high), not {shown(words)}")
-            ends = [None if end is None else place_of(end, self.levels, name) for end in words]
-            inside = between(np.arange(self.size), ends[0], ends[1])
-            nonempty(inside, words, name, f"from {self.levels[0]} to {self.levels[-1]}")
-            return Chosen.of(inside, range_words(words[0], words[1]))
-        return choose_names(words, self.levels, name)
+        if not isinstance(words, tuple):
+            return super().choose(words, name)
+        low, high = pair_of(words, name)
+        first = 0 if low is None else self._asked(low, name)
+        end = self.size if high is None else self._asked(high, name) + 1
+        if first >= end:
+            raise empty(words, name, f"from {self.levels[0]} to {self.levels[-1]}")
+        return Chosen(Span(first, end, self.size), range_words(low, high))
 
     def describe(self) -> str:
-        return f"{self.size} levels from {self.levels[0]} to {self.levels[-1]}"
-
-    def name_of(self, position: int) -> str:
-        """The level."""
-        return self.levels[position]
+        return f"{super().describe()} from {self.levels[0]} to {self.levels[-1]}"
 
 
 @dataclass(frozen=True, repr=False)
-class Categorical(Discrete):
+class Categorical(Named):
     """Named categories without an order; every two are equally far apart, unless `metric` says."""
 
     categories: Sequence[str] = field(kw_only=False)
 
     kind: ClassVar[str] = "categorical"
-    named: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "categories", _names(self.categories, "categories"))
-        self._check_metric()
-
-    @property
-    def size(self) -> int:
-        """The categories."""
-        return len(self.categories)
-
-    @property
-    def values(self) -> Sequence[Value]:
-        """The categories themselves."""
-        return self.categories
+    field_name: ClassVar[str] = "categories"
 
     @property
     def usual(self) -> Metric:
-        """Epsilon between any two."""
         return Uniform(self.unit)
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """Where it stands; there is nothing to clip."""
-        return named_position(value, self._positions, name, clip)
-
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
-        """Codes are positions."""
-        return codes_within(numbers, self.size, name)
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self.categories)}
-
     def choose(self, words: object, name: str) -> Chosen:
-        """A category or a list of them."""
         if isinstance(words, tuple):
             raise QueryError(f"{name} has no order, so no range; give a list of categories")
-        return choose_names(words, self.categories, name)
-
-    def describe(self) -> str:
-        return f"{self.size} categories"
-
-    def name_of(self, position: int) -> str:
-        """The category."""
-        return self.categories[position]
+        return super().choose(words, name)
 
 
 def _names(names: object, what: str) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
+    if not is_list(names):
         raise SurveyError(f"{what} must be a list of names, not {shown(names)}")
     for name in names:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():

@@ -60,7 +60,7 @@ def _parsed(text: str, name: str) -> Number:
 
 
 def _within(number: Number, value: Any, ends: tuple[Any, Any], name: str, clip: bool) -> Number:
-    """The number of a value, from low to high; clipping is the same work for every number."""
+    """Clipping is the same work for every number."""
     low, high = ends
     if clip:
         number = min(max(number, low), high)
@@ -75,7 +75,6 @@ def _within(number: Number, value: Any, ends: tuple[Any, Any], name: str, clip: 
 
 
 def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
-    """A value as a float from low to high."""
     value = _plain(value)
     return float(_within(_float(_number(value, name)), value, ends, name, clip))
 
@@ -134,7 +133,6 @@ def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bo
 
 
 def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.int64]:
-    """Codes of names as positions."""
     wrong = (codes < 0) | (codes >= size)
     if wrong.any():
         row = int(np.argmax(wrong))

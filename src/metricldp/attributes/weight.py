@@ -15,74 +15,50 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import Attribute, Positions
-from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.attributes.base import Interval, Positions
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric, Uniform
 
 
 @dataclass(frozen=True, repr=False)
-class Weight(Attribute):
+class Weight(Interval):
     """A real number between low and high; with private=True it needs an epsilon."""
 
-    low: float = field(kw_only=False)
-    high: float = field(kw_only=False)
     private: bool = field(default=False, kw_only=True)
     epsilon: float = field(default=math.inf, kw_only=True)
 
     kind: ClassVar[str] = "weight"
     is_weight: ClassVar[bool] = True
+    rounded_at_random: ClassVar[bool] = True
     only_mechanism: ClassVar[str | None] = "response"
 
     def __post_init__(self) -> None:
-        for end in ("low", "high"):
-            value = getattr(self, end)
-            if not is_number(value) or not math.isfinite(value):
-                raise SurveyError(f"{end} of a weight must be finite, not {value!r}")
-            object.__setattr__(self, end, float(value))
-        if not self.low < self.high or not math.isfinite(self.high - self.low):
-            raise SurveyError(
-                f"a weight goes from low to high, not from {plain(self.low)} to {plain(self.high)}"
-            )
         if not isinstance(self.private, bool):
             raise SurveyError(f"private is true or false, not {self.private!r}")
         if self.private and self.epsilon == math.inf:
             raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
-        if self.private:
-            super().__post_init__()
-            self._check_metric()
-        elif self.epsilon != math.inf or self.mechanism != "auto":
+        if not self.private and (self.epsilon != math.inf or self.mechanism != "auto"):
             raise SurveyError(
                 "a public weight is sent in the clear and has no epsilon and no mechanism; "
                 "say private=True to blur it"
             )
+        super().__post_init__()
+        if self.private:
+            self._check_metric()
 
     @property
-    def is_public(self) -> bool:
-        """Whether the weight is sent as it is."""
-        return not self.private
-
-    @property
-    def public_ends(self) -> tuple[float, float]:
-        return self.low, self.high
-
-    @property
-    def rounded_at_random(self) -> bool:
-        """A private weight is rounded at random to one of its two ends."""
-        return True
+    def public_ends(self) -> tuple[float, float] | None:
+        return None if self.private else (self.low, self.high)
 
     @property
     def size(self) -> int:
-        """The two ends."""
         return 2
 
     @property
     def usual(self) -> Metric:
-        """Epsilon between any two weights."""
         return Uniform(self.unit)
 
     @property
@@ -90,33 +66,25 @@ class Weight(Attribute):
         """What the two positions stand for."""
         return np.array([self.low, self.high])
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+    def _position(self, number: float) -> int:
         """How far the weight is from low to high, in units of 2^-32, to be rounded by a coin.
 
         Of a public weight the 64 bits of the double itself.
         """
-        number = real_within(value, (self.low, self.high), name, clip)
         if self.is_public:
             return int.from_bytes(struct.pack("<d", number), "little")
         return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
 
-    def positions(
-        self, numbers: npt.NDArray[Any], name: str = "", *, clip: bool = False
-    ) -> Positions:
-        """The same for many."""
-        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
-        self._refuse_first(wrong, numbers, name, clip)
+    def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         if self.is_public:
             return reals.view(np.int64)
         share = (reals - self.low) / (self.high - self.low)
         return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
 
     def choose(self, words: object, name: str) -> Chosen:
-        """A weight selects nobody."""
         raise QueryError(f"{name} is a weight, not a condition; ask tally.sum({name!r}, where)")
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        """Weighted counts have a method of their own."""
         raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
 
     def describe(self) -> str:
@@ -124,11 +92,9 @@ class Weight(Attribute):
         return f"a private weight from {ends}, rounded at random to one of the two"
 
     def name_of(self, position: int) -> str:
-        """An end of the interval."""
         return plain(self.ends[position])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; a public weight has neither epsilon nor mechanism."""
         data = super().to_dict()
         if not self.private:
             del data["epsilon"]

@@ -1,16 +1,28 @@
-"""Checks of the numbers that a description states."""
+"""Checks of what a description states."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 
 
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a sequence of others, which a text is not."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
 def positive(what: str, value: object) -> float:
-    """A positive finite number, or a refusal."""
     if not is_number(value) or not math.isfinite(value) or value <= 0:
         raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")
+    return float(value)
+
+
+def finite(what: str, value: object) -> float:
+    if not is_number(value) or not math.isfinite(value):
+        raise SurveyError(f"{what} must be finite, not {shown(value)}")
     return float(value)

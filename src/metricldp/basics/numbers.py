@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -17,6 +17,6 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (float, np.integer, np.floating))
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int | float]:
     """Whether a value is a whole number, be it an int or a float."""
     return is_number(value) and math.isfinite(value) and value == int(value)

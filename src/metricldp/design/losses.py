@@ -27,7 +27,7 @@ import numpy.typing as npt
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written
 from metricldp.channels.unary import Losses
-from metricldp.metrics import Distances, Metric, Sensitive, Uniform
+from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import common_unit, kind_for
 
 Floats = npt.NDArray[np.float64]
@@ -50,12 +50,7 @@ def best_losses(metric: Metric, size: int) -> tuple[Losses, ...]:
     """What each bit tells: the smallest total error of all frequencies that keeps the metric."""
     classes = _classes(metric, size)
     found = _found(classes)
-    return tuple(found[place] for place in classes.of)
-
-
-def uniform_losses(size: int, epsilon: Fraction) -> Losses:
-    """The same for plain local differential privacy."""
-    return best_losses(Uniform(epsilon), size)[0]
+    return tuple(found[which] for which in classes.of)
 
 
 def too_near(losses: Sequence[Losses], metric: Metric, size: int) -> tuple[int, int] | None:
@@ -90,12 +85,6 @@ def kept_by(losses: Sequence[Losses]) -> Metric:
     return Distances.of(told, unit)
 
 
-def _largest(numbers: Sequence[float], of: npt.NDArray[np.int64]) -> list[int]:
-    """A value of each class with the largest number."""
-    last = {int(of[x]): int(x) for x in np.argsort(numbers, kind="stable")}
-    return [last[place] for place in range(len(last))]
-
-
 # Values that a metric treats alike
 
 
@@ -104,45 +93,39 @@ class _Classes:
     """The class of each value, and the distances of two values of two classes."""
 
     of: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
     distances: npt.NDArray[np.integer]
     """Whole numbers; on the diagonal, of two values of one class."""
     unit: Fraction
 
     @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self.of)
+
+    @property
     def alone(self) -> npt.NDArray[np.bool_]:
-        """Classes of one value, which has no distance to another of its class."""
-        return np.asarray(self.counts == 1)
+        """Classes of one value, as a matrix: it has no distance to another of its class."""
+        return np.diag(self.counts == 1)
 
 
 def _classes(metric: Metric, size: int) -> _Classes:
     """Uniform and sensitive sets by their definition, other metrics by their table."""
-    if isinstance(metric, Uniform):
-        of = np.zeros(size, dtype=np.int64)
-        return _with_counts(of, np.ones((1, 1), dtype=np.int64), metric.step)
-    if isinstance(metric, Sensitive):
+    sensitive = metric.sensitive_positions(size)
+    if sensitive is not None:
         of = np.ones(size, dtype=np.int64)
-        of[sorted(metric.places)] = 0
-        numbers = np.array([[1, 1], [1, 2]])[: of.max() + 1, : of.max() + 1]
-        return _with_counts(of, numbers, metric.step)
+        of[sorted(sensitive)] = 0
+        return _Classes(of, np.array([[1, 1], [1, 2]])[: of.max() + 1, : of.max() + 1], metric.step)
     if size > MOST_DIFFERENT:
         raise SurveyError(
             f"unary bits serve up to {MOST_DIFFERENT:,} values that the metric tells apart, "
             f"not {size:,}; use another mechanism"
         )
-    numbers, unit = metric.whole(size)
+    numbers = metric.whole(size)
     of = _twins(numbers)
     first = np.unique(of, return_index=True)[1]
     between = numbers[np.ix_(first, first)].copy()
-    last = len(of) - 1 - np.unique(of[::-1], return_index=True)[1]
+    last = size - 1 - np.unique(of[::-1], return_index=True)[1]
     np.fill_diagonal(between, numbers[first, last])
-    return _with_counts(of, between, unit)
-
-
-def _with_counts(
-    of: npt.NDArray[np.int64], distances: npt.NDArray[np.integer], unit: Fraction
-) -> _Classes:
-    return _Classes(of, np.bincount(of), distances, unit)
+    return _Classes(of, between, metric.step)
 
 
 def _twins(numbers: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
@@ -154,8 +137,7 @@ def _twins(numbers: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     of = np.full(size, -1)
     rows: dict[tuple[int, ...], list[int]] = {}
     for x, row in enumerate(np.sort(numbers, axis=1)):
-        key = tuple(row.tolist())
-        alike = rows.setdefault(key, [])
+        alike = rows.setdefault(tuple(row.tolist()), [])
         equal = [(numbers[x] == numbers[other]).sum() >= size - 2 for other in alike]
         if any(equal):
             of[x] = of[alike[equal.index(True)]]
@@ -163,6 +145,12 @@ def _twins(numbers: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
             of[x] = of.max() + 1
             alike.append(x)
     return of
+
+
+def _largest(numbers: Sequence[float], of: npt.NDArray[np.int64]) -> list[int]:
+    """A value of each class with the largest number."""
+    last = {int(of[x]): int(x) for x in np.argsort(numbers, kind="stable")}
+    return [last[place] for place in range(len(last))]
 
 
 # The optimum, in floats, and what is taken of it, exactly
@@ -182,11 +170,10 @@ class _Whole:
         unit = Fraction(1, math.lcm(classes.unit.denominator, *denominators))
         distances = classes.distances.astype(object) * int(classes.unit / unit)
         distances = np.minimum(distances, int(LARGEST_LOSS / unit))
-        distances[np.diag(classes.alone)] = int(4 * LARGEST_LOSS / unit)
+        distances[classes.alone] = int(4 * LARGEST_LOSS / unit)
         return cls(distances, unit)
 
     def numbers(self, losses: Sequence[float]) -> Integers:
-        """Losses in units."""
         return np.array([int(as_written(loss) / self.unit) for loss in losses], dtype=object)
 
     def floats(self, numbers: Integers) -> list[float]:
@@ -209,7 +196,7 @@ def _found(classes: _Classes) -> list[Losses]:
     so rounding costs next to nothing. The same decimals come out wherever the survey is made.
     """
     bounds = np.minimum(classes.distances.astype(np.float64) * float(classes.unit), LARGEST_LOSS)
-    bounds[np.diag(classes.alone)] = np.inf
+    bounds[classes.alone] = np.inf
     decimals = _DIGITS - math.floor(math.log10(bounds.min()))
     rounded = [round(float(yes), decimals) for yes in _minimum(bounds, classes.counts)]
     whole = _Whole.of(classes, rounded)

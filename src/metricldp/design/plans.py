@@ -193,7 +193,7 @@ def broken(
     whole = [int(epsilon / unit) for epsilon in epsilons]
     largest = sum(w * int(row.max() - row.min()) for w, row in zip(whole, rows, strict=True))
     weights = np.array(whole, dtype=np.int64 if largest < 1 << 62 else object)
-    numbers, distance = metric.whole(size)
+    numbers = metric.whole(size)
     columns = rows.T.copy()
     step = max(1, _AT_ONCE // len(rows))
     pairs = _pairs(metric, size)
@@ -201,7 +201,7 @@ def broken(
         x, other = pairs[start : start + step].T
         spent = np.abs(columns[x] - columns[other]) @ weights
         lengths, which = np.unique(numbers[x, other], return_inverse=True)
-        limits = [min(floor_of(n * distance / unit), largest) for n in lengths.tolist()]
+        limits = [min(floor_of(n * metric.step / unit), largest) for n in lengths.tolist()]
         over = np.flatnonzero(spent > np.array(limits, dtype=weights.dtype)[which])
         if len(over):
             at = over[0]

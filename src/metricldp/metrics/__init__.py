@@ -13,14 +13,11 @@ from typing import Any
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Metric
-from metricldp.metrics.closed import Change, Distances, tightened
-from metricldp.metrics.graph import Graph
+from metricldp.metrics.closed import Change, Distances, added, tightened
 from metricldp.metrics.line import Line, Uniform
 from metricldp.metrics.lp import Lp
 from metricldp.metrics.sensitive import Sensitive, SensitiveSet
-from metricldp.metrics.sums import added
-from metricldp.metrics.table import Table
-from metricldp.metrics.tree import Tree
+from metricldp.metrics.stated import Graph, Table, Tree
 from metricldp.metrics.words import MetricInWords, Value
 
 __all__ = [

@@ -24,6 +24,8 @@ class Metric(ABC):
     The size is an argument where it matters, because a line or a uniform metric has none.
     """
 
+    step: Fraction
+    """What all distances are whole multiples of."""
     is_line: ClassVar[bool] = False
     """Whether distances add up along the order of positions."""
     is_uniform: ClassVar[bool] = False
@@ -58,11 +60,10 @@ class Metric(ABC):
         """How many those are."""
 
     @abstractmethod
-    def whole(self, size: int) -> tuple[Integers, Fraction]:
-        """All distances as a matrix of whole numbers and the unit that they are multiplied with."""
+    def whole(self, size: int) -> Integers:
+        """All distances as a matrix of whole numbers of steps."""
 
     def smallest(self, size: int) -> Fraction:
-        """The smallest distance of two different positions."""
         return self.distance(*self.nearest(size))
 
     def diameter(self, size: int) -> Fraction:
@@ -106,14 +107,12 @@ class Metric(ABC):
 
     def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
         """What to say of a metric in a few words: some pairs, and their distances."""
-        near, far = self.nearest(size), self.farthest(size)
-        told = [("nearest", near), ("farthest", far)]
+        told = {"nearest": self.nearest(size), "farthest": self.farthest(size)}
         return [
             (f"{what}, {names(x)} against {names(other)}", self.distance(x, other))
-            for what, (x, other) in told
+            for what, (x, other) in told.items()
         ]
 
     def matrix(self, size: int) -> npt.NDArray[np.float64]:
         """All distances as floats, for numeric work that decides no guarantee."""
-        numbers, unit = self.whole(size)
-        return np.asarray(numbers, dtype=np.float64) * float(unit)
+        return np.asarray(self.whole(size), dtype=np.float64) * float(self.step)

@@ -63,49 +63,40 @@ class Closed:
 
 @dataclass(frozen=True)
 class Distances(Metric):
-    """E(x, x') = unit times a whole number, from a table; made by `tightened` and `added`."""
+    """E(x, x') = step times a whole number, from a table; made by `tightened` and `added`."""
 
     table: Closed
-    unit: Fraction
+    step: Fraction
 
     @classmethod
-    def of(cls, numbers: Integers, unit: Fraction) -> Distances:
-        """In the largest unit there is, so that equal metrics are equal."""
+    def of(cls, numbers: Integers, step: Fraction) -> Distances:
+        """In the largest step there is, so that equal metrics are equal."""
         factor = int(np.gcd.reduce(numbers, axis=None))
-        return cls(Closed(numbers // factor), unit * factor)
+        return cls(Closed(numbers // factor), step * factor)
 
     def distance(self, x: int, other: int) -> Fraction:
-        """A look-up."""
-        return self.unit * int(self.table.numbers[x, other])
+        return self.step * int(self.table.numbers[x, other])
 
     def scaled(self, share: Fraction) -> Distances:
-        """The same table."""
-        return Distances(self.table, self.unit * share)
+        return Distances(self.table, self.step * share)
 
     def nearest(self, size: int) -> tuple[int, int]:
-        """The first of the smallest entries off the diagonal."""
         numbers = self.table.numbers.copy()
         np.fill_diagonal(numbers, numbers.max() + 1)
-        return self._pair(int(np.argmin(numbers)))
+        return divmod(int(np.argmin(numbers)), len(numbers))
 
     def farthest(self, size: int) -> tuple[int, int]:
-        """The first of the largest entries."""
-        return self._pair(int(np.argmax(self.table.numbers)))
-
-    def _pair(self, place: int) -> tuple[int, int]:
-        return divmod(place, len(self.table.numbers))
+        numbers = self.table.numbers
+        return divmod(int(np.argmax(numbers)), len(numbers))
 
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        """Found once for each table."""
         return ((int(x), int(other)) for x, other in self.table.generating)
 
     def generating_count(self, size: int) -> int:
-        """How many were found."""
         return len(self.table.generating)
 
-    def whole(self, size: int) -> tuple[Integers, Fraction]:
-        """The table itself."""
-        return self.table.numbers, self.unit
+    def whole(self, size: int) -> Integers:
+        return self.table.numbers
 
 
 def tightened(
@@ -116,7 +107,14 @@ def tightened(
     `said` has each pair of positions once, either way round; names are for the message where
     nothing leads from one value to another.
     """
-    numbers, unit, none = _over_common_denominator(said, len(names))
+    unit = common_unit(said.values())
+    whole = {pair: int(length / unit) for pair, length in said.items()}
+    size = len(names)
+    none = size * max(whole.values(), default=0) + 1  # longer than any path
+    numbers: Integers = np.full((size, size), none, dtype=kind_for(none))
+    for (x, other), number in whole.items():
+        numbers[x, other] = numbers[other, x] = number
+    np.fill_diagonal(numbers, 0)
     closed = closure(numbers)
     if (closed >= none).any():
         x, other = np.argwhere(closed >= none)[0]
@@ -130,37 +128,39 @@ def tightened(
     return metric, tuple(sorted(changes, key=lambda change: (change.x, change.other)))
 
 
-def _over_common_denominator(
-    said: Mapping[tuple[int, int], Fraction], size: int
-) -> tuple[Integers, Fraction, int]:
-    """The matrix of whole numbers, their unit, and the number that stands for no distance."""
-    _check_denominators(said.values())
-    unit = common_unit(said.values())
-    whole = {pair: int(length / unit) for pair, length in said.items()}
-    none = size * max(whole.values(), default=0) + 1  # longer than any path
-    numbers: Integers = np.full((size, size), none, dtype=kind_for(none))
-    for (x, other), number in whole.items():
-        numbers[x, other] = numbers[other, x] = number
-    np.fill_diagonal(numbers, 0)
-    return numbers, unit, none
-
-
-def _check_denominators(lengths: Iterable[Fraction]) -> None:
-    common = 1
+def common_unit(lengths: Iterable[Fraction]) -> Fraction:
+    """The largest unit of which all lengths are whole multiples."""
+    numerator, denominator = 0, 1
     for length in lengths:
-        common = math.lcm(common, length.denominator)
-        if common.bit_length() > _LARGEST_DENOMINATOR:
+        numerator = math.gcd(numerator, length.numerator)
+        denominator = math.lcm(denominator, length.denominator)
+        if denominator.bit_length() > _LARGEST_DENOMINATOR:
             raise SurveyError(
                 "the distances have no common denominator of a reasonable length; "
                 "use decimals, or fractions with few different denominators"
             )
+    return Fraction(numerator or 1, denominator)
 
 
-def common_unit(lengths: Iterable[Fraction]) -> Fraction:
-    """The largest unit of which all lengths are whole multiples."""
-    listed = list(lengths)
-    above = math.gcd(*(length.numerator for length in listed)) or 1
-    return Fraction(above, math.lcm(*(length.denominator for length in listed)))
+def added(metrics: Sequence[Metric], size: int) -> Metric:
+    """E = E_1 + E_2 + ..., a metric again: the triangle inequalities add up.
+
+    What several reports about the same value give away together (appendix B of the paper).
+    """
+    if len({metric.scaled(1 / metric.step) for metric in metrics}) == 1:
+        return metrics[0].scaled(sum(metric.step for metric in metrics) / metrics[0].step)
+    if size > MOST_POSITIONS:
+        raise SurveyError(
+            f"metrics of different kinds are added up for {MOST_POSITIONS:,} positions at most, "
+            f"not {size:,}"
+        )
+    unit = common_unit(metric.step for metric in metrics)
+    tables = [(metric.whole(size), int(metric.step / unit)) for metric in metrics]
+    largest = sum(int(numbers.max()) * factor for numbers, factor in tables)
+    total: Integers = np.zeros((size, size), dtype=kind_for(largest))
+    for numbers, factor in tables:
+        total += numbers.astype(total.dtype) * factor
+    return Distances.of(total, unit)
 
 
 def kind_for(largest: int) -> type:

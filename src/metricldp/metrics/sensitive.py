@@ -17,7 +17,7 @@ import numpy as np
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Integers, Metric
-from metricldp.metrics.words import MetricInWords, Value, place_of, places_in, value_of
+from metricldp.metrics.words import MetricInWords, Value, positions_in, value_of
 
 _MOST_NAMES = 5
 
@@ -30,45 +30,38 @@ class Sensitive(Metric):
     step: Fraction
 
     def distance(self, x: int, other: int) -> Fraction:
-        """One step with a sensitive end, two without."""
         if x == other:
             return Fraction(0)
         return self.step if x in self.places or other in self.places else 2 * self.step
 
     def scaled(self, share: Fraction) -> Sensitive:
-        """The same places."""
         return Sensitive(self.places, self.step * share)
 
     def nearest(self, size: int) -> tuple[int, int]:
-        """A sensitive value and any other."""
         first = min(self.places)
         return (0, first) if first else (0, 1)
 
     def farthest(self, size: int) -> tuple[int, int]:
-        """Two values that are not sensitive, where there are two."""
         outside = (x for x in range(size) if x not in self.places)
-        pair = next(outside, None), next(outside, None)
-        return self.nearest(size) if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        x, other = next(outside, None), next(outside, None)
+        return self.nearest(size) if x is None or other is None else (x, other)
 
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        """The pairs with a sensitive end."""
         for x in sorted(self.places):
             for other in range(size):
                 if other not in self.places or other > x:
                     yield min(x, other), max(x, other)
 
     def generating_count(self, size: int) -> int:
-        """All pairs but those outside."""
         outside = size - len(self.places)
         return (size * (size - 1) - outside * (outside - 1)) // 2
 
-    def whole(self, size: int) -> tuple[Integers, Fraction]:
-        """Ones, twos, and zeros on the diagonal."""
+    def whole(self, size: int) -> Integers:
         numbers = np.full((size, size), 2, dtype=np.int64)
         chosen = sorted(self.places)
         numbers[chosen] = numbers[:, chosen] = 1
         np.fill_diagonal(numbers, 0)
-        return numbers, self.step
+        return numbers
 
     def sensitive_positions(self, size: int) -> frozenset[int]:
         return self.places
@@ -86,7 +79,6 @@ class Sensitive(Metric):
         return self.step / max(max(x, size - 1 - x) for x in self.places)
 
     def within(self, other: Metric, size: int) -> bool:
-        """One comparison where the places are the same."""
         if isinstance(other, Sensitive) and other.places == self.places:
             return self.step <= other.step
         return super().within(other, size)
@@ -123,11 +115,8 @@ class SensitiveSet(MetricInWords):
 
     def settled(self, values: Sequence[Value]) -> Self:
         """In the order of the attribute's values: the same set is the same agreement."""
-        places = places_in(values)
-        ordered = sorted(self.values, key=lambda value: place_of(value, places))
-        return type(self)(tuple(ordered))
+        return type(self)(tuple(sorted(self.values, key=positions_in(values).__getitem__)))
 
     def on(self, values: Sequence[Value], unit: Fraction) -> Sensitive:
-        """The places of the sensitive values."""
-        places = places_in(values)
-        return Sensitive(frozenset(place_of(value, places) for value in self.values), unit)
+        positions = positions_in(values)
+        return Sensitive(frozenset(positions[value] for value in self.values), unit)

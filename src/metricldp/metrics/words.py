@@ -10,17 +10,17 @@ import math
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
 from metricldp.basics.errors import SurveyError, TightenedMetricWarning
 from metricldp.basics.exact import as_written
-from metricldp.basics.numbers import is_number
+from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Change, Distances, tightened
@@ -55,7 +55,6 @@ class MetricInWords(ABC):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a survey file."""
         listed = {f.name: _as_list(getattr(self, f.name)) for f in fields(self)}
         return {"kind": self.kind, **listed}
 
@@ -86,22 +85,22 @@ class Stated(MetricInWords):
         """The same words with some distances replaced."""
 
     def on(self, values: Sequence[Value], unit: Fraction) -> Distances:
-        """The shortest-path closure."""
-        return _closure(self, _frozen(values))[0].scaled(unit)
+        return self._closure(values)[0].scaled(unit)
 
     def settled(self, values: Sequence[Value]) -> Self:
         """Distances that the way round undercuts are set to the way round."""
-        changes = _closure(self, _frozen(values))[1]
+        changes = self._closure(values)[1]
         if not changes:
             return self
         warnings.warn(_told(changes, values), TightenedMetricWarning, stacklevel=5)
         return self.replaced({(c.x, c.other): as_length(c.after) for c in changes}, values)
 
+    def _closure(self, values: Sequence[Value]) -> tuple[Distances, tuple[Change, ...]]:
+        return _closure(self, values if isinstance(values, range) else tuple(values))
+
 
 @lru_cache(maxsize=16)
-def _closure(
-    words: Stated, values: tuple[Value, ...] | range
-) -> tuple[Distances, tuple[Change, ...]]:
+def _closure(words: Stated, values: Any) -> tuple[Distances, tuple[Change, ...]]:
     """Kept, because an attribute is made again several times on the way into a survey."""
     if len(values) > MOST_POSITIONS:
         raise SurveyError(
@@ -109,10 +108,6 @@ def _closure(
             f"not {len(values):,}; use fewer values"
         )
     return tightened(words.said(values), values)
-
-
-def _frozen(values: Sequence[Value]) -> tuple[Value, ...] | range:
-    return values if isinstance(values, range) else tuple(values)
 
 
 def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
@@ -146,31 +141,27 @@ def _told_apart(one: float, other: float) -> tuple[str, str]:
 
 
 def value_of(value: object) -> Value:
-    """A value as files can hold it."""
     if isinstance(value, str):
         return value
-    if is_number(value) and math.isfinite(value) and value == int(value):
+    if is_whole(value):
         return int(value)
     raise SurveyError(f"a metric names values by name or whole number, not {shown(value)}")
 
 
-def places_in(values: Iterable[Value]) -> dict[Value, int]:
-    """The position of each value."""
-    return {value: place for place, value in enumerate(values)}
-
-
-def place_of(value: Value, places: Mapping[Value, int]) -> int:
-    """The position of a value that a metric names."""
-    if value not in places:
+class _Positions(dict[Value, int]):
+    def __missing__(self, value: Value) -> NoReturn:
         raise SurveyError(
             f"the metric names {shown(value)}, which is no value of the attribute; it can be "
-            f"{listed(places)}{guess(value, places)}"
+            f"{listed(self)}{guess(value, self)}"
         )
-    return places[value]
+
+
+def positions_in(values: Sequence[Value]) -> dict[Value, int]:
+    """The position of each value; one that a metric names but an attribute has not is refused."""
+    return _Positions((value, position) for position, value in enumerate(values))
 
 
 def between(x: Value, other: Value) -> str:
-    """A pair, as messages name it."""
     return f"{shown(x)} to {shown(other)}"
 
 
@@ -184,19 +175,18 @@ def as_length(length: Fraction) -> Length:
 
 def length_of(said: object, pair: str) -> Fraction:
     """A stated distance as a fraction; a decimal means what is written."""
-    wrong = f"the distance {pair} must be a positive finite number"
+    length = None
     if isinstance(said, Fraction):
         length = said
     elif isinstance(said, str) and _FRACTION.fullmatch(said) and int(said.split("/")[1]):
         length = Fraction(said)
     elif is_number(said) and math.isfinite(said):
         length = Fraction(int(said)) if isinstance(said, int | np.integer) else as_written(said)
-    else:
-        raise SurveyError(f"{wrong}, not {shown(said)}")
-    if length == 0:
-        raise SurveyError(f"{wrong}, not 0; values that nobody may tell apart are one value")
-    if length < 0:
-        raise SurveyError(f"{wrong}, not {shown(said)}")
+    if length is None or length <= 0:
+        same = "; values that nobody may tell apart are one value" if length == 0 else ""
+        raise SurveyError(
+            f"the distance {pair} must be a positive finite number, not {shown(said)}{same}"
+        )
     if not _SHORTEST <= length <= _LONGEST:
         raise SurveyError(f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}")
     if max(length.as_integer_ratio()) >= 10**_MOST_DIGITS:

@@ -48,7 +48,12 @@ class Agreement:
         if not isinstance(attributes, Mapping) or not attributes:
             raise SurveyError("a survey needs a dict of at least one attribute by name")
         for name, attribute in attributes.items():
-            _check_name(name)
+            line = isinstance(name, str) and name.strip() and name.isprintable()
+            if not line or "=" in name:
+                raise SurveyError(
+                    "an attribute's name must be a non-empty line of text without '=', "
+                    f"not {shown(name)}"
+                )
             if not isinstance(attribute, Attribute):
                 raise SurveyError(
                     f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
@@ -73,7 +78,7 @@ class Agreement:
         made: dict[tuple[str, ...], Block] = {}
         for name, attribute in attributes.items():
             settled[name] = attribute
-            if attribute.is_public:
+            if attribute.public_ends is not None:
                 fields[name] = Clear(*attribute.public_ends)
                 continue
             if name in together:
@@ -86,10 +91,8 @@ class Agreement:
                 continue
             try:
                 settled[name], kept[name] = _settled(attribute, self.share)
-                mechanism: Mechanism = settled[name].mechanism
-                channels[name] = mechanism.channel(
-                    settled[name].size, kept[name], label=settled[name].label
-                )
+                said = settled[name]
+                channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -141,7 +144,8 @@ class Agreement:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """A survey from plain data, refusing what it does not know."""
+        if not isinstance(data, Mapping):
+            raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
         known = ("metricldp", "metric", "attributes", "joint")
         for key in data:
             if key not in known:
@@ -177,7 +181,6 @@ class Agreement:
         return cls.from_dict(files.from_json(text))
 
     def save(self, path: str | Path) -> None:
-        """Write a .toml or .json file."""
         files.write(self.to_dict(), Path(path), "survey")
 
     @classmethod
@@ -243,30 +246,19 @@ class Agreement:
 
 
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
-    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep."""
+    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep.
+
+    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
+    metric between points of the grid is a little smaller.
+    """
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
-    kept, said = _kept(attribute, share), attribute.mechanism
+    kept, said = attribute.distances.scaled(share), attribute.mechanism
+    if attribute.rounded_at_random:
+        kept = kept.on_grid_points()
     if said in (registry.AUTO, {"name": registry.AUTO}):
         said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
-
-
-def _kept(attribute: Attribute, share: Fraction) -> Metric:
-    """The metric that the channel itself has to keep on positions.
-
-    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
-    metric between points of the grid is a little smaller.
-    """
-    metric = attribute.distances.scaled(share)
-    return metric.on_grid_points() if attribute.rounded_at_random else metric
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or "=" in name:
-        raise SurveyError(
-            f"an attribute's name must be a non-empty line of text without '=', not {shown(name)}"
-        )

@@ -38,7 +38,6 @@ class Pair:
 
     @property
     def loss(self) -> float:
-        """The exact loss, as a number to read."""
         return log(self.ratio)
 
 
@@ -82,11 +81,9 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Yes or no."""
         return all(proof.holds for proof in self.proofs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a program."""
         return {
             "survey": self.fingerprint,
             "holds": self.holds,
@@ -109,21 +106,11 @@ class Certificate:
     def __str__(self) -> str:
         rows = [("attribute", "mechanism", "pairs", "tightest pair", "exact loss", "allowed", "")]
         for proof in self.proofs:
-            pair = proof.tightest
-            rows.append(
-                (
-                    proof.attribute,
-                    proof.mechanism,
-                    f"{proof.count:,}",
-                    " | ".join(proof.labels),
-                    f"{pair.loss:.9g}",
-                    f"{float(pair.allowed):.9g}",
-                    "holds" if proof.holds else "BROKEN",
-                )
-            )
-        if self.holds:
-            verdict = "certified: every pair of values is within its distance"
-        else:
+            numbers = f"{proof.tightest.loss:.9g}", f"{float(proof.tightest.allowed):.9g}"
+            pair = f"{proof.count:,}", " | ".join(proof.labels)
+            rows.append((proof.attribute, proof.mechanism, *pair, *numbers, _verdict(proof)))
+        verdict = "certified: every pair of values is within its distance"
+        if not self.holds:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
         open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
@@ -133,8 +120,11 @@ class Certificate:
 def _plain_line(name: str, pair: Pair) -> str:
     """What is proved for any two values, where that is more than the metric."""
     epsilon = f"{float(pair.allowed):.9g}"
-    verdict = "holds" if pair.holds else "BROKEN"
-    return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {verdict}"
+    return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
+
+
+def _verdict(proved: Pair | Proof) -> str:
+    return "holds" if proved.holds else "BROKEN"
 
 
 def _plain_data(pair: Pair | None) -> dict[str, Any] | None:
@@ -144,7 +134,6 @@ def _plain_data(pair: Pair | None) -> dict[str, Any] | None:
 
 
 def certify(survey: Agreement) -> Certificate:
-    """The certificate of a survey as it is shipped."""
     proofs = []
     for name, channel in survey.channels.items():
         attribute = survey.attributes[name]
@@ -214,13 +203,11 @@ def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
     same ratio and no smaller distance.
     """
     holds = cache(at_most_exp)
+    pairs = metric.generating_pairs(channel.size)
+    if channel.same_ratio_for_all_pairs:
+        pairs = iter([metric.nearest(channel.size)])
     found = []
-    size = channel.size
-    for x, other in (
-        [metric.nearest(size)]
-        if channel.same_ratio_for_all_pairs
-        else metric.generating_pairs(size)
-    ):
+    for x, other in pairs:
         ratio, allowed = channel.worst_ratio(x, other), metric.distance(x, other)
         found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
     return tuple(found)

@@ -73,14 +73,11 @@ def to_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def from_json(text: str) -> dict[str, Any]:
+def from_json(text: str) -> Any:
     try:
-        data = json.loads(text, object_pairs_hook=_each_once)
+        return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as wrong:
         raise SurveyError(f"not a JSON file: {wrong}") from None
-    if not isinstance(data, dict):
-        raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
-    return data
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -93,23 +90,22 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def write(data: dict[str, Any], path: Path, what: str) -> None:
-    """A .toml or .json file."""
-    text = to_json(data) if path.suffix == ".json" else to_toml(data)
+def write(data: dict[str, Any], path: Path, what: str, *, json_only: bool = False) -> None:
+    """A .toml or .json file; `what` it is, for the message where that fails."""
+    text = to_json(data) if json_only or path.suffix == ".json" else to_toml(data)
     try:
         path.write_text(text, "utf-8")
     except OSError as wrong:
         raise SurveyError(f"cannot write the {what} {path}: {wrong.strerror}") from None
 
 
-def read(path: Path, what: str) -> dict[str, Any]:
-    """The data of a .toml or .json file."""
+def read(path: Path, what: str, *, json_only: bool = False) -> Any:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as wrong:
         why = wrong.strerror if isinstance(wrong, OSError) else "not a text file"
         raise SurveyError(f"cannot read the {what} {path}: {why}") from None
     try:
-        return from_json(text) if path.suffix == ".json" else from_toml(text)
+        return from_json(text) if json_only or path.suffix == ".json" else from_toml(text)
     except SurveyError as wrong:
         raise SurveyError(f"{path}: {wrong}") from None

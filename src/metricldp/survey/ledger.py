@@ -6,7 +6,6 @@ pair by pair. A device that keeps a ledger can tell its owner what is spent, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,6 +17,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
+from metricldp.survey import files
 from metricldp.survey.agreement import Agreement
 
 FORMAT = 1
@@ -39,11 +39,9 @@ class Entry:
         return {self.names.get(name, name): name for name in self.survey.attributes}
 
     def attribute(self, called: str) -> Attribute:
-        """An attribute by its name in the ledger."""
         return self.survey.attributes[self.called[called]]
 
     def metric(self, called: str) -> Metric:
-        """What the channel of one attribute keeps."""
         return kept(self.survey, self.called[called])
 
     def distance(self, called: str, x: object, other: object) -> Fraction:
@@ -169,13 +167,14 @@ class Ledger:
             return "nothing spent"
         rows = [("attribute", "collection", "nearest pair", "farthest pair")]
         for name, described in self.attributes.items():
-            size = described.size
-            entries = list(self._with(name))
-            for place, entry in enumerate(entries):
-                told = entry.note or f"survey {entry.survey.fingerprint[:8]}"
-                rows.append((name if not place else "", told, *_ends(entry.metric(name), size)))
-            if len(entries) > 1:
-                rows.append(("", "together", *_ends(self.total(name), size)))
+            notes = [
+                (entry.note or f"survey {entry.survey.fingerprint[:8]}", entry.metric(name))
+                for entry in self._with(name)
+            ]
+            together = [("together", self.total(name))] if len(notes) > 1 else []
+            for place, (note, metric) in enumerate(notes + together):
+                near, far = metric.smallest(described.size), metric.diameter(described.size)
+                rows.append(("" if place else name, note, _number(near), _number(far)))
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
         lines.append(
@@ -197,7 +196,6 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
-        """A ledger from plain data, refusing what it does not know."""
         version = data.get("metricldp-ledger") if isinstance(data, Mapping) else None
         if type(version) is not int or version != FORMAT:
             raise SurveyError(f"a ledger says metricldp-ledger = {FORMAT}, not {shown(version)}")
@@ -218,21 +216,12 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-        try:
-            Path(path).write_text(text, "utf-8")
-        except OSError as wrong:
-            raise SurveyError(f"cannot write the ledger {path}: {wrong.strerror}") from None
+        files.write(self.to_dict(), Path(path), "ledger", json_only=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
         """Read a JSON file."""
-        try:
-            data = json.loads(Path(path).read_text("utf-8"))
-        except OSError as wrong:
-            raise SurveyError(f"cannot read the ledger {path}: {wrong.strerror}") from None
-        except (ValueError, RecursionError):
-            raise SurveyError(f"cannot read the ledger {path}: not a JSON file") from None
+        data = files.read(Path(path), "ledger", json_only=True)
         try:
             return cls.from_dict(data)
         except SurveyError as wrong:
@@ -266,7 +255,6 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
 
 
 def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
-    """What attributes are to be called: attributes of the survey to different names."""
     if names is None:
         return {}
     if not isinstance(names, Mapping):
@@ -284,10 +272,6 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
     if twice is not None:
         raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
     return dict(names)
-
-
-def _ends(metric: Metric, size: int) -> tuple[str, str]:
-    return _number(metric.smallest(size)), _number(metric.diameter(size))
 
 
 def _number(epsilon: Fraction) -> str:

@@ -107,7 +107,7 @@ def _read_metric(
         if labels is None:
             raise QueryError("a metric on positions has no names; pass labels, or the attribute")
         _check_size(len(labels))
-        metric, size, kind = given, len(given.whole(len(labels))[0]), "position"
+        metric, size, kind = given, len(given.whole(len(labels))), "position"
         positions = {value: value if value in range(size) else None for value in marked}
     else:
         raise QueryError(f"a graph is drawn of an attribute or a metric, not {shown(given)}")

@@ -1,0 +1,284 @@
+"""Metrics that state some distances, all others being shortest paths: graphs, tables and trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from metricldp.basics.checks import is_list
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import guess, listed, shown
+from metricldp.metrics.words import (
+    Length,
+    Stated,
+    Value,
+    as_length,
+    between,
+    length_of,
+    positions_in,
+    value_of,
+)
+
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Graph(Stated):
+    """A policy graph, as in Blowfish: edges (value, value) or (value, value, length).
+
+    >>> from metricldp import Graph, Ordinal
+    >>> edges = Graph([("never", "rarely"), ("rarely", "often", 2)])
+    >>> use = Ordinal(["never", "rarely", "often"], epsilon=1, metric=edges)
+    >>> float(use.distance("never", "often"))
+    3.0
+    """
+
+    edges: Sequence[Sequence[Any]]
+
+    kind: ClassVar[str] = "graph"
+
+    def __post_init__(self) -> None:
+        if not is_list(self.edges):
+            raise SurveyError(f"a graph is a list of edges, not {shown(self.edges)}")
+        edges = tuple(_edge(edge) for edge in self.edges)
+        seen: set[frozenset[Value]] = set()
+        for x, other, _ in edges:
+            if frozenset((x, other)) in seen:
+                raise SurveyError(f"the graph has two edges {between(x, other)}; give one")
+            seen.add(frozenset((x, other)))
+        object.__setattr__(self, "edges", edges)
+
+    def _with_positions(self, values: Sequence[Value]) -> Iterator[tuple[tuple[int, int], Any]]:
+        """Each edge with its two positions, the smaller one first."""
+        positions = positions_in(values)
+        for edge in self.edges:
+            x, other = sorted((positions[edge[0]], positions[edge[1]]))
+            yield (x, other), edge
+
+    def said(self, values: Sequence[Value]) -> dict[tuple[int, int], Fraction]:
+        return {
+            pair: length_of(length, between(x, other))
+            for pair, (x, other, length) in self._with_positions(values)
+        }
+
+    def replaced(self, changes: Mapping[tuple[int, int], Length], values: Sequence[Value]) -> Self:
+        edges = self._with_positions(values)
+        return type(self)([(x, y, changes.get(pair, length)) for pair, (x, y, length) in edges])
+
+
+def _edge(edge: Any) -> tuple[Value, Value, Length]:
+    if not is_list(edge) or len(edge) not in (2, 3):
+        raise SurveyError(f"an edge is (value, value) or (value, value, length), not {shown(edge)}")
+    x, other = value_of(edge[0]), value_of(edge[1])
+    if x == other:
+        raise SurveyError(f"the edge {between(x, other)} leads nowhere; leave it out")
+    return x, other, as_length(length_of(edge[2] if len(edge) == 3 else 1, between(x, other)))
+
+
+@dataclass(frozen=True)
+class Table(Stated):
+    """A square of distances in the order of the attribute's values.
+
+    >>> from metricldp import Categorical, Table
+    >>> rows = Table([[0, 1, 2], [1, 0, 1.5], [2, 1.5, 0]])
+    >>> float(Categorical(["a", "b", "c"], epsilon=2, metric=rows).distance("b", "c"))
+    3.0
+    """
+
+    rows: Sequence[Sequence[Any]]
+
+    kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        rows = self.rows.tolist() if isinstance(self.rows, np.ndarray) else self.rows
+        if not is_list(rows) or not all(is_list(row) for row in rows):
+            raise SurveyError(f"a table of distances is a list of rows, not {shown(rows)}")
+        entries = tuple(
+            tuple(_entry(said, x, other) for other, said in enumerate(row))
+            for x, row in enumerate(rows)
+        )
+        object.__setattr__(self, "rows", entries)
+
+    def said(self, values: Sequence[Value]) -> dict[tuple[int, int], Fraction]:
+        size = len(values)
+        if len(self.rows) != size:
+            raise SurveyError(
+                f"the table has {len(self.rows)} rows for {size} values; give a row for each, "
+                "in the order of the values"
+            )
+        for value, row in zip(values, self.rows, strict=True):
+            if len(row) != size:
+                raise SurveyError(
+                    f"the row of {shown(value)} has {len(row)} distances for {size} values; "
+                    "give one for each, 0 for the value itself"
+                )
+        stated = {}
+        for x in range(size):
+            if self.rows[x][x] != 0:
+                raise SurveyError(
+                    f"the distance {between(values[x], values[x])} must be 0, "
+                    f"not {shown(self.rows[x][x])}"
+                )
+            for other in range(x + 1, size):
+                there, back = self.rows[x][other], self.rows[other][x]
+                stated[x, other] = length_of(there, between(values[x], values[other]))
+                if length_of(back, between(values[other], values[x])) != stated[x, other]:
+                    raise SurveyError(
+                        f"the distance {between(values[x], values[other])} is {shown(there)} but "
+                        f"{between(values[other], values[x])} is {shown(back)}; give one to both"
+                    )
+        return stated
+
+    def replaced(self, changes: Mapping[tuple[int, int], Length], values: Sequence[Value]) -> Self:
+        rows = [list(row) for row in self.rows]
+        for (x, other), length in changes.items():
+            rows[x][other] = rows[other][x] = length
+        return type(self)(rows)
+
+
+def _entry(said: Any, row: int, column: int) -> Any:
+    """An entry in the one way that files write it; a wrong number waits for the pair's names."""
+    if not isinstance(said, int | float | str | Fraction):
+        raise SurveyError(
+            f"the table holds {shown(said)} in row {row + 1}, column {column + 1}; "
+            "distances are numbers"
+        )
+    try:
+        return as_length(length_of(said, ""))
+    except SurveyError:
+        return 0 if said == 0 else said
+
+
+@dataclass(frozen=True)
+class Tree(Stated):
+    """Groups of values and of other groups; the distance of two values is the path between them.
+
+    The edge above a value or group has length 1/2 unless `lengths` says otherwise. So two values
+    of one group are 1 apart, and 1 more for each group that has to be left on both sides.
+
+    >>> from metricldp import Categorical, Tree
+    >>> types = Tree({"health": ["clinic", "pharmacy"], "play": ["games"]}, {"play": 2})
+    >>> site = Categorical(["clinic", "pharmacy", "games"], epsilon=1, metric=types)
+    >>> float(site.distance("clinic", "pharmacy")), float(site.distance("clinic", "games"))
+    (1.0, 3.5)
+    """
+
+    groups: Any
+    lengths: Any = ()
+
+    kind: ClassVar[str] = "tree"
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "groups", _groups(self.groups))
+        except RecursionError:
+            raise SurveyError("the groups of the tree are nested too deeply") from None
+        object.__setattr__(self, "lengths", _lengths(self.lengths))
+        nodes = Counter(_nodes(self.groups))
+        for name, count in nodes.items():
+            if count > 1:
+                raise SurveyError(f"the tree names {shown(name)} twice; every name stands once")
+        for name, _ in self.lengths:
+            if name not in nodes:
+                raise SurveyError(
+                    f"the tree has no {shown(name)} to give a length; it has {listed(nodes)}"
+                    f"{guess(name, nodes)}"
+                )
+
+    def said(self, values: Sequence[Value]) -> dict[tuple[int, int], Fraction]:
+        """All pairs of leaves: up from one to the group that both are in, and down to the other."""
+        positions = positions_in(values)
+        above = {name: length_of(length, "") for name, length in self.lengths}
+        stated: dict[tuple[int, int], Fraction] = {}
+
+        def depths(children: tuple[Any, ...]) -> dict[int, Fraction]:
+            """How far each leaf below a group is from it; pairs that meet here are stated."""
+            found: dict[int, Fraction] = {}
+            for child in children:
+                name, inside = child if isinstance(child, tuple) else (child, None)
+                edge = above.get(name, _HALF)
+                below = {positions[name]: Fraction(0)} if inside is None else depths(inside)
+                there = {leaf: depth + edge for leaf, depth in below.items()}
+                for leaf, depth in there.items():
+                    for other, far in found.items():
+                        stated[min(leaf, other), max(leaf, other)] = depth + far
+                found.update(there)
+            return found
+
+        missing = set(range(len(values))) - set(depths(self.groups))
+        if missing:
+            raise SurveyError(
+                f"the tree has no place for {shown(values[min(missing)])}; "
+                "put every value into a group, if need be one of its own"
+            )
+        return stated
+
+    def replaced(self, changes: Mapping[tuple[int, int], Length], values: Sequence[Value]) -> Self:
+        raise AssertionError("the paths of a tree obey the triangle inequality")
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"kind": self.kind, "groups": _as_mapping(self.groups)}
+        if self.lengths:
+            data["lengths"] = [list(pair) for pair in self.lengths]
+        return data
+
+
+def _groups(groups: Any) -> tuple[Any, ...]:
+    """Groups as (name, children) and values as themselves, all in tuples."""
+    if not is_list(groups) and not isinstance(groups, Mapping):
+        raise SurveyError(f"a group of a tree holds values or groups, not {shown(groups)}")
+    if not groups:
+        raise SurveyError("a group of a tree is empty; leave it out")
+    if isinstance(groups, Mapping):
+        return tuple((_name(name), _groups(inside)) for name, inside in groups.items())
+    found: list[Any] = []
+    for child in groups:
+        if isinstance(child, Mapping):
+            found += _groups(child)
+        elif isinstance(child, tuple) and len(child) == 2:
+            found.append((_name(child[0]), _groups(child[1])))
+        else:
+            found.append(value_of(child))
+    return tuple(found)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise SurveyError(f"a group of a tree has a line of text as its name, not {shown(name)}")
+    return name
+
+
+def _lengths(lengths: Any) -> tuple[tuple[Value, Length], ...]:
+    pairs = list(lengths.items()) if isinstance(lengths, Mapping) else lengths
+    if not is_list(pairs) or any(not isinstance(p, Sequence) or len(p) != 2 for p in pairs):
+        raise SurveyError(f"lengths of a tree are pairs of a name and a number, not {lengths!r}")
+    found = []
+    for name, length in pairs:
+        named = value_of(name)
+        found.append((named, as_length(length_of(length, f"above {shown(named)}"))))
+    return tuple(found)
+
+
+def _nodes(children: tuple[Any, ...]) -> Iterator[Value]:
+    """Every name of the tree, groups and values."""
+    for child in children:
+        if isinstance(child, tuple):
+            yield child[0]
+            yield from _nodes(child[1])
+        else:
+            yield child
+
+
+def _as_mapping(children: tuple[Any, ...]) -> Any:
+    """Groups as a table; a list where values stand among them."""
+    if all(isinstance(child, tuple) for child in children):
+        return {name: _as_mapping(inside) for name, inside in children}
+    return [
+        {child[0]: _as_mapping(child[1])} if isinstance(child, tuple) else child
+        for child in children
+    ]
