@@ -33,7 +33,7 @@ from metricldp.basics.errors import (
     ValueRefused,
 )
 from metricldp.coins.stream import Coins
-from metricldp.design.matrix import MatrixPlan
+from metricldp.design.plans import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree

@@ -37,9 +37,9 @@ from metricldp import (
 from metricldp.basics.exact import ONE, as_written, at_most_exp
 from metricldp.channels import Response, Unary
 from metricldp.coins.stream import Coins
-from metricldp.design import losses as unary_losses
+from metricldp.design import unary as unary_losses
 from metricldp.design.auto import choose
-from metricldp.design.losses import best_losses, too_near
+from metricldp.design.unary import best_losses, too_near
 from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.survey.certify import prove

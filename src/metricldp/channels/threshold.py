@@ -74,7 +74,7 @@ class Threshold(BitChannel):
             first = start // 8 * width
             flips = column[first : first + words_for(8 * len(part) * width)]
             fill(coins, self.flip, flips)
-            encoding.cross(flips, part, width, self.bits)
+            encoding.loops.now.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 
     def blur(self, position: int, tape: Tape) -> int:

@@ -33,7 +33,6 @@ def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
 
 
 def fill(coins: Coins, threshold: int, result: Words) -> None:
-    """Fill words with lanes that are 1 with probability exactly threshold / 2^64."""
     for start in range(0, len(result), BLOCK):
         _decide(coins, [threshold], result[None, start : start + BLOCK])
 
@@ -62,7 +61,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
     for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
         digits, rest = threshold >> (64 - count), threshold << count & (ONE - 1)
         if count:
-            left = encoding.decide(random[:count], digits, result[row], undecided[row])
+            left = encoding.loops.now.decide(random[:count], digits, result[row], undecided[row])
             random = random[count:]
             if rest and left:
                 waiting.append((row, left, rest))
@@ -71,7 +70,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
     if waiting:
         random = coins.words(sum(left for _, left, _ in waiting))
         for row, left, rest in waiting:
-            encoding.settle(result[row], undecided[row], random[:left], rest)
+            encoding.loops.now.settle(result[row], undecided[row], random[:left], np.uint64(rest))
             random = random[left:]
 
 
@@ -92,7 +91,6 @@ def lanes(words: Words, count: int) -> npt.NDArray[np.uint8]:
 
 
 def words_for(count: int) -> int:
-    """How many words hold `count` lanes."""
     return -(-count // 64)
 
 

@@ -1,4 +1,4 @@
-"""The inner loops of encoding, compiled by numba; bit for bit those of `encoding_plain`."""
+"""The inner loops of encoding, compiled by numba; bit for bit those of `loops_plain`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def decide(planes, digits, below, undecided):
 
 @njit(nogil=True, cache=True)
 def settle(below, undecided, words, rest):
-    """A word for each undecided lane, in order of words and lanes."""
     used = 0
     for w in range(len(undecided)):
         left = undecided[w]

@@ -11,7 +11,10 @@ from metricldp.basics.compiled import Words
 
 
 def decide(planes: Words, digits: int, below: Words, undecided: Words) -> int:
-    """Compare lanes with binary digits, the highest first, all lanes of a plane at a time."""
+    """Compare lanes, one binary digit a plane, with `digits`; count those equal in all of them.
+
+    Lanes that are below go to `below`, lanes that are equal so far to `undecided`.
+    """
     below[:] = 0
     undecided[:] = ~np.uint64(0)
     for place, random in enumerate(planes):
@@ -25,7 +28,7 @@ def decide(planes: Words, digits: int, below: Words, undecided: Words) -> int:
 
 
 def settle(below: Words, undecided: Words, words: Words, rest: np.uint64) -> None:
-    """A word for each undecided lane, in order of words and lanes."""
+    """Give each undecided lane, in order, a word of its own; it is below if the word is."""
     at = np.flatnonzero(undecided)
     left = undecided[at]
     counts = np.bitwise_count(left).astype(np.int64)
@@ -54,7 +57,10 @@ def rows(positions: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
 
 
 def cross(flips: Words, positions: npt.NDArray[np.int64], width: int, bits: int) -> None:
-    """XOR with the unblurred rows."""
+    """Turn flips into reports: bits from x on are inverted, padding is cleared, row by row.
+
+    The rows of `width` bytes lie in the words one after the other.
+    """
     reports = flips.view(np.uint8)[: len(positions) * width].reshape(-1, width)
     reports ^= rows(positions, width)
     reports[:, -1] &= 0xFF >> (8 * width - bits)
@@ -69,7 +75,11 @@ def blur(
     out: npt.NDArray[Any],
     last: int,
 ) -> None:
-    """Add up the planes of each lane, then sign, zero, position and clip."""
+    """Add noise to positions and clip to 0 .. last.
+
+    The noise of a lane is 1 plus the weights of the planes in which it is 1, negative or zero
+    where those lanes say so.
+    """
     count = len(positions)
     noise = np.ones(count, dtype=np.int64)
     for plane, weight in zip(planes, weights, strict=True):

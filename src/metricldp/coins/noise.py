@@ -70,7 +70,6 @@ class GeometricNoise:
         return cls(zero, tuple(digits), block)
 
     def law(self) -> dict[str, Any]:
-        """Its integers, each as 16 hexadecimal digits."""
         digits = [hexadecimal(digit) for digit in self.digits]
         return {"zero": hexadecimal(self.zero), "digits": digits, "block": hexadecimal(self.block)}
 
@@ -101,7 +100,7 @@ class GeometricNoise:
         weights = np.full(len(planes), self.length, dtype=np.int64)
         weights[: len(digits)] = 1 << np.arange(len(digits))
         negative = coins.words(words)
-        encoding.blur(positions, planes, weights, negative, zero[0], out, size - 1)
+        encoding.loops.now.blur(positions, planes, weights, negative, zero[0], out, size - 1)
 
     def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
         """In which of `most` rounds each lane grows, from the coins of the first few on.

@@ -56,7 +56,6 @@ class Tape:
 
     @property
     def used(self) -> int:
-        """How many words were read so far."""
         return self._let_go + self._at >> 3
 
     def integer(self, bits: int) -> int:
@@ -114,8 +113,6 @@ class Tape:
 
 
 class _UsedUp:
-    """A stream without coins."""
-
     def draw(self, count: int) -> NoReturn:
         raise MetricLdpError("the tape is used up and the report needs more; give it more words")
 

@@ -17,15 +17,7 @@ from metricldp.design import strategies
 from metricldp.design.descent import downhill, smooth_error
 from metricldp.design.interior import Floats
 from metricldp.design.reconstruction import Decoding, Reconstruction, gram_of, reconstruction
-from metricldp.design.scales import (
-    GAP,
-    Pairs,
-    Problem,
-    Scales,
-    checked_pairs,
-    checked_strategy,
-    one_thread,
-)
+from metricldp.design.scales import GAP, Pairs, Problem, checked_pairs, checked_strategy, one_thread
 from metricldp.design.workloads import Workload
 
 _STILL = 1e-7
@@ -44,7 +36,7 @@ _IDLE = 1e-4
 _GRID = 2**8
 """Entries of an improved strategy are multiples of 1 / _GRID."""
 _MOST_WORK = 2**26
-"""The work of one step of the descent up to which it is tried: some 350 positions on a graph."""
+"""Products that one step of the descent may take to be tried: some 350 positions on a graph."""
 _CLEAR, _WORTH = 0.9, 0.999
 """An improved strategy is taken at once for a clear gain; otherwise the best with a name gets all
 rounds first, and must be beaten by what entries are worth that are no small integers."""
@@ -70,7 +62,6 @@ class Plan:
 
     @property
     def s(self) -> Floats:
-        """The scale of the Laplace noise of each row."""
         return 1 / self.u
 
     def reconstruction(self, workload: Workload) -> Reconstruction:
@@ -113,7 +104,7 @@ def optimised(
             a = strategies.named(strategy, workload, found, e)
             return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
         best = _best_named(task)
-        if _work(task, best) > _MOST_WORK:
+        if len(best.u) * (workload.size**2 + 16 * len(found)) > _MOST_WORK:
             return _pruned(task, _continued(task, best, _LAST_ROUNDS), _LAST_ROUNDS)
         improved = _improved(task, best)
         if improved is not None and improved.error <= _CLEAR * best.error:
@@ -122,11 +113,6 @@ def optimised(
         alone = _pruned(task, _alternated(task, best.name, a, _MOST_ROUNDS))
     best = min(best, alone, key=lambda plan: plan.error)
     return best if improved is None or improved.error > _WORTH * best.error else improved
-
-
-def _work(task: _Task, plan: Plan) -> int:
-    """About how many products one step of the descent takes."""
-    return len(plan.u) * (task.workload.size**2 + 16 * len(task.pairs))
 
 
 def _best_named(task: _Task) -> Plan:
@@ -145,7 +131,6 @@ def _best_named(task: _Task) -> Plan:
 
 
 def _continued(task: _Task, plan: Plan, rounds: int) -> Plan:
-    """More rounds from where a plan ended."""
     more = _alternated(task, plan.name, plan.strategy, rounds, plan.u)
     return replace(more, history=plan.history + more.history[1:])
 
@@ -195,11 +180,6 @@ def _alternated(
         if goal == GAP and gain < _STILL:
             break
         goal = GAP if gain < 10 * _STILL else min(goal, max(GAP, gain / 10))
-    return _plan(name, a, u, scales, history)
-
-
-def _plan(name: str, a: Floats, u: Floats, scales: Scales, history: list[float]) -> Plan:
-    """Without the rows that are not used."""
     used = u > 0
     return Plan(name, a[used], u[used], history[-1], scales.gap, tuple(history))
 

@@ -1,4 +1,4 @@
-"""Plans of the matrix mechanism: which rows a person reports, and the epsilon of each.
+"""Plans of the matrix mechanism (section 3): which rows a person reports, the epsilon of each.
 
 A plan is made once, when a survey is made, and then it is data: the name of a strategy or its
 rows, whole numbers, and an epsilon for each row, a short decimal. Whoever loads it needs no
@@ -8,19 +8,23 @@ optimiser. Whatever made it, that it keeps the metric is decided here, by intege
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, floor_of
-from metricldp.basics.numbers import is_number
-from metricldp.basics.text import guess, shown
-from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH
+from metricldp.basics.numbers import is_number, is_whole
+from metricldp.basics.text import distinct, guess, listed, shown
+from metricldp.channels.base import Channel
+from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH, Matrix
+from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.design import strategies
 from metricldp.design.optimise import optimised
 from metricldp.design.scales import sensitive_scales
@@ -48,6 +52,104 @@ _GRID = 1 << 8
 _AT_ONCE = 1 << 22
 
 
+@dataclass(frozen=True)
+class MatrixPlan(Mechanism):
+    """What a matrix mechanism is to be good for, and then the rows that a person reports.
+
+    `workload` ("ranges", "prefixes", "values", a Workload or rows) and `strategy` ("auto", a name
+    or rows) are wishes until the survey is made. Then the epsilon of each row is settled, and the
+    survey's file holds all that a device needs. Windows reach `reach` beyond the values of a row.
+
+    >>> from metricldp import Integer, MatrixPlan, Survey
+    >>> ages = Integer(0, 99, epsilon=1, mechanism=MatrixPlan(workload="prefixes"))
+    >>> Survey({"age": ages}).mechanisms["age"].strategy
+    'prefix'
+    """
+
+    workload: Any = None
+    strategy: Any = None
+    epsilons: Any = None
+    reach: int | None = None
+
+    name: ClassVar[str] = "matrix"  # type: ignore[misc]
+    title: ClassVar[str] = "matrix mechanism"  # type: ignore[misc]
+    source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 0  # type: ignore[misc]
+
+    def with_saved(self, data: Mapping[str, Any]) -> MatrixPlan:
+        known = [f.name for f in fields(self)]
+        for key in data:
+            if key not in known:
+                raise SurveyError(
+                    f"mechanism 'matrix' has no entry {key!r}; it has {listed(known)}"
+                    f"{guess(key, known)}"
+                )
+        return MatrixPlan(**data)
+
+    def saved(self) -> dict[str, Any]:
+        rows, epsilons = self.strategy, self.epsilons
+        found = {
+            "workload": GIVEN if isinstance(self.workload, Workload) else self.workload,
+            "strategy": [list(row) for row in rows] if isinstance(rows, tuple) else rows,
+            "epsilons": list(epsilons) if isinstance(epsilons, tuple) else epsilons,
+            "reach": self.reach,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+    def settled(
+        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
+    ) -> MatrixPlan:
+        if size > MOST_POSITIONS:
+            raise SurveyError(
+                f"{size:,} positions are too many for the matrix mechanism; "
+                f"use at most {MOST_POSITIONS:,}"
+            )
+        usual = "ranges" if ordered else "values"
+        workload = _checked_workload(usual if self.workload is None else self.workload, size)
+        strategy = _checked_strategy("auto" if self.strategy is None else self.strategy, size)
+        reach = None if self.reach is None else _checked_reach(self.reach)
+        checked = replace(self, workload=workload, strategy=strategy, reach=reach)
+        if self.epsilons is not None:
+            return replace(checked, epsilons=_checked_epsilons(self.epsilons))
+        if not isinstance(strategy, str):
+            lost = strategies.undetermined(strategy)
+            _check_determined(lost, "of the strategy", "add rows, or leave strategy out", label)
+        strategy, epsilons = made(workload, strategy, metric, size)
+        named = workload if isinstance(workload, str) else GIVEN
+        return replace(checked, workload=named, strategy=strategy, epsilons=epsilons)
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        """The rows with their noise, if their epsilons keep the metric and tell every value."""
+        if self.epsilons is None:
+            return self.settled(size, metric, label=label).channel(size, metric, label=label)
+        rows = rows_of(self.strategy, size)
+        epsilons = epsilons_of(self.epsilons, len(rows))
+        found = broken(rows, epsilons, metric)
+        if found is not None:
+            x, other, spent = found
+            told, allowed = distinct(spent, metric.distance(x, other))
+            raise SurveyError(
+                f"the epsilons of the strategy's rows add up to {told} between {label(x)} "
+                f"and {label(other)}, where the metric allows {allowed}; "
+                "leave epsilons out to have them chosen"
+            )
+        lost = undetermined(self.strategy, rows, epsilons)
+        remedy = "send more rows, or leave epsilons out"
+        _check_determined(lost, "with an epsilon above 0", remedy, label)
+        return Matrix.of(rows, epsilons, self.reach)
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return metric
+
+
+def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:
+    if position is not None:
+        raise SurveyError(
+            f"the rows {which} cannot tell how many people have the value {label(position)}; "
+            f"{remedy} to have them chosen"
+        )
+
+
 # What a description may say ----------------------------------------------------------------------
 
 
@@ -68,7 +170,7 @@ def workload_of(workload: Any, size: int) -> Workload:
     return found
 
 
-def checked_workload(workload: Any, size: int) -> str | Workload:
+def _checked_workload(workload: Any, size: int) -> str | Workload:
     """A name, or rows over so many positions as a Workload."""
     if isinstance(workload, str) and workload == GIVEN:
         return workload
@@ -79,7 +181,7 @@ def checked_workload(workload: Any, size: int) -> str | Workload:
     return workload if isinstance(workload, str) else found
 
 
-def checked_strategy(strategy: Any, size: int) -> str | Rows:
+def _checked_strategy(strategy: Any, size: int) -> str | Rows:
     """A name, or rows of whole numbers over so many positions."""
     if isinstance(strategy, str):
         known = ("auto", *strategies.NAMES)
@@ -112,10 +214,9 @@ def checked_strategy(strategy: Any, size: int) -> str | Rows:
     return tuple(tuple(row) for row in entries.astype(np.int64).tolist())
 
 
-def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
+def _checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
     """One number for all rows, or one for each; 0 where a row is not sent."""
-    listed = isinstance(epsilons, Sequence) and not isinstance(epsilons, str)
-    found = list(epsilons) if listed else [epsilons]
+    found = list(epsilons) if is_list(epsilons) else [epsilons]
     for number in found:
         if not is_number(number) or not math.isfinite(number) or number < 0:
             raise SurveyError(
@@ -127,12 +228,11 @@ def checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
             f"epsilons are {shown(epsilons)}: at least one row has to be sent, with an epsilon "
             "above 0; leave epsilons out to have them chosen"
         )
-    return numbers if listed else numbers[0]
+    return numbers if is_list(epsilons) else numbers[0]
 
 
-def checked_reach(reach: Any) -> int:
-    """How far a field goes beyond the values of its row."""
-    if not is_number(reach) or not 0 <= reach <= LARGEST_REACH or reach != int(reach):
+def _checked_reach(reach: Any) -> int:
+    if not is_whole(reach) or not 0 <= reach <= LARGEST_REACH:
         raise SurveyError(
             f"reach is a whole number from 0 to {LARGEST_REACH:,}, not {shown(reach)}; "
             "leave it out to have it chosen"
@@ -162,7 +262,6 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
 
 
 def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction]:
-    """An exact epsilon for each row."""
     if isinstance(epsilons, float):
         return [as_written(epsilons)] * rows
     if len(epsilons) != rows:
@@ -242,7 +341,9 @@ def made(
         return "prefix", _collapsed(_short(steps, rows_of("prefix", size), metric))
     sensitive = metric.sensitive_positions(size)
     if workload == "values" and strategy == "identity" and sensitive is not None:
-        found = _frequencies(sensitive, metric.smallest(size), size)
+        # Section 3.2: the closed form where some values are sensitive, or all alike.
+        inside, outside = sensitive_scales(size, len(sensitive), float(metric.smallest(size)))
+        found = [inside if x in sensitive else outside for x in range(size)]
         return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
     asked = workload_of(workload, size)
     asked = asked if isinstance(workload, str) else completed(asked)
@@ -255,12 +356,6 @@ def made(
             if placed is not None:
                 return name, _collapsed(placed)
     return tuple(tuple(row) for row in rows.tolist()), _collapsed(short)
-
-
-def _frequencies(sensitive: frozenset[int], epsilon: Fraction, size: int) -> list[float]:
-    """Section 3.2: the closed form for all values alone, where some are sensitive or all alike."""
-    inside, outside = sensitive_scales(size, len(sensitive), float(epsilon))
-    return [inside if x in sensitive else outside for x in range(size)]
 
 
 def _optimised(
@@ -296,21 +391,16 @@ def _on_grid(strategy: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64]
 def _short(u: Sequence[float], rows: Entries, metric: Metric) -> list[float]:
     """Short decimals that keep the metric: the nearest, or else rounded down and shrunk."""
     found = [float(f"{number:.{_DIGITS - 1}e}") for number in u]
-    shrink = 1.0
+    shrink, down = 1.0, Context(prec=_DIGITS, rounding=ROUND_DOWN)
     while broken(rows, epsilons_of(tuple(found), len(rows)), metric) is not None:
-        found = [_down(number * shrink) for number in u]
+        found = [float(down.create_decimal_from_float(number * shrink)) for number in u]
         shrink *= 1 - 10.0 ** (1 - _DIGITS)
     return found
 
 
-def _down(number: float) -> float:
-    return float(Context(prec=_DIGITS, rounding=ROUND_DOWN).create_decimal_from_float(number))
-
-
-def _collapsed(epsilons: Iterable[float]) -> float | tuple[float, ...]:
+def _collapsed(epsilons: list[float]) -> float | tuple[float, ...]:
     """One number where all are the same."""
-    found = tuple(epsilons)
-    return found[0] if len(set(found)) == 1 else found
+    return epsilons[0] if len(set(epsilons)) == 1 else tuple(epsilons)
 
 
 def _placed(rows: Entries, epsilons: list[float], named: Entries) -> list[float] | None:

@@ -127,7 +127,6 @@ class Decoding:
         )
 
     def solve(self, gram: Floats, u: Floats) -> Reconstruction:
-        """Decoder, covariance and error for these scales."""
         variance = _variance(u)
         if self.inverse is not None:
             decoder = self.inverse
@@ -177,7 +176,6 @@ class _Fit:
     factor: tuple[Floats, bool]
 
     def solve(self, right: Floats) -> Floats:
-        """The normal equations for these right sides."""
         found: Floats = linalg.cho_solve(self.factor, right, check_finite=False)
         return found
 

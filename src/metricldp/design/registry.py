@@ -20,7 +20,7 @@ from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
-from metricldp.design.matrix import MatrixPlan
+from metricldp.design.plans import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.metrics import Metric
 
@@ -28,36 +28,21 @@ GROUP = "metricldp.mechanisms"
 """The group of entry points that plug-ins register in."""
 AUTO = "auto"
 
+_PAPER = "Xiang et al. 2020"
+
+
+def _on_line(name: str, channel: Any, title: str, source: str, **more: Any) -> Mechanism:
+    return Simple(name, channel.for_epsilon, title=title, source=source, needs_order=True, **more)
+
+
 BUILT_IN: dict[str, Mechanism] = {
     mechanism.name: mechanism
     for mechanism in (
-        Simple(
-            "geometric",
-            Geometric.for_epsilon,
-            title="clipped geometric noise",
-            needs_order=True,
-        ),
-        Simple(
-            "threshold",
-            Threshold.for_epsilon,
-            title="threshold bits",
-            source="Xiang et al. 2020, last bit left out",
-            needs_order=True,
-        ),
-        Simple(
-            "threshold-paper",
-            ThresholdPaper.for_epsilon,
-            title="threshold bits, literal",
-            source="Xiang et al. 2020",
-            needs_order=True,
-        ),
-        Simple(
-            "threshold-dummy",
-            ThresholdDummy.for_epsilon,
-            title="threshold bits, dummy value",
-            source="Xiang et al. 2020",
-            needs_order=True,
-            max_computed=0,
+        _on_line("geometric", Geometric, "clipped geometric noise", Mechanism.source),
+        _on_line("threshold", Threshold, "threshold bits", f"{_PAPER}, last bit left out"),
+        _on_line("threshold-paper", ThresholdPaper, "threshold bits, literal", _PAPER),
+        _on_line(
+            "threshold-dummy", ThresholdDummy, "threshold bits, dummy value", _PAPER, max_computed=0
         ),
         Simple(
             "response",

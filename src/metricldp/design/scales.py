@@ -12,7 +12,7 @@ Laplace noise has variance 2 s^2. All here is in floats; whoever certifies round
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,6 @@ def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, 
 
 
 def checked_strategy(strategy: npt.ArrayLike) -> Floats:
-    """A as a matrix of finite numbers."""
     try:
         a = np.asarray(strategy, dtype=np.float64)
     except (TypeError, ValueError):
@@ -137,54 +136,39 @@ def checked_pairs(
     return found.astype(np.int64), e
 
 
-@dataclass(frozen=True, eq=False)
 class Problem:
     """A strategy against a metric: what stays the same while the weights change."""
 
-    strategy: Floats
-    pairs: Pairs
-    distances: Floats
-    free: npt.NDArray[np.bool_] = field(init=False)
-    """Rows of A in which no pair differs."""
-    _unit: float = field(init=False)
-    """The median distance: the solver works in multiples of it."""
-    _columns: Any = field(init=False)
-    """A transposed, so that a position is a row; sparse where that is shorter."""
-    _whole: Any = field(init=False, default=None)
-    """|A(h_x - h_x')| for all pairs, where that is one block."""
-    _tightest: Pairs = field(init=False)
-    """For each row of A the pair that bounds its u most, if no other row is used."""
-    _bound: Floats = field(init=False)
-    """That bound."""
-    _terms: int = field(init=False)
-    """The most rows in which a pair differs."""
-
-    def __post_init__(self) -> None:
-        rows, filled = len(self.strategy), np.count_nonzero(self.strategy) / self.strategy.size
-        thin = _is_thin(filled, len(self.pairs) * rows)
-        keep = object.__setattr__
-        keep(
-            self, "_columns", sparse.csr_array(self.strategy.T) if thin else self.strategy.T.copy()
-        )
-        keep(self, "_unit", float(np.median(self.distances)) if len(self.distances) else 1.0)
-        most, tightest, terms = np.zeros(rows), np.zeros(rows, dtype=np.int64), 0
+    def __init__(self, strategy: Floats, pairs: Pairs, distances: Floats) -> None:
+        self.strategy, self.pairs, self.distances = strategy, pairs, distances
+        rows, filled = len(strategy), np.count_nonzero(strategy) / strategy.size
+        thin = _is_thin(filled, len(pairs) * rows)
+        self._unit = float(np.median(distances)) if len(distances) else 1.0
+        """The solver works in multiples of it."""
+        self._columns: Any = sparse.csr_array(strategy.T) if thin else strategy.T.copy()
+        """A transposed, so that a position is a row; sparse where that is shorter."""
         parts = self._parts()
-        if len(parts) == 1:
-            keep(self, "_whole", self._differences(parts[0]))
+        self._whole = self._differences(parts[0]) if len(parts) == 1 else None
+        """|A(h_x - h_x')| for all pairs, where that is one block."""
+        self._terms = 0
+        """The most rows in which a pair differs."""
+        self._tightest = np.zeros(rows, dtype=np.int64)
+        """For each row of A the pair that bounds its u most, if no other row is used."""
+        most = np.zeros(rows)
         for part in parts:
             block = self.differences(part)
-            terms = max(terms, int(np.asarray((block != 0).sum(axis=1)).max()))
-            inverse = 1 / self.distances[part, None]
+            self._terms = max(self._terms, int(np.asarray((block != 0).sum(axis=1)).max()))
+            inverse = 1 / distances[part, None]
             share = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
             first = np.asarray(share.argmax(axis=0)).ravel()
             found = np.asarray(share.max(axis=0).toarray() if thin else share.max(axis=0)).ravel()
-            tightest = np.where(found > most, part.start + first, tightest)
+            self._tightest = np.where(found > most, part.start + first, self._tightest)
             most = np.maximum(found, most)
-        keep(self, "free", most == 0)
-        keep(self, "_tightest", tightest)
+        self.free = most == 0
+        """Rows of A in which no pair differs."""
         with np.errstate(divide="ignore"):
-            keep(self, "_bound", 1 / most)
-        keep(self, "_terms", terms)
+            self._bound = 1 / most
+            """What the tightest pair of each row leaves to its u."""
 
     def differences(self, chosen: slice | Pairs) -> Any:
         """|A(h_x - h_x')| for some pairs, one row each."""
@@ -241,7 +225,8 @@ class Problem:
             broken = np.setdiff1d(np.flatnonzero(over**2 > 1 + goal / 10), chosen)
             if not len(broken):
                 break
-            added, each = self._worst(broken, over, each), 2 * each
+            worst = broken[np.argsort(-over[broken], kind="stable")]
+            added, each = self._first_of_each(worst, each), 2 * each
             chosen = np.concatenate([chosen, added])
             begin = np.concatenate([solved.prices, np.zeros(len(added))])
         scale = weights[used].mean() / self._unit**2
@@ -261,20 +246,21 @@ class Problem:
 
     def _first_choice(self, used: Pairs, start: Floats | None) -> Pairs:
         """All pairs; of many, those with a price or the shortest ones, and one for each row."""
-        count, size = len(self.pairs), self.strategy.shape[1]
-        if count <= _FEW * len(self.strategy):
-            return np.arange(count)
-        if start is not None:
-            likely = np.flatnonzero(start > 1e-6 * start.max())
+        if len(self.pairs) <= _FEW * len(self.strategy):
+            return np.arange(len(self.pairs))
+        if start is None:
+            likely = self._first_of_each(np.argsort(self.distances, kind="stable"), _EACH)
         else:
-            order = np.argsort(self.distances, kind="stable")
-            likely = _first_of_each(self.pairs[order], order, size, _EACH)
+            likely = np.flatnonzero(start > 1e-6 * start.max())
         return np.union1d(likely, self._tightest[used])
 
-    def _worst(self, broken: Pairs, over: Floats, each: int) -> Pairs:
-        """The most violated pairs at each position."""
-        order = broken[np.argsort(-over[broken], kind="stable")]
-        return _first_of_each(self.pairs[order], order, self.strategy.shape[1], each)
+    def _first_of_each(self, order: Pairs, each: int) -> Pairs:
+        """The first few pairs at each position, in this order of the pairs."""
+        ends = self.pairs[order].ravel()
+        by_end = np.argsort(ends, kind="stable")
+        starts = np.searchsorted(ends[by_end], np.arange(self.strategy.shape[1]))
+        rank = np.arange(len(ends)) - starts[ends[by_end]]
+        return np.unique(order[by_end[rank < each] // 2])
 
     def _matrix(self, chosen: Pairs, used: Pairs) -> Any:
         """R for some pairs and the rows in use, dense or sparse, whichever is faster."""
@@ -285,7 +271,6 @@ class Problem:
         return r if dense else r.toarray()
 
     def _parts(self) -> list[slice]:
-        """The pairs in blocks that fit into memory."""
         entries = len(self.strategy) if isinstance(self._columns, np.ndarray) else 64
         step = max(1, _AT_ONCE // entries)
         return [slice(start, start + step) for start in range(0, len(self.pairs), step)]
@@ -294,13 +279,3 @@ class Problem:
 def _is_thin(filled: float, entries: int) -> bool:
     """Whether a matrix is better kept sparse: large, and most of it zero."""
     return entries > _SMALL and filled <= _THIN
-
-
-def _first_of_each(pairs: Pairs, names: Pairs, size: int, each: int) -> Pairs:
-    """Names of the first few pairs at each position, in the order given."""
-    ends = pairs.ravel()
-    order = np.argsort(ends, kind="stable")
-    starts = np.searchsorted(ends[order], np.arange(size))
-    rank = np.arange(len(ends)) - starts[ends[order]]
-    found: Pairs = np.unique(names[order[rank < each] // 2])
-    return found

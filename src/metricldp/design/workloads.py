@@ -48,7 +48,6 @@ class Workload(ABC):
 
     @staticmethod
     def prefixes(size: int) -> Workload:
-        """Everybody up to r, for every r."""
         return _Prefixes(size)
 
     @staticmethod
@@ -70,12 +69,10 @@ class Workload(ABC):
 
     @property
     @abstractmethod
-    def rows(self) -> int:
-        """How many questions there are."""
+    def rows(self) -> int: ...
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and positions."""
         return self.rows, self.size
 
     @abstractmethod
@@ -107,7 +104,6 @@ class Workload(ABC):
     def _label(self, row: int, names: Sequence[str] | range) -> str: ...
 
     def row(self, row: int) -> Floats:
-        """One row written out."""
         row = self._checked(row)
         block: Floats = self.rows_block(row, row + 1)[0]
         return block
@@ -125,7 +121,6 @@ class Workload(ABC):
         return self._label(self._checked(row), self._checked_names(names))
 
     def labels(self, names: Sequence[str] | None = None) -> list[str]:
-        """The words of every row."""
         checked = self._checked_names(names)
         return [self._label(row, checked) for row in range(self.rows)]
 
@@ -167,16 +162,6 @@ class _Ranges(Workload):
         low = np.searchsorted(starts, rows, side="right") - 1
         return low, low + rows - starts[low]
 
-    def _differences(self, sums: Floats) -> Floats:
-        """sums[r + 1] - sums[l] for all ranges, in their order."""
-        found = np.empty((self.rows, *sums.shape[1:]))
-        start = 0
-        for low in range(self.size):
-            stop = start + self.size - low
-            np.subtract(sums[low + 1 :], sums[low], out=found[start:stop])
-            start = stop
-        return found
-
     def gram(self) -> Floats:
         first = np.arange(1.0, self.size + 1)
         found: Floats = np.minimum.outer(first, first)
@@ -184,19 +169,16 @@ class _Ranges(Workload):
         return found
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
-        return self._differences(_sums(self._checked_counts(counts)))
+        sums = _sums(self._checked_counts(counts))
+        return np.concatenate([sums[low + 1 :] - sums[low] for low in range(self.size)])
 
     def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
         sums = _square_sums(self._checked_covariance(covariance))
         corner = np.diagonal(sums)
-        found = np.empty(self.rows)
-        start = 0
-        for low in range(self.size):
-            stop = start + self.size - low
-            crossed = sums[low + 1 :, low] + sums[low, low + 1 :]
-            found[start:stop] = corner[low + 1 :] - crossed + corner[low]
-            start = stop
-        return found
+        crossed = [sums[low + 1 :, low] + sums[low, low + 1 :] for low in range(self.size)]
+        return np.concatenate(
+            [corner[low + 1 :] - both + corner[low] for low, both in enumerate(crossed)]
+        )
 
     def rows_block(self, start: int, stop: int) -> Floats:
         low, high = self._ends(np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64))

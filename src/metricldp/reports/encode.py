@@ -54,7 +54,7 @@ def _encode_column(
     """Batch by batch; where there are several, each has coins of its own, for any order."""
     channel = survey.channels[name]
     column = channel.field.empty(len(positions))
-    encoding.expect(len(positions) * max(channel.bits, _PERSON))
+    encoding.loops.expect(len(positions) * max(channel.bits, _PERSON))
     jobs = []
     for start in range(0, len(positions), BATCH):
         batch = slice(start, start + BATCH)

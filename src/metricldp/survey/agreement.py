@@ -45,30 +45,17 @@ class Agreement:
         metric: Lp | None = None,
         joint: Mapping[tuple[str, ...], Any] | None = None,
     ) -> None:
-        if not isinstance(attributes, Mapping) or not attributes:
-            raise SurveyError("a survey needs a dict of at least one attribute by name")
-        for name, attribute in attributes.items():
-            line = isinstance(name, str) and name.strip() and name.isprintable()
-            if not line or "=" in name:
-                raise SurveyError(
-                    "an attribute's name must be a non-empty line of text without '=', "
-                    f"not {shown(name)}"
-                )
-            if not isinstance(attribute, Attribute):
-                raise SurveyError(
-                    f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
-                    f"or Weight, not {shown(attribute)}"
-                )
+        _check(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
             raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
         blocks = blocks_of(joint, attributes)
         together = {name: names for names in blocks for name in names}
         alone = [n for n, a in attributes.items() if not a.is_public and n not in together]
-        self.share = self.metric.share(len(alone) + len(blocks))
-        """What the norm over several attributes leaves to each."""
         self.parts = len(alone) + len(blocks)
         """How many parts of a report are blurred independently."""
+        self.share = self.metric.share(self.parts)
+        """What the norm over several attributes leaves to each."""
         if not self.parts:
             raise SurveyError("a survey needs at least one attribute that is blurred")
         settled: dict[str, Attribute] = {}
@@ -262,3 +249,20 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
+
+
+def _check(attributes: Any) -> None:
+    if not isinstance(attributes, Mapping) or not attributes:
+        raise SurveyError("a survey needs a dict of at least one attribute by name")
+    for name, attribute in attributes.items():
+        line = isinstance(name, str) and name.strip() and name.isprintable()
+        if not line or "=" in name:
+            raise SurveyError(
+                "an attribute's name must be a non-empty line of text without '=', "
+                f"not {shown(name)}"
+            )
+        if not isinstance(attribute, Attribute):
+            raise SurveyError(
+                f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
+                f"or Weight, not {shown(attribute)}"
+            )
