@@ -39,8 +39,8 @@ from metricldp.channels import Response, Unary
 from metricldp.coins.stream import Coins
 from metricldp.design import unary as unary_losses
 from metricldp.design.auto import choose
-from metricldp.design.unary import best_losses, too_near
 from metricldp.design.registry import build
+from metricldp.design.unary import best_losses, too_near
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.survey.certify import prove
 

@@ -92,7 +92,7 @@ class Stated(MetricInWords):
         changes = self._closure(values)[1]
         if not changes:
             return self
-        warnings.warn(_told(changes, values), TightenedMetricWarning, stacklevel=5)
+        warnings.warn(_told(changes, values), TightenedMetricWarning, stacklevel=6)
         return self.replaced({(c.x, c.other): as_length(c.after) for c in changes}, values)
 
     def _closure(self, values: Sequence[Value]) -> tuple[Distances, tuple[Change, ...]]:

@@ -233,22 +233,26 @@ class Agreement:
 
 
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
-    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep.
-
-    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
-    metric between points of the grid is a little smaller.
-    """
+    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep."""
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
-    kept, said = attribute.distances.scaled(share), attribute.mechanism
-    if attribute.rounded_at_random:
-        kept = kept.on_grid_points()
+    kept, said = _kept(attribute, share), attribute.mechanism
     if said in (registry.AUTO, {"name": registry.AUTO}):
         said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
+
+
+def _kept(attribute: Attribute, share: Fraction) -> Metric:
+    """The metric that the channel itself has to keep on positions.
+
+    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
+    metric between points of the grid is a little smaller.
+    """
+    metric = attribute.distances.scaled(share)
+    return metric.on_grid_points() if attribute.rounded_at_random else metric
 
 
 def _check(attributes: Any) -> None:
