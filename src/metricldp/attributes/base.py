@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.selection import Chosen
 from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.attributes.selection import Chosen
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written

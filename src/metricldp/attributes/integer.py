@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from metricldp.attributes import base, selection
 from metricldp.attributes.base import Numbers, Positions
-from metricldp.attributes.selection import Chosen, Span
 from metricldp.attributes.scalars import whole_within
+from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown

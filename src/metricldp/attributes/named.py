@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.attributes.base import Discrete, Numbers, OnLine, Positions
-from metricldp.attributes.selection import Chosen, Span, empty, members_of, pair_of, range_words
 from metricldp.attributes.scalars import codes_within, named_position
+from metricldp.attributes.selection import Chosen, Span, empty, members_of, pair_of, range_words
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import guess, listed, shown
