@@ -124,8 +124,11 @@ def test_output_is_what_the_document_shows(path):
 
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
 def test_no_block_hides_from_the_tests(path):
-    known = {"```python", "```text", "```console", "```sh"}
-    assert set(fences(path.read_text("utf-8"))) <= known
+    known = {"```python", "```text", "```console", "```sh", "```toml"}
+    text = path.read_text("utf-8")
+    assert set(fences(text)) <= known
+    examples = {file.read_text("utf-8") for file in (ROOT / "examples").rglob("*.toml")}
+    assert set(re.findall(r"^```toml\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)) <= examples
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda path: path.name)

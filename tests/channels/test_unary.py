@@ -24,10 +24,12 @@ from checks import (
 )
 from metricldp import (
     Categorical,
+    Continuous,
     Graph,
     Integer,
     Lp,
     Ordinal,
+    Real,
     SensitiveSet,
     Survey,
     SurveyError,
@@ -594,6 +596,23 @@ def test_every_kind_of_discrete_attribute():
         answer = tally.count(where)
         assert abs(answer.value - truth.sum()) < 6.5 * answer.stderr
     assert sum(answer.value for answer in tally.histogram("a")) == pytest.approx(3000)
+
+
+def test_bins_and_rounded_numbers():
+    survey = Survey(
+        {
+            "c": Continuous(0, 7, bins=7, epsilon=1, mechanism="unary"),
+            "r": Real(0, 1, points=5, epsilon=3, mechanism="unary"),
+        }
+    )
+    assert survey.certify().holds
+    rng = np.random.default_rng(1)
+    people = {"c": rng.uniform(0, 7, 20_000), "r": rng.uniform(0, 1, 20_000)}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(3)))
+    truth = ((people["c"] >= 2) & (people["c"] < 4)).sum()
+    answer, mean = tally.count({"c": (2, 4)}), tally.mean("r")
+    assert abs(answer.value - truth) < 6 * answer.stderr
+    assert abs(mean.value - people["r"].mean()) < 6 * mean.stderr
 
 
 # What auto takes
