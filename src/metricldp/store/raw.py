@@ -112,7 +112,7 @@ class Raw(Store):
 
     def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
         self._asked[names] += questions
-        if not names:
+        if not names or self.layout == REPORTS:
             return REPORTS
         if not all(name in self.survey.channels for name in names):
             return REPORTS  # a block has no table
@@ -121,8 +121,7 @@ class Raw(Store):
             if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
                 return "prefix"
             return REPORTS
-        if self.layout != REPORTS:
-            cubes.check_size(channels, names)
+        cubes.check_size(channels, names)
         return self.layout
 
     def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
