@@ -594,6 +594,17 @@ def test_mistakes_in_files(entry, needle):
     assert str(caught.value).startswith("attribute v: ")
 
 
+@pytest.mark.parametrize("length", [2**53, 2**53 + 1, 10**17, 10**18 - 1])
+def test_long_lengths_survive_files(length):
+    """Whole numbers beyond 2^53 are no numbers in every language."""
+    far = Graph([("a", "b", length), ("b", "c", length)])
+    survey = Survey({"v": Categorical(["a", "b", "c"], epsilon=1e-17, metric=far)})
+    assert survey.attributes["v"].distance("a", "b") == length * Fraction("1e-17")
+    for again in (Survey.from_toml(survey.to_toml()), Survey.from_json(survey.to_json())):
+        assert again.fingerprint == survey.fingerprint
+        assert again.attributes["v"].distance("a", "b") == length * Fraction("1e-17")
+
+
 def test_messages_name_the_remedy():
     table = Table([[0, 1], [1, 0]])
     for make, needle in (

@@ -150,6 +150,11 @@ def _loaded(name: str) -> Any:
         raise SurveyError(why) from None
     if not isinstance(found, Mechanism) and not hasattr(found, "named"):
         raise SurveyError(f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}")
+    if isinstance(found, Mechanism) and found.name != name:
+        raise SurveyError(
+            f"{entry.value} is registered as mechanism {name!r} and calls itself {found.name!r}; "
+            "both names have to be the same"
+        )
     return found
 
 

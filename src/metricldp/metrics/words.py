@@ -166,8 +166,8 @@ def between(x: Value, other: Value) -> str:
 
 
 def as_length(length: Fraction) -> Length:
-    """A fraction as it is written: a whole number, a decimal, or "1/3"."""
-    if length.denominator == 1:
+    """A fraction as it is written: a whole number up to 2^53, a decimal, or "1/3"."""
+    if length.denominator == 1 and length.numerator <= 1 << 53:
         return length.numerator
     near = float(length)
     return near if as_written(near) == length else f"{length.numerator}/{length.denominator}"
