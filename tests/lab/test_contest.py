@@ -28,17 +28,17 @@ from metricldp import (
     SurveyError,
     Weight,
 )
+from metricldp.answers.predict import predicted
+from metricldp.answers.queries import Query
 from metricldp.answers.tally import Tally
 from metricldp.app import cli
 from metricldp.channels import Response
-from metricldp.channels.joint import means
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Simple
 from metricldp.design import registry
 from metricldp.lab import contest
 from metricldp.lab.compare import LOOSE, OWN, SAME, compare, compared, joint_sets, taking_part
 from metricldp.lab.contest import (
     Contender,
-    Product,
     everybody,
     in_table_2,
     quantile_errors,
@@ -136,7 +136,7 @@ def told_apart(channel, attribute):
 def test_two_columns_of_privacy(attributes):
     """The stated epsilons are those of the integers in use, pair by pair."""
     for entry in entries(attributes, [*CONTENDERS, *OWN_METRIC]):
-        if isinstance(entry, Product):
+        if not entry.joint:
             channels = entry.survey.channels.items()
             losses = [told_apart(channel, attributes[name]) for name, channel in channels]
             near, far = max(loss[0] for loss in losses), sum(loss[1] for loss in losses)
@@ -152,7 +152,7 @@ def test_two_columns_of_privacy(attributes):
 
 def joint_entries(attributes):
     """By title, with the group that each stands in."""
-    found = [(g, e) for g, e in taking_part(attributes) if not isinstance(e, Product)]
+    found = [(g, e) for g, e in taking_part(attributes) if e.joint]
     return {(group, entry.contender.title): entry for group, entry in found}
 
 
@@ -179,7 +179,7 @@ def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
 def test_every_product_that_is_said_to_keep_the_metric_keeps_it():
     for attributes in ({"v": PROMISES["graph"]["v"]}, UNEQUAL, PROMISES["mixed"]):
         for group, entry in taking_part(attributes):
-            if group != LOOSE and isinstance(entry, Product):
+            if group != LOOSE and not entry.joint:
                 for name, channel in entry.survey.channels.items():
                     promised = attributes[name].distances
                     for x, other in permutations(range(channel.size), 2):
@@ -235,7 +235,7 @@ def test_exact_errors_are_those_of_the_survey(count):
     joint = np.zeros((10,) * count)
     np.add.at(joint, tuple(crowd.positions.values()), 1)
     for entry in entries(attributes):
-        if isinstance(entry, Product):
+        if not entry.joint:
             found = entry.variances(crowd, asked)
             for where, variance in zip(asked.wheres(), found, strict=True):
                 cut = {k: v for k, v in where.items() if v != (0, 9)}
@@ -250,11 +250,12 @@ def test_exact_errors_of_joint_mechanisms():
     crowd, asked = crowd_of(attributes), Questions.draw(attributes, 30, np.random.default_rng(1))
     joint = np.zeros((10, 5))
     np.add.at(joint, tuple(crowd.positions.values()), 1)
-    found = [e for e in entries(attributes) if not isinstance(e, Product)]
+    found = [e for e in entries(attributes) if e.joint]
     assert len(found) == 4
     for entry in found:
-        noise = entry.channel.noise(list(asked.functions.values()))
-        expected = means(noise, joint / crowd.n) * crowd.n
+        rows = [{name: f[k] for name, f in asked.functions.items()} for k in range(30)]
+        errors = [predicted(entry.survey, Query(row, ""), crowd.n, joint) for row in rows]
+        expected = np.square(errors)
         np.testing.assert_allclose(entry.variances(crowd, asked), expected, rtol=1e-9)
     whole = Questions(attributes, {"a": np.array([[0, 9]]), "b": np.array([[0, 4]])})
     for entry in found:
@@ -291,7 +292,7 @@ def test_answers_of_joint_mechanisms_are_those_of_their_reports():
     attributes = {"a": AGE, "b": Integer(0, 4, epsilon=0.5)}
     crowd, asked = crowd_of(attributes), Questions.draw(attributes, 5, np.random.default_rng(2))
     for entry in entries(attributes):
-        if not isinstance(entry, Product):
+        if entry.joint:
             reports = encode(entry.survey, crowd.positions, coins=Coins.seeded(7))
             tally = Tally.of(entry.survey, reports)
             theirs = [tally.count(where).value for where in asked.wheres()]

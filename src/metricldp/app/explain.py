@@ -121,12 +121,20 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
-        "influence": (
-            survey.channels[name].influence(query.functions[name]) if block is None else None
-        ),
+        "influence": _influence(survey, query, name),
         "n": n,
         **_plan_entry(survey, name, n),
     }
+
+
+def _influence(survey: Agreement, query: Query, name: str) -> float:
+    """How far one report can move an answer about an attribute."""
+    block = survey.block_of(name)
+    if block is None:
+        return survey.channels[name].influence(query.functions[name])
+    sizes = zip(block.names, block.sizes, strict=True)
+    functions = [query.functions.get(n, np.ones(size))[None] for n, size in sizes]
+    return float(block.channel.influence(functions)[0])
 
 
 def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
@@ -138,7 +146,8 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     if workload == GIVEN or attribute.size > _MOST_PLANNED:
         return found
     usual = replace(attribute, mechanism="auto")
-    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric)
+    joint = {block.names: block.mechanism for block in survey.blocks.values()}
+    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric, joint=joint)
     asked = workload_of(workload, attribute.size)
     found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
     found["auto"] = other.mechanisms[name].name
@@ -198,9 +207,8 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
     lines = [
         f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
         f"evenly, ± {worst:,.0f} at worst",
+        f"            one report moves that count by at most {entry['influence']:.3g}",
     ]
-    if entry["influence"] is not None:
-        lines.append(f"            one report moves that count by at most {entry['influence']:.3g}")
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
     return lines

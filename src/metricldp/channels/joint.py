@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.channels.base import Channel, Floats, Integers
@@ -44,14 +45,6 @@ class Term:
     """(k,)."""
     factors: tuple[Floats, ...] | None = None
     """(k, size) for each attribute; None for a constant, which need not be decoded."""
-
-    def over(self, kept: Sequence[int]) -> Term:
-        """The same where the factors of all other attributes are constants."""
-        if self.factors is None:
-            return self
-        others = [f[:, 0] for d, f in enumerate(self.factors) if d not in kept]
-        scale = self.scale * np.prod(others, axis=0) if others else self.scale
-        return Term(scale, tuple(self.factors[d] for d in kept))
 
 
 class JointChannel(ABC):
@@ -123,29 +116,44 @@ class JointChannel(ABC):
         return dict(zip(self.fields, grid.reshape(len(grid), -1), strict=True))
 
     # Decoding ------------------------------------------------------------------------------------
+    # What is the same for everybody needs no report, so it costs nothing, whatever the channel.
 
-    @abstractmethod
     def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         """The decoder of each product at each report: k functions (k, size) of each attribute.
 
         From n reports to (k, n). Decoders need not be linear: that of f + g may be another than
         that of f and that of g together, but both have the same mean.
         """
+        known, found = _constant(functions), self._decoded(functions, columns)
+        return np.where(known[:, None], _first(functions)[:, None], found)
 
-    @abstractmethod
     def moment(
         self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
     ) -> list[Term]:
         """E[F G | x] as a sum of products, for k functions (k, size) of each attribute; else S."""
+        others = functions if others is None else others
+        known = _constant(functions) | _constant(others)
+        terms = self._moment(functions, others)
+        if not known.any():
+            return terms
+        products = tuple(f * g for f, g in zip(functions, others, strict=True))
+        unknown = [Term(np.where(known, 0.0, term.scale), term.factors) for term in terms]
+        return [*unknown, Term(known.astype(np.float64), products)]
 
-    @abstractmethod
     def influence(self, functions: Sequence[Floats]) -> Floats:
         """The largest |F(report)| of any report, or a bound of it: (k,)."""
+        first = np.abs(_first(functions))
+        return np.where(_constant(functions), first, self._influence(functions))
 
-    def noise(self, functions: Sequence[Floats]) -> list[Term]:
-        """S - f^2: what a person adds to the variance of a sum, by where she is."""
-        squares = tuple(f**2 for f in functions)
-        return [*self.moment(functions), Term(np.full(len(squares[0]), -1.0), squares)]
+    @abstractmethod
+    def _decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+        """The same for any functions, and so the two below."""
+
+    @abstractmethod
+    def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]: ...
+
+    @abstractmethod
+    def _influence(self, functions: Sequence[Floats]) -> Floats: ...
 
     def valued(self, terms: Sequence[Term], columns: Mapping[Part, Column]) -> Floats:
         """A decoder of a sum of terms at each report: (k, n)."""
@@ -157,27 +165,14 @@ class JointChannel(ABC):
         return found
 
 
-def means(terms: Sequence[Term], shares: Sequence[Floats] | Floats) -> Floats:
-    """The mean of terms over people spread like that: shares of each attribute, or one joint array.
-
-    From terms of k rows to (k,).
-    """
-    found = np.zeros(len(terms[0].scale))
-    for term in terms:
-        mean = np.ones(len(found))
-        if term.factors is not None and isinstance(shares, np.ndarray):
-            mean = np.array([_contracted(shares, row) for row in zip(*term.factors, strict=True)])
-        elif term.factors is not None:
-            for factor, share in zip(term.factors, shares, strict=True):
-                mean = mean * (factor @ share)
-        found = found + term.scale * mean
-    return found
+def _constant(functions: Sequence[Floats]) -> npt.NDArray[np.bool_]:
+    """Which of k products are the same for everybody."""
+    return np.asarray(np.all([np.ptp(f, axis=1) == 0 for f in functions], axis=0))
 
 
-def _contracted(table: Floats, vectors: Sequence[Floats]) -> float:
-    for vector in reversed(vectors):
-        table = table @ vector
-    return float(table)
+def _first(functions: Sequence[Floats]) -> Floats:
+    """What k products are at the first position of every attribute."""
+    return np.asarray(np.prod([f[:, 0] for f in functions], axis=0))
 
 
 def kinds(rows: Sequence[Sequence[Term]]) -> Floats:

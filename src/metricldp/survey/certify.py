@@ -169,22 +169,26 @@ def _implies(survey: Agreement, name: str) -> bool:
 def _joint_proof(survey: Agreement, block: Block) -> Proof:
     """The worst pair of people of each kind, held against what the block keeps for them.
 
-    That is at most the sum of their distances, and of two attributes at most any norm with p up to
-    2: what two distances add up to in the plane is the smallest of those.
+    That must be at most their distance in the plane, which no norm with p up to 2 is below; or, of
+    a channel that treats all people alike, at most the smallest distance of any attribute.
     """
     described = [survey.attributes[name] for name in block.names]
     promised = [attribute.distances.scaled(survey.share) for attribute in described]
+    nearest = min(m.smallest(size) for m, size in zip(promised, block.sizes, strict=True))
     pairs, people = [], []
+    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
     for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
         allowed = block.mechanism.distance(block.sizes, promised, x, other)
         pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))
         people.append((x, other))
+        apart = [m.distance(*ends) for m, *ends in zip(promised, x, other, strict=True)]
+        alike = block.channel.same_ratio_for_all_pairs
+        proves &= allowed**2 <= (nearest**2 if alike else sum(length**2 for length in apart))
     first, second = people[tightest(tuple(pairs)).x]
     labels = [
         ", ".join(a.label(at) for a, at in zip(described, person, strict=True))
         for person in (first, second)
     ]
-    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
     count = math.comb(math.prod(block.sizes), 2)
     return Proof(
         ", ".join(block.names),

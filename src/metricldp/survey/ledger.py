@@ -148,8 +148,18 @@ class Ledger:
 
     @property
     def together(self) -> Fraction:
-        """The epsilon of two people who differ as much as possible in everything reported."""
-        return sum((self.worst(name).epsilon for name in self.attributes), Fraction(0))
+        """The epsilon of two people who differ as much as possible in everything reported.
+
+        Attributes that were blurred together count together, with what that report keeps.
+        """
+        blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
+        found = sum((block.diameter for block in blocks), Fraction(0))
+        for name, described in self.attributes.items():
+            entries = (e for e in self._with(name) if e.called[name] in e.survey.channels)
+            alone = [entry.metric(name) for entry in entries]
+            if alone:
+                found += added(alone, described.size).diameter(described.size)
+        return found
 
     def __len__(self) -> int:
         return len(self.entries)

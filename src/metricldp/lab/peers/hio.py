@@ -235,22 +235,19 @@ class HadamardBoxes(Boxes):
             signed = [transform(w, power_of_two(w.shape[-1])) for w in levels]
             yield np.concatenate(signed, axis=-1)
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+    def _decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         found = self.kappa * self.vectors * (1.0 - 2.0 * columns[SIGN])
         for d, signed in enumerate(self._signed(functions)):
             found = found * signed[:, columns[d]]
         return np.asarray(found)
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Sequence[Floats]) -> Floats:
         most = [np.abs(signed).max(axis=-1) for signed in self._signed(functions)]
         return np.asarray(self.kappa * self.vectors * np.prod(most, axis=0))
 
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        first = self.weights(functions)
-        second = first if others is None else self.weights(others)
-        return [Term(self.kappa**2 * self.vectors * products(first, second))]
+    def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]:
+        sums = products(self.weights(functions), self.weights(others))
+        return [Term(self.kappa**2 * self.vectors * sums)]
 
 
 def products(one: Sequence[Sequence[Floats]], other: Sequence[Sequence[Floats]]) -> Floats:

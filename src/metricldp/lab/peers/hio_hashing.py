@@ -110,11 +110,8 @@ class HashedBoxes(Boxes):
 
     # Decoding ------------------------------------------------------------------------------------
 
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        first = self.fewest(functions)
-        second = first if others is None else self.fewest(others)
+    def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]:
+        first, second = self.fewest(functions), self.fewest(others)
         sums, more = (
             [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in weights]
             for weights in (first, second)
@@ -141,7 +138,7 @@ class HashedBoxes(Boxes):
             tree.at_leaves([w * v for w, v in zip(ws, vs, strict=True)]) for tree, ws, vs in parts
         )
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+    def _decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         """Supports of the boxes of every report's own level vector, row by row."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
         scale, fewest = self.vectors / (p - d), self.fewest(functions)
@@ -161,7 +158,7 @@ class HashedBoxes(Boxes):
                     result[order[part]] = scale * (weights @ supports - d * weights.sum())
         return found
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Sequence[Floats]) -> Floats:
         """The most of all sets of boxes of a level vector; no report may support that one."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
         fewest, found = self.fewest(functions), np.zeros(len(functions[0]))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
@@ -32,7 +33,8 @@ class _OnTrees(JointMechanism):
             raise SurveyError(
                 f"branching is a whole number of at least 2, not {shown(self.branching)}"
             )
-        object.__setattr__(self, "branching", int(self.branching))
+        # No attribute has more positions, so more branches mean the same.
+        object.__setattr__(self, "branching", min(int(self.branching), LARGEST_SIZE))
 
     def saved(self) -> dict[str, Any]:
         return asdict(self)
@@ -82,6 +84,11 @@ class Hio(_OnTrees):
     """
 
     consistent: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.consistent, bool):
+            raise SurveyError(f"consistent is true or false, not {shown(self.consistent)}")
 
     name: ClassVar[str] = "hio"  # type: ignore[misc]
     title: ClassVar[str] = "HIO with Hadamard response"  # type: ignore[misc]

@@ -172,18 +172,15 @@ class Planar(JointChannel):
         first, second = functions
         return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1) @ self._inverse.T
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+    def _decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
         return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Sequence[Floats]) -> Floats:
         return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
 
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
+    def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]:
         """That of every cell: a term for each position of the axis that has fewer of them."""
-        first = self.decoder(functions)
-        product = first * (first if others is None else self.decoder(others))
+        product = self.decoder(functions) * self.decoder(others)
         second = (product @ self._matrix.T).reshape(-1, *self.sizes)
         axis = int(self.sizes[1] < self.sizes[0])
         terms = []
