@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_whole
-from metricldp.basics.text import guess, listed, shown
+from metricldp.basics.text import shown
 from metricldp.channels.base import LARGEST_EPSILON
 from metricldp.channels.joint import JointChannel, JointMechanism, People
 from metricldp.channels.mechanism import ANY_TWO
@@ -26,6 +26,7 @@ class _OnTrees(JointMechanism):
 
     branching: int = 5
 
+    saves: ClassVar[tuple[str, ...]] = ("branching",)
     promise: ClassVar[str] = ANY_TWO  # type: ignore[misc]
 
     def __post_init__(self) -> None:
@@ -35,19 +36,6 @@ class _OnTrees(JointMechanism):
             )
         # No attribute has more positions, so more branches mean the same.
         object.__setattr__(self, "branching", min(int(self.branching), LARGEST_SIZE))
-
-    def saved(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def with_saved(self, data: Mapping[str, Any]) -> Self:
-        known = [f.name for f in fields(self)]
-        for key in data:
-            if key not in known:
-                raise SurveyError(
-                    f"mechanism {self.name!r} has no entry {key!r}; it has {listed(known)}"
-                    f"{guess(key, known)}"
-                )
-        return type(self)(**data)
 
     def joined(
         self, sizes: tuple[int, ...], metrics: Sequence[Metric], ordered: Sequence[bool]
@@ -85,14 +73,15 @@ class Hio(_OnTrees):
 
     consistent: bool = False
 
+    saves: ClassVar[tuple[str, ...]] = ("branching", "consistent")
+    name: ClassVar[str] = "hio"  # type: ignore[misc]
+    title: ClassVar[str] = "HIO with Hadamard response"  # type: ignore[misc]
+    source: ClassVar[str] = "Wang et al. 2019, other oracle"  # type: ignore[misc]
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.consistent, bool):
             raise SurveyError(f"consistent is true or false, not {shown(self.consistent)}")
-
-    name: ClassVar[str] = "hio"  # type: ignore[misc]
-    title: ClassVar[str] = "HIO with Hadamard response"  # type: ignore[misc]
-    source: ClassVar[str] = "Wang et al. 2019, other oracle"  # type: ignore[misc]
 
     def _boxes(
         self, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
