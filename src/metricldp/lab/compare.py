@@ -7,6 +7,7 @@ sample of them, said to be one, stands beside.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -205,7 +206,6 @@ def compare(
     chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
     sample = crowd.some(np.sort(chosen))
     sets = [(name,) for name in attributes] + joint_sets(list(attributes), rng)
-    coins = seeded(seed)
     rows: list[Row] = []
     for k, names in enumerate(sets):
         count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
@@ -216,6 +216,8 @@ def compare(
         crowds = {wide: (crowd.only(wide), sample.only(wide)) for wide in asked_of}
         for place, (group, entry) in enumerate(contest):
             everyone, some = crowds[tuple(entry.survey.attributes)]
+            # Coins of its own for each: one more contender changes nobody else's.
+            coins = seeded(_number(seed, *names, group, entry.contender.title))
             rows.append(_row(group, entry, everyone, some, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
@@ -227,6 +229,11 @@ def compare(
         tuple(rows),
         (*_meanings(attributes), *notes),
     )
+
+
+def _number(*said: object) -> int:
+    """The same for the same words, on every machine."""
+    return int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8], "big")
 
 
 def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
