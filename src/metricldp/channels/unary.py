@@ -193,19 +193,6 @@ class Unary(BitChannel):
         noise = self._mean_noise
         return float((noise - noise**2 / noise.sum()).mean())
 
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions.
-
-        That of a function f is f Q f with Q = diag(s) - s s/S, so the sum over ranges is that of
-        the entries of Q times those of their Gram matrix.
-        """
-        noise, places = self._mean_noise, np.arange(self.size)
-        # Ranges that hold both of two positions: as many first ends as last ends.
-        both = np.minimum(places[:, None], places) + 1.0
-        gram = both * both[::-1, ::-1]
-        total = noise @ np.diagonal(gram) - noise @ gram @ noise / noise.sum()
-        return float(total / (self.size * (self.size + 1) / 2))
-
     # The certificate -----------------------------------------------------------------------------
 
     @cached_property

@@ -62,7 +62,6 @@ class LevelBits(Bytes):
         return read_number(column, self.counts[-1], self._digits)
 
     def labelled(self, levels: Integers) -> Column:
-        """Reports without bits."""
         column = np.zeros_like(self.empty(len(levels)))
         write_number(column, self.counts[-1], self._digits, levels)
         return column
@@ -78,12 +77,9 @@ class LevelBits(Bytes):
         return wrong
 
     def every(self) -> Column:
+        levels = enumerate(self.counts)
         return self.listed(
-            [
-                bits | level << self.counts[-1]
-                for level, count in enumerate(self.counts)
-                for bits in range(1 << count)
-            ]
+            [b | level << self.counts[-1] for level, n in levels for b in range(1 << n)]
         )
 
 
@@ -110,12 +106,9 @@ class UnaryHierarchy(Tree, Channel):
         return cls(size, other, min(branching, size))
 
     @cached_property
-    def oracles(self) -> tuple[UnaryOptimised, ...]:
+    def oracles(self) -> list[UnaryOptimised]:
         """The unary encoding of each level."""
-        return tuple(
-            UnaryOptimised(count, (ONE // 2,) * count, (self.other,) * count)
-            for count in self.counts
-        )
+        return [UnaryOptimised.with_integers(n, ONE // 2, self.other) for n in self.counts]
 
     # The report ----------------------------------------------------------------------------------
 
@@ -128,7 +121,6 @@ class UnaryHierarchy(Tree, Channel):
         return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """A level for everybody, then all bits of a level at a time."""
         levels = uniform(coins, len(self.counts), len(positions))
         column = self.field.labelled(levels)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
@@ -149,12 +141,10 @@ class UnaryHierarchy(Tree, Channel):
 
     @cached_property
     def _slices(self) -> list[slice]:
-        """The features of each level."""
         ends = (1 + np.cumsum(self.counts)).tolist()
         return [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        """A one, and the bits of a level among zeros."""
         found = np.zeros((len(column), self.features), dtype=np.int8)
         found[:, 0] = 1
         levels = self.field.level(column)
@@ -187,7 +177,6 @@ class UnaryHierarchy(Tree, Channel):
         return float(self._q * (1 - self._q) / (Fraction(1, 2) - self._q) ** 2)
 
     def coefficients(self, functions: Floats) -> Floats:
-        """The constant, and the weights by L/(p - q)."""
         written = self.write(np.asarray(functions, dtype=np.float64))
         return np.concatenate(
             [written.constant, *(self._scale * weights for weights in written.weights)], axis=-1
@@ -221,15 +210,6 @@ class UnaryHierarchy(Tree, Channel):
             for sign in (1, -1)
         ]
         return float(max(map(abs, ends)))
-
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions."""
-        paid = 0.0
-        for width, squares in zip(self.widths, self.range_squares(), strict=True):
-            people = np.diff(np.append(np.arange(len(squares)) * width, self.size))
-            paid += float(self.noise * squares.sum() + 2 * squares @ people / self.size)
-        ranges = self.size * (self.size + 1) / 2
-        return (len(self.counts) * paid - self.range_spread()) / ranges
 
     # The certificate -----------------------------------------------------------------------------
 
