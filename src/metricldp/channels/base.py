@@ -89,8 +89,7 @@ class Channel(ABC):
 
     @property
     @abstractmethod
-    def field(self) -> Field:
-        """What a report looks like."""
+    def field(self) -> Field: ...
 
     @property
     @abstractmethod
@@ -99,7 +98,6 @@ class Channel(ABC):
 
     @property
     def bits(self) -> int:
-        """The size of one report."""
         return self.field.bits
 
     @property
@@ -173,9 +171,7 @@ class Channel(ABC):
     def influence(self, function: Floats) -> float:
         """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
         fixed, weights = self._split(self.coefficients(function))
-        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
-        most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
-        return float(np.abs([most, least]).max())
+        return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
 
     def mean_range_variance(self) -> float:
         """The variance one person adds to a count, mean over all ranges and positions.
@@ -306,7 +302,6 @@ class IntegerChannel(NumberChannel):
         """E[v(report) | x] at every x, for functions v of the report."""
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """The mean of F G, which is a function of the report."""
         return self.mean(self._product(functions, others))
 
     def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -372,6 +367,12 @@ class BitChannel(Channel):
 
     def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
         return self.bit(column, feature)
+
+
+def farthest(fixed: Floats | float, ends: Floats) -> float:
+    """The largest |fixed + sum| that can be reached with one of two ends for each part."""
+    most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
+    return float(max(abs(most), abs(least)))
 
 
 def _plain(value: Any) -> Any:

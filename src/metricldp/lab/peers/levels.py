@@ -112,7 +112,7 @@ class OneLevel(SignChannel):
         index, keep = tape.integer(order.bit_length() - 1), tape.toss(self.keep)
         node, minus = self._seen(position, self.widths[level])
         minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
-        return self._starts[level] + minus * order + index
+        return self._starts[level] + int(minus) * order + index
 
     # The collector -------------------------------------------------------------------------------
 

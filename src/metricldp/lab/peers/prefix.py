@@ -12,6 +12,8 @@ import math
 from fractions import Fraction
 from typing import ClassVar, Self
 
+import numpy as np
+
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Matrix
 from metricldp.design.plans import MOST_POSITIONS
@@ -25,12 +27,11 @@ class Prefix(Matrix):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
-        """Epsilon per step between positions."""
         if size > MOST_POSITIONS:
             raise SurveyError(
                 f"{size:,} positions are too many for prefix sums; use at most {MOST_POSITIONS:,}"
             )
-        return cls.prefixes(size, epsilon, reach)
+        return cls.of(np.tri(size, dtype=np.int64)[:-1], [epsilon] * (size - 1), reach)
 
 
 def published_variance(epsilon: float, cuts: int) -> float:
