@@ -149,7 +149,7 @@ def test_thresholds_throw_a_part_of_epsilon_away():
 
 def meetings(channel, values, polynomials):
     """How often some values have each combination of buckets, over a list of polynomials."""
-    buckets = np.array([[channel._bucket(h, x) for x in values] for h in polynomials])
+    buckets = np.array([[channel._hashed(h, x) for x in values] for h in polynomials])
     joint = np.zeros((channel.buckets,) * len(values), dtype=int)
     np.add.at(joint, tuple(buckets.T), 1)
     return joint
@@ -183,7 +183,7 @@ def test_many_hashes_are_those_of_one_by_one():
     x = rng.integers(0, channel.size, 500)
     x[:2] = channel.size - 1
     found = channel._hashed(drawn.astype(np.uint64), x.astype(np.uint64))
-    expected = [channel._bucket(int(h), int(v)) for h, v in zip(drawn, x, strict=True)]
+    expected = [channel._hashed(int(h), int(v)) for h, v in zip(drawn, x, strict=True)]
     assert found.tolist() == expected
 
 
