@@ -117,17 +117,20 @@ def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fract
 
 
 class EveryTape(Tape):
-    """A tape whose coins are written down; whole words have `word` coins in their top bits.
+    """A tape whose coins are written down; whole words have `top` coins in their top bits.
 
     A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs
     are tried with their exact probabilities, however many coins each of them needs.
     """
 
-    def __init__(self, path, word):
-        self.path, self.word, self.at = path, word, 0
+    def __init__(self, path, top):
+        self.path, self.top, self.at = path, top, 0
+
+    def word(self):
+        return self.integer(64)
 
     def integer(self, bits):
-        return self.coins(bits, self.word if bits >= FRACTION_BITS else bits)
+        return self.coins(bits, self.top if bits >= FRACTION_BITS else bits)
 
     def plane(self, count):
         return self.coins(count, count)
