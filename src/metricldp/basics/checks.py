@@ -16,6 +16,11 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
+def is_line(value: object) -> TypeGuard[str]:
+    """Whether a value is a line of text that people can read."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
 def positive(what: str, value: object) -> float:
     if not is_number(value) or not math.isfinite(value) or value <= 0:
         raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")

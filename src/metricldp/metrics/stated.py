@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.checks import is_list
+from metricldp.basics.checks import is_line, is_list
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics.words import (
@@ -248,7 +248,7 @@ def _groups(groups: Any) -> tuple[Any, ...]:
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+    if not is_line(name):
         raise SurveyError(f"a group of a tree has a line of text as its name, not {shown(name)}")
     return name
 

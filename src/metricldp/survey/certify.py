@@ -184,20 +184,12 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
         apart = [m.distance(*ends) for m, *ends in zip(promised, x, other, strict=True)]
         alike = block.channel.same_ratio_for_all_pairs
         proves &= allowed**2 <= (nearest**2 if alike else sum(length**2 for length in apart))
-    first, second = people[tightest(tuple(pairs)).x]
-    labels = [
+    first, second = (
         ", ".join(a.label(at) for a, at in zip(described, person, strict=True))
-        for person in (first, second)
-    ]
-    count = math.comb(math.prod(block.sizes), 2)
-    return Proof(
-        ", ".join(block.names),
-        block.mechanism.name,
-        tuple(pairs),
-        count,
-        (labels[0], labels[1]),
-        promised=proves,
+        for person in people[tightest(tuple(pairs)).x]
     )
+    count, name = math.comb(math.prod(block.sizes), 2), ", ".join(block.names)
+    return Proof(name, block.mechanism.name, tuple(pairs), count, (first, second), proves)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
@@ -234,4 +226,5 @@ def tightest(pairs: tuple[Pair, ...]) -> Pair:
     """The first pair with the least room, up to rounding; a broken one comes before all others."""
     listed = [pair for pair in pairs if not pair.holds] or pairs
     rooms = [float(pair.allowed) - pair.loss for pair in listed]
-    return next(p for p, room in zip(listed, rooms, strict=True) if room <= min(rooms) + _SAME)
+    least = min(rooms) + _SAME
+    return next(pair for pair, room in zip(listed, rooms, strict=True) if room <= least)

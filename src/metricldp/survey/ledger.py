@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import is_line
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
@@ -275,7 +276,7 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
                 f"the survey has no attribute {shown(name)} to be called another name; "
                 f"it has {listed(survey.attributes)}{guess(name, survey.attributes)}"
             )
-        if not isinstance(called, str) or not called.strip() or not called.isprintable():
+        if not is_line(called):
             raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
     all_names = [names.get(name, name) for name in survey.attributes]
     twice = next((called for called in all_names if all_names.count(called) > 1), None)
