@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, cast
 
-from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import guess, listed
+from metricldp.basics.checks import refuse_unknown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.metrics import Line, Metric, Uniform
 
@@ -70,12 +69,7 @@ class Mechanism(ABC):
 
     def with_saved(self, data: Mapping[str, Any]) -> Self:
         """From what `saved` wrote, or from what a user asks for."""
-        for key in data:
-            if key not in self.saves:
-                raise SurveyError(
-                    f"mechanism {self.name!r} has no entry {key!r}; it has {listed(self.saves)}"
-                    f"{guess(key, self.saves)}"
-                )
+        refuse_unknown(f"mechanism {self.name!r}", data, self.saves)
         return cast(Self, replace(cast(Any, self), **data)) if data else self
 
     def to_dict(self) -> Any:

@@ -135,7 +135,6 @@ def _check_determined(position: int | None, which: str, remedy: str, label: Labe
 
 
 def workload_of(workload: Any, size: int) -> Workload:
-    """A workload over so many positions: itself, its name or its rows."""
     if isinstance(workload, str):
         if workload not in WORKLOADS:
             raise QueryError(

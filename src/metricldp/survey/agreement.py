@@ -17,7 +17,7 @@ from typing import Any, Self
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
-from metricldp.basics.checks import is_line
+from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
@@ -134,10 +134,7 @@ class Agreement:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
             raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
-        known = ("metricldp", "metric", "attributes", "joint")
-        for key in data:
-            if key not in known:
-                raise SurveyError(f"a survey has no entry {key!r}; it has {listed(known)}")
+        refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if type(version) is not int or version != FORMAT:
             raise SurveyError(f"a survey file says metricldp = {FORMAT}, not {shown(version)}")

@@ -118,7 +118,6 @@ class Certificate:
 
 
 def _plain_line(name: str, pair: Pair) -> str:
-    """What is proved for any two values, where that is more than the metric."""
     epsilon = f"{float(pair.allowed):.9g}"
     return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
 
