@@ -88,15 +88,12 @@ class Tape:
             self._at = 0
 
     def integer(self, bits: int) -> int:
-        """An integer of that many fair bits, at most 64."""
         return self.word() >> 64 - bits if bits else 0
 
     def toss(self, threshold: int) -> bool:
-        """True with probability exactly threshold / 2^64."""
         return self.word() < threshold
 
     def lanes(self, threshold: int, count: int) -> int:
-        """An integer of `count` bits, each 1 with probability exactly threshold / 2^64."""
         below, undecided = 0, (1 << count) - 1
         if threshold <= 0 or threshold >= ONE:
             return below if threshold <= 0 else undecided
@@ -112,7 +109,6 @@ class Tape:
         return below
 
     def uniform(self, bound: int) -> int:
-        """An integer exactly uniform on 0 .. bound - 1, by rejection."""
         bits = (bound - 1).bit_length()
         drawn = self.integer(bits)
         while drawn >= bound:
@@ -120,7 +116,6 @@ class Tape:
         return drawn
 
     def rounded(self, position: int) -> int:
-        """A position in units of 2^-32 to a whole one, up with exactly the chance of the rest."""
         rest = position & ((1 << FRACTION_BITS) - 1)
         return (position >> FRACTION_BITS) + (self.integer(FRACTION_BITS) < rest)
 
