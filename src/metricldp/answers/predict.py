@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
 from metricldp.basics.errors import QueryError
-from metricldp.basics.text import listed
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
 from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, Sum, read, read_one
@@ -226,12 +225,7 @@ def _mean_pair(
     varying = {name for terms in (*second, *square) for _, factors in terms for name in factors}
     named = [name for name in survey.attributes if name in varying or name in query.factors]
     sizes = {name: survey.attributes[name].size for name in named if name in survey.kept}
-    try:
-        shares = shares_of(sizes, prior)
-    except QueryError as wrong:
-        beside = [name for name in sizes if name not in query.factors]
-        why = f"; the error depends on {listed(beside)} as well, blurred together with the others"
-        raise QueryError(f"{wrong}{why if beside else ''}") from None
+    shares = shares_of(sizes, prior)
     return _mean_of(second, sizes, shares), _mean_of(square, sizes, shares)
 
 

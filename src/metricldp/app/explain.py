@@ -93,7 +93,13 @@ def _together(survey: Agreement, width: float) -> list[str]:
             f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
             f"works with {share:.3g} of its epsilon. Two people who differ as much as",
         ]
+    blocks = [
+        f"{' and '.join(block.names)} are blurred together: at most epsilon "
+        f"{float(block.diameter / survey.share):.4g} for any two people."
+        for block in survey.blocks.values()
+    ]
     return [
+        *blocks,
         *joined,
         f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
         "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
@@ -156,8 +162,10 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
 
 
 def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
-    others = f" together with {', '.join(entry['together_with'])}" * bool(entry["together_with"])
-    blurred = f"blurred{others} by {entry['mechanism']} ({counted(entry['bits'], 'bit')})"
+    others, bits = " and ".join(entry["together_with"]), counted(entry["bits"], "bit")
+    blurred = f"blurred by {entry['mechanism']} ({bits})"
+    if others:
+        blurred = f"blurred together with {others} by {entry['mechanism']} ({bits} in all)"
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
     if metric.is_line:
@@ -174,6 +182,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
+        lines += _more_lines(attribute, entry)
     if attribute.in_bins:
         lines += _edge_lines(attribute)
     if not attribute.is_weight:

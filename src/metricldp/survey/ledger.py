@@ -188,6 +188,8 @@ class Ledger:
                 rows.append(("" if place else name, note, _number(near), _number(far)))
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
+        if any(entry.survey.blocks for entry in self.entries):
+            lines.append("attributes that were blurred together count together, not one by one")
         lines.append(
             f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
             f"everything are at epsilon {_number(self.together)}"

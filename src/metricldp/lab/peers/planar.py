@@ -57,6 +57,8 @@ _ROUNDING = 2.0**-48
 """Ratios of floats of integers are off by less than 2^-51."""
 _SAME = 2.0**-40
 """Ratios that differ by less than this share of themselves are the same: machines round."""
+_SAME_MOMENT = 1e-10
+"""Second moments that differ by less than this share of the largest do so by rounding."""
 _MOST_ENTRIES = 1 << 18
 """Numbers that are compared, or added up, at a time."""
 Table = npt.NDArray[np.uint64]
@@ -179,9 +181,17 @@ class Planar(JointChannel):
         return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
 
     def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]:
-        """That of every cell: a term for each position of the axis that has fewer of them."""
+        """That of every cell: a term for each position of the axis that has fewer of them.
+
+        One term is enough where only one attribute is asked about: what falls outside is moved
+        along its own axis, so that neither coordinate of a report tells of the other attribute.
+        """
         product = self.decoder(functions) * self.decoder(others)
         second = (product @ self._matrix.T).reshape(-1, *self.sizes)
+        for axis in (0, 1):
+            if np.ptp(second, axis=1 + axis).max() <= _SAME_MOMENT * np.abs(second).max():
+                here, ones = second.take(0, axis=1 + axis), np.ones((len(second), self.sizes[axis]))
+                return [Term(np.ones(len(second)), (here, ones) if axis else (ones, here))]
         axis = int(self.sizes[1] < self.sizes[0])
         terms = []
         for position, here in enumerate(np.eye(self.sizes[axis])):
