@@ -190,8 +190,9 @@ class Planar(JointChannel):
         second = (product @ self._matrix.T).reshape(-1, *self.sizes)
         for axis in (0, 1):
             if np.ptp(second, axis=1 + axis).max() <= _SAME_MOMENT * np.abs(second).max():
-                here, ones = second.take(0, axis=1 + axis), np.ones((len(second), self.sizes[axis]))
-                return [Term(np.ones(len(second)), (here, ones) if axis else (ones, here))]
+                ones = np.ones((len(second), self.sizes[axis]))
+                varying = np.asarray(second.take(0, axis=1 + axis))
+                return [Term(ones[:, 0], (varying, ones) if axis else (ones, varying))]
         axis = int(self.sizes[1] < self.sizes[0])
         terms = []
         for position, here in enumerate(np.eye(self.sizes[axis])):
