@@ -29,11 +29,15 @@ from metricldp.channels.joint import Term
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers import planar
 from metricldp.lab.peers.hashing import LocalHashing
-from metricldp.lab.peers.hio import HadamardBoxes, Nodes
+from metricldp.lab.peers.hio import HadamardBoxes, Nodes, products
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import HashedHio, Hio
 from metricldp.lab.peers.planar import Planar
-from metricldp.lab.peers.prefix import exact_variance, published_variance
+
+
+def exact_variance(epsilon, cuts):
+    """Of prefix sums, for one person and a range with so many ends inside the domain."""
+    return cuts / (2 * math.sinh(epsilon / 2) ** 2)
 
 
 def line(size, epsilon=1.0, **more):
@@ -296,11 +300,15 @@ def test_weights_add_up_and_least_squares_are_the_least(size, branching):
 
 
 def published(survey, where, epsilon, n=1, inside=0.0):
-    """With the published oracle, for a share of people inside, who add 2 N - 1 more each."""
+    """N C 4 e^eps / (e^eps - 1)^2 with the published oracle, for N level vectors and C boxes.
+
+    A share of people is inside, and they add 2 N - 1 more each.
+    """
     channel, functions = channel_of(survey), parse(survey, where).functions
     sizes = zip(survey.attributes, channel.sizes, strict=True)
     rows = [functions.get(name, np.ones(size))[None] for name, size in sizes]
-    outside = float(channel.published_variance(rows, epsilon)[0])
+    boxes = channel.fewest(rows)
+    outside = channel.vectors * float(products(boxes, boxes)[0]) / math.sinh(epsilon / 2) ** 2
     return n * (outside + inside * (2 * channel.vectors - 1))
 
 
@@ -555,7 +563,7 @@ def test_noise_is_as_far_as_published():
     apart = np.hypot(*(np.indices((21, 21)) - 10)).reshape(-1)
     law = channel.table[10 * 21 + 10] / float(ONE)
     # On this grid it is 3% less, and at 10 steps, with probability 0.003, it is clipped.
-    assert law @ apart == pytest.approx(planar.published_distance(0.8), rel=0.03)
+    assert law @ apart == pytest.approx(2 / 0.8, rel=0.03)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 7.0, 60.0])
@@ -734,7 +742,7 @@ def test_published_prefix_variance(epsilon):
         for prior in ("worst", "uniform"):
             exact = survey.predict(where, prior=prior) ** 2
             assert exact == pytest.approx(exact_variance(epsilon, cuts), rel=1e-9)
-        ratio = exact / published_variance(epsilon, cuts)
+        ratio = exact / (cuts * 2 / epsilon**2)
         assert 1 - epsilon**2 / 12 < ratio < 1 - epsilon**2 / 12 + epsilon**4 / 240
 
 

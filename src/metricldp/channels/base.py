@@ -173,6 +173,11 @@ class Channel(ABC):
         fixed, weights = self._split(self.coefficients(function))
         return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
 
+    def mean_frequency_variance(self) -> float:
+        """The variance one person adds to a frequency, mean over all values and positions."""
+        values = np.eye(self.size)
+        return float((self.moment(values) - values).mean())
+
     def mean_range_variance(self) -> float:
         """The variance one person adds to a count, mean over all ranges and positions.
 
@@ -199,7 +204,6 @@ class Channel(ABC):
         """Every feature of every report: (n, features)."""
 
     def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
-        """One bit of every report, the lowest is 0."""
         if column.ndim == 1:
             return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
         return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
@@ -376,7 +380,6 @@ def farthest(fixed: Floats | float, ends: Floats) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """What a channel is made of, as plain data."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -170,7 +170,6 @@ def _nearest(noise: GeometricNoise, apart: int, inside: bool) -> Fraction:
 
 @lru_cache(maxsize=1 << 8)
 def _zero(noise: GeometricNoise) -> Fraction:
-    """P(0) / P(1)."""
     return noise.probability(0) / noise.probability(1)
 
 

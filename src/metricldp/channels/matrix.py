@@ -172,7 +172,6 @@ class Matrix(Channel):
 
     @cached_property
     def _highs(self) -> npt.NDArray[np.int64]:
-        """The high end of the window of each row."""
         return np.asarray(self.lows + [noise.size - 1 for noise in self.noises])
 
     @cached_property
@@ -193,10 +192,6 @@ class Matrix(Channel):
         clipped = np.exp(-u * left) + np.exp(-u * right)
         spread = np.exp(-u) / np.expm1(-u) ** 2
         return np.asarray(spread * (2 - clipped / (1 + np.exp(-u))))
-
-    @cached_property
-    def _last(self) -> Floats:
-        return self.entries[:, -1].astype(np.float64)
 
     @cached_property
     def _decoder(self) -> Floats:
@@ -221,7 +216,7 @@ class Matrix(Channel):
     def coefficients(self, functions: Floats) -> Floats:
         """Weighted least squares: f(x) = f(last) + sum_k b_k (a_k(x) - a_k(last))."""
         b = (functions[..., :-1] - functions[..., -1:]) @ self._decoder
-        constant = functions[..., -1] - b @ self._last
+        constant = functions[..., -1] - b @ self.entries[:, -1]
         return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
@@ -236,20 +231,18 @@ class Matrix(Channel):
         """The decoder seen from the positions; the last takes what is left."""
         rows = len(self.noises)
         everybody = totals[0]
-        means = totals[1 : 1 + rows] + _times(self._beyond, totals[1 + rows :])
-        means = means - _times(self._last, np.broadcast_to(everybody, means.shape))
+        means = totals[1 : 1 + rows] + (self._beyond * totals[1 + rows :].T).T
+        means = means - np.multiply.outer(self.entries[:, -1], everybody)
         found = np.tensordot(self._decoder, means, axes=1)
         return np.concatenate([found, (everybody - found.sum(axis=0))[None]])
 
     def influence(self, function: Floats) -> float:
-        """All rows at the end that adds most, or takes most away."""
         weights = self.coefficients(function)
         constant, b = weights[0], weights[1 : 1 + len(self.noises)]
         ends = np.stack([b * (self.lows - self._beyond), b * (self._highs + self._beyond)])
         return farthest(constant, ends)
 
     def levels(self, coefficients: Floats) -> Levels | None:
-        """The rows that any decoder reads, as one small integer."""
         rows = len(self.noises)
         used = np.flatnonzero(coefficients[:, 1 : 1 + rows].any(axis=0)).tolist()
         sizes = [self.noises[row].size for row in used]
@@ -287,11 +280,6 @@ def _runs(row: list[int]) -> list[int]:
 def _ends(field: Integers, size: int) -> Integers:
     """-1 at the low end of a window, 1 at its high end."""
     return np.asarray((field == size - 1).astype(np.int64) - (field == 0))
-
-
-def _times(rows: Floats, table: Floats) -> Floats:
-    """A factor for each entry of the first axis."""
-    return rows.reshape(-1, *[1] * (table.ndim - 1)) * table
 
 
 def _inverse(matrix: Floats) -> Floats | None:

@@ -73,11 +73,6 @@ class Response(IntegerChannel):
         """The decoder of one value is symmetric."""
         return np.moveaxis(self.coefficients(np.moveaxis(totals, 0, -1)), -1, 0)
 
-    def mean_frequency_variance(self) -> float:
-        """The variance one person adds to a frequency, mean over all values and positions."""
-        p, q = self._true, self._other
-        return float((p * (1 - p) + (self.size - 1) * q * (1 - q)) / (self.size * (p - q) ** 2))
-
     def mean_range_variance(self) -> float:
         """In closed form.
 

@@ -108,7 +108,6 @@ class Table(IntegerChannel):
         return Fraction(self.weights[x][int(report)], ONE)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest quotient of two entries in a column."""
         pairs = [
             pair for pair in zip(self.weights[x], self.weights[other], strict=True) if any(pair)
         ]

@@ -63,7 +63,6 @@ class Threshold(BitChannel):
         return float(4 * keep / gap**2)
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Compare with every threshold, then flip each bit with its own coins."""
         count, width = len(positions), self.field.width
         column = np.empty(words_for(8 * count * width), dtype=np.uint64)
         wide = np.ascontiguousarray(positions, dtype=np.int64)

@@ -62,7 +62,6 @@ class ThresholdDummy(ThresholdPaper):
 
     @property
     def bits(self) -> int:
-        """One bit for each position and one for the dummy value; the last two are constant."""
         return self.size + 1
 
     def coefficients(self, functions: Floats) -> Floats:

@@ -101,7 +101,6 @@ class Unary(BitChannel):
 
     @cached_property
     def _positions(self) -> list[tuple[int, list[int]]]:
-        """The bits of each probability q."""
         positions: dict[int, list[int]] = {}
         for position, threshold in enumerate(self.other):
             positions.setdefault(threshold, []).append(position)
@@ -110,7 +109,6 @@ class Unary(BitChannel):
     # The collector -------------------------------------------------------------------------------
 
     def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
-        """A number that p and q make, for every value."""
         pairs = list(zip(self.own, self.other, strict=True))
         made = {(p, q): float(of(Fraction(p, ONE), Fraction(q, ONE))) for p, q in set(pairs)}
         return np.array([made[pair] for pair in pairs])
@@ -167,19 +165,9 @@ class Unary(BitChannel):
 
     def cells(self, totals: Floats) -> Floats:
         """Sums of unbiased bits, and each value's share of the people that they miss."""
-        along = (-1,) + (1,) * (totals.ndim - 1)
-        sums = totals[0] * self._middle.reshape(along) + totals[1:] / (2 * self._gap.reshape(along))
+        sums = np.multiply.outer(self._middle, totals[0]) + (totals[1:].T / (2 * self._gap)).T
         missed = totals[0] - sums.sum(axis=0)
-        return np.asarray(sums + self._shares.reshape(along) * missed)
-
-    def mean_frequency_variance(self) -> float:
-        """The variance one person adds to a frequency, mean over all values and positions.
-
-        With s_k for the noise of bit k and S for their sum, value k is decoded from the level
-        s_k/S and costs s_k (1 - s_k/S)^2 + (S - s_k)(s_k/S)^2 = s_k - s_k^2/S.
-        """
-        noise = self._mean_noise
-        return float((noise - noise**2 / noise.sum()).mean())
+        return np.asarray(sums + np.multiply.outer(self._shares, missed))
 
     # The certificate -----------------------------------------------------------------------------
 

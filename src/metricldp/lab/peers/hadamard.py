@@ -82,5 +82,4 @@ class Hadamard(SignChannel):
 
 
 def _agrees(row: int, report: int) -> bool:
-    """Whether H is 1 there."""
     return (row & report).bit_count() % 2 == 0

@@ -84,7 +84,6 @@ class LocalHashing(NumberChannel):
 
     @cached_property
     def response(self) -> Response:
-        """What blurs the bucket."""
         return Response(self.buckets, self.keep)
 
     @property
@@ -94,8 +93,6 @@ class LocalHashing(NumberChannel):
     def law(self) -> dict[str, Any]:
         found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
         return {**found, "buckets": self.buckets, "keep": hexadecimal(self.keep)}
-
-    # The device ----------------------------------------------------------------------------------
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         drawn = uniform(coins, self.prime**3, len(positions)).astype(np.uint64)
@@ -112,8 +109,6 @@ class LocalHashing(NumberChannel):
         rest, c = divmod(polynomial, self.prime)
         a, b = divmod(rest, self.prime)
         return ((a * x + b) * x + c) % self.prime % self.buckets
-
-    # Reading reports -----------------------------------------------------------------------------
 
     @property
     def features(self) -> int:
@@ -134,8 +129,6 @@ class LocalHashing(NumberChannel):
     def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
         return np.asarray(self.supports(column, np.array([feature], dtype=np.uint64))[0], np.uint8)
 
-    # Decoding ------------------------------------------------------------------------------------
-
     @cached_property
     def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """p, d, p C and (p - q) T + q C."""
@@ -150,15 +143,8 @@ class LocalHashing(NumberChannel):
 
     @cached_property
     def _gap(self) -> float:
-        """p - d."""
         p, d, _, _ = self.moments_of_supports
         return float(p - d)
-
-    @cached_property
-    def noise(self) -> tuple[float, float]:
-        """The variance of the unbiased indicator (S_k - d)/(p - d): at other values, at its own."""
-        p, d, _, _ = self.moments_of_supports
-        return float(d * (1 - d) / (p - d) ** 2), float(p * (1 - p) / (p - d) ** 2)
 
     @cached_property
     def _excess(self) -> tuple[float, float]:
@@ -205,8 +191,6 @@ class LocalHashing(NumberChannel):
         decoder = self.coefficients(function)[None]
         return float(np.abs(self.values(self.every_report(), decoder)).max())
 
-    # The certificate -----------------------------------------------------------------------------
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
         return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
@@ -219,7 +203,6 @@ class LocalHashing(NumberChannel):
 
 @lru_cache(maxsize=64)
 def prime_from(number: int) -> int:
-    """The smallest prime that is not below a number of at least 2."""
     while any(number % divisor == 0 for divisor in range(2, math.isqrt(number) + 1)):
         number += 1
     return number

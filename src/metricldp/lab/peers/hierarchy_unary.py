@@ -107,10 +107,7 @@ class UnaryHierarchy(Tree, Channel):
 
     @cached_property
     def oracles(self) -> list[UnaryOptimised]:
-        """The unary encoding of each level."""
         return [UnaryOptimised.with_integers(n, ONE // 2, self.other) for n in self.counts]
-
-    # The report ----------------------------------------------------------------------------------
 
     @cached_property
     def field(self) -> LevelBits:
@@ -132,8 +129,6 @@ class UnaryHierarchy(Tree, Channel):
         level = tape.uniform(len(self.counts))
         bits = self.oracles[level].blur(position // self.widths[level], tape)
         return bits | level << self.size
-
-    # Reading reports -----------------------------------------------------------------------------
 
     @property
     def features(self) -> int:
@@ -160,21 +155,10 @@ class UnaryHierarchy(Tree, Channel):
         node = feature + 1 - self._slices[level].start
         return np.asarray(self.bit(column, node) * (self.field.level(column) == level))
 
-    # Decoding ------------------------------------------------------------------------------------
-
-    @cached_property
-    def _q(self) -> Fraction:
-        return Fraction(self.other, ONE)
-
     @cached_property
     def _scale(self) -> float:
         """L/(p - q)."""
-        return float(len(self.counts) / (Fraction(1, 2) - self._q))
-
-    @cached_property
-    def noise(self) -> float:
-        """V: the variance of an unbiased bit of another node."""
-        return float(self._q * (1 - self._q) / (Fraction(1, 2) - self._q) ** 2)
+        return float(len(self.counts) / Fraction(ONE // 2 - self.other, ONE))
 
     def coefficients(self, functions: Floats) -> Floats:
         written = self.write(np.asarray(functions, dtype=np.float64))
@@ -188,15 +172,15 @@ class UnaryHierarchy(Tree, Channel):
         first = self.write(functions)
         second = first if others is functions else self.write(others)
         paid = np.zeros(np.broadcast_shapes(functions.shape, others.shape))
+        noise = self.oracles[-1].noise[0][0]
         for width, one, other in zip(self.widths, first.weights, second.weights, strict=True):
             products = one * other
-            paid += self.noise * products.sum(axis=-1, keepdims=True)
+            paid += noise * products.sum(axis=-1, keepdims=True)
             paid += 2 * np.repeat(products, width, axis=-1)[..., : self.size]
         c, d = first.constant, second.constant
         return np.asarray(c * others + d * functions - c * d + len(self.counts) * paid)
 
     def cells(self, totals: Floats) -> Floats:
-        """Sums of bits to sums over nodes, and these to frequencies."""
         last = np.moveaxis(totals, 0, -1)
         nodes = [self._scale * last[..., features] for features in self._slices]
         return np.moveaxis(self.unwrite(last[..., :1], nodes), -1, 0)
@@ -211,10 +195,7 @@ class UnaryHierarchy(Tree, Channel):
         ]
         return float(max(map(abs, ends)))
 
-    # The certificate -----------------------------------------------------------------------------
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """On the last level any two values are two nodes."""
         return self.oracles[-1].worst_ratio(x, other)
 
     def probability(self, x: int, report: Column) -> Fraction:

@@ -45,8 +45,6 @@ class OneLevel(SignChannel):
     The reports of each level follow those of the level above, first the plus signs.
     """
 
-    # The tree ------------------------------------------------------------------------------------
-
     @property
     @abstractmethod
     def counts(self) -> tuple[int, ...]:
@@ -75,7 +73,6 @@ class OneLevel(SignChannel):
 
     @cached_property
     def _orders(self) -> tuple[int, ...]:
-        """How many indices each level has."""
         return tuple(power_of_two(count) for count in self.counts)
 
     @cached_property
@@ -91,8 +88,6 @@ class OneLevel(SignChannel):
         """One law for the Haar wavelet and for hierarchies."""
         tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
         return {"law": "levels", "size": self.size, "keep": hexadecimal(self.keep), **tree}
-
-    # The device ----------------------------------------------------------------------------------
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         count = len(positions)
@@ -113,8 +108,6 @@ class OneLevel(SignChannel):
         node, minus = self._seen(position, self.widths[level])
         minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
         return self._starts[level] + int(minus) * order + index
-
-    # The collector -------------------------------------------------------------------------------
 
     @property
     def _scale(self) -> float:
@@ -158,7 +151,6 @@ class OneLevel(SignChannel):
         return np.asarray(c * others + d * functions + (noise - c * d))
 
     def cells(self, totals: Floats) -> Floats:
-        """Signs to sums over nodes, level by level, and these to frequencies."""
         last = np.moveaxis(totals, 0, -1)
         nodes = []
         for count, start, order in zip(self.counts, self._starts, self._orders, strict=True):
@@ -166,8 +158,6 @@ class OneLevel(SignChannel):
             nodes.append(self._scale * transform(plus - minus, order)[..., :count])
         frequencies = self.unwrite(last.sum(axis=-1, keepdims=True), nodes)
         return np.moveaxis(frequencies, -1, 0)
-
-    # The certificate -----------------------------------------------------------------------------
 
     def probability(self, x: int, report: Column) -> Fraction:
         level = sum(int(report) >= start for start in self._starts) - 1

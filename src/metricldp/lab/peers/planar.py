@@ -10,9 +10,9 @@ lives on the unbounded grid, where it is the same for every x and the triangle i
 E-private. What falls outside is moved to the nearest cell of the domain, which is a thing done to
 reports and costs nothing.
 
-(Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), and
-then round and truncate; rounding costs them a correction of epsilon that depends on the machine's
-precision. A law that is discrete from the start needs none.)
+(Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), at a
+mean distance of 2 / eps, and then round and truncate; rounding costs them a correction of epsilon
+that depends on the machine's precision. A law that is discrete from the start needs none.)
 
 Floats propose, integers decide. The sums over everything outside are floats, built for a distance
 that is smaller by a share of 2^-20; each law is mixed with a share of 2^-20 of uniform reports, so
@@ -41,7 +41,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import JointChannel, Part, People, Term
+from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
@@ -103,19 +103,14 @@ class Planar(JointChannel):
         rows = [[hexadecimal(weight) for weight in row] for row in self.table.tolist()]
         return {"law": self.mechanism, "sizes": list(self.sizes), "weights": rows}
 
-    def _cell(self, x: Sequence[int]) -> int:
-        return int(x[0]) * self.sizes[1] + int(x[1])
-
-    def _cells(self, columns: Sequence[Column]) -> npt.NDArray[np.int64]:
-        first, second = (column.astype(np.int64) for column in columns)
-        return np.asarray(first * self.sizes[1] + second)
+    def _cell(self, positions: Sequence[Any]) -> Any:
+        """The number of a cell, or of many."""
+        return np.ravel_multi_index((positions[0], positions[1]), self.sizes)
 
     def distance(self, x: People, other: People) -> Fraction:
         """E(x, other), rounded down by less than 2^-96."""
         apart = [step * (a - b) for step, a, b in zip(self.steps, x, other, strict=True)]
         return root_below(apart[0] ** 2 + apart[1] ** 2)
-
-    # The device ----------------------------------------------------------------------------------
 
     @cached_property
     def _sums(self) -> Table:
@@ -124,7 +119,7 @@ class Planar(JointChannel):
 
     def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         """One uniform word for each person, looked up in the sums of her cell's law."""
-        cells = self._cells(positions)
+        cells = self._cell(positions)
         words = coins.words(len(cells))
         drawn = np.empty(len(cells), dtype=np.int64)
         order = np.argsort(cells, kind="stable")
@@ -139,8 +134,6 @@ class Planar(JointChannel):
         sums = self._sums[self._cell(positions)]
         drawn = int(np.searchsorted(sums, np.uint64(tape.integer(64)), side="right"))
         return divmod(drawn, self.sizes[1])
-
-    # The certificate -----------------------------------------------------------------------------
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), ONE)
@@ -159,8 +152,6 @@ class Planar(JointChannel):
                     (row, column), ratio = _worst(self.table, floats, down, right)
                     yield (row, column), (row + down, column + right), ratio
 
-    # Decoding ------------------------------------------------------------------------------------
-
     @cached_property
     def _matrix(self) -> Floats:
         return self.table.astype(np.float64) / float(ONE)
@@ -169,18 +160,17 @@ class Planar(JointChannel):
     def _inverse(self) -> Floats:
         return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
 
-    def decoder(self, functions: Sequence[Floats]) -> Floats:
-        """F(z) for every reported cell, (k, cells)."""
+    def decoder(self, functions: Functions) -> Floats:
         first, second = functions
         return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1) @ self._inverse.T
 
-    def _decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
-        return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
+    def _decoded(self, functions: Functions, columns: Columns) -> Floats:
+        return self.decoder(functions)[:, self._cell([columns[0], columns[1]])]
 
-    def _influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Functions) -> Floats:
         return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
 
-    def _moment(self, functions: Sequence[Floats], others: Sequence[Floats]) -> list[Term]:
+    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
         """That of every cell: a term for each position of the axis that has fewer of them.
 
         One term is enough where only one attribute is asked about: what falls outside is moved
@@ -200,15 +190,6 @@ class Planar(JointChannel):
             across = np.asarray(second.take(position, axis=1 + axis))
             terms.append(Term(np.ones(len(second)), (across, at) if axis else (at, across)))
         return terms
-
-
-def published_distance(epsilon: float) -> float:
-    """The mean distance of a report from the truth, 2 / epsilon, where nothing is clipped.
-
-    The radius of planar Laplace noise has the distribution 1 - (1 + eps r) e^(-eps r) (Andrés et
-    al.): a sum of two exponential draws.
-    """
-    return 2 / epsilon
 
 
 # The law -----------------------------------------------------------------------------------------
@@ -249,7 +230,6 @@ def _sums(shape: tuple[int, int], steps: tuple[float, float]) -> Floats:
 
 
 def _from_here_on(masses: Floats) -> Floats:
-    """Sums along the first axis from each entry to its end."""
     return np.asarray(np.cumsum(masses[::-1], axis=0)[::-1])
 
 

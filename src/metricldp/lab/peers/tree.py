@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.postprocess import add_up
 from metricldp.channels import Floats
-
-_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,10 @@ class Tree:
         return tuple(-(-self.size // width) for width in self.widths)
 
     def _joined(self, values: Floats) -> Floats:
-        """Sums over the children of each node."""
         starts = np.arange(0, values.shape[-1], self.branching)
         return np.asarray(np.add.reduceat(values, starts, axis=-1))
 
-    def _shared(self, values: npt.NDArray[_Kind], count: int) -> npt.NDArray[_Kind]:
+    def _shared(self, values: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
         """The value of its parent for each of `count` nodes."""
         return np.repeat(values, self.branching, axis=-1)[..., :count]
 
@@ -81,8 +78,6 @@ class Tree:
         """How much each node counts in the mean of its parent: k / K."""
         parents = [self._shared(self._joined(k), len(k)) for k in self._takes]
         return [k / parent for k, parent in zip(self._takes, parents, strict=True)]
-
-    # Functions and frequencies -------------------------------------------------------------------
 
     def write(self, functions: Floats) -> Written:
         return self.least_squares(functions)

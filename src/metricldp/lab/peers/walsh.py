@@ -65,6 +65,5 @@ def transform(values: Floats, size: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def _signs(order: int) -> Floats:
-    """The matrix itself, of 2^order rows."""
     rows = np.arange(1 << order)
     return np.where(odd(rows[:, None] & rows), -1.0, 1.0)
