@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from metricldp.coins import loops as encoding
 from metricldp.coins.draws import FRACTION_BITS, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
+from metricldp.reports import arrow
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:
@@ -117,17 +119,20 @@ def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fract
 
 
 class EveryTape(Tape):
-    """A tape whose coins are written down; whole words have `word` coins in their top bits.
+    """A tape whose coins are written down; whole words have `top` coins in their top bits.
 
     A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs
     are tried with their exact probabilities, however many coins each of them needs.
     """
 
-    def __init__(self, path, word):
-        self.path, self.word, self.at = path, word, 0
+    def __init__(self, path, top):
+        self.path, self.top, self.at = path, top, 0
+
+    def word(self):
+        return self.integer(64)
 
     def integer(self, bits):
-        return self.coins(bits, self.word if bits >= FRACTION_BITS else bits)
+        return self.coins(bits, self.top if bits >= FRACTION_BITS else bits)
 
     def plane(self, count):
         return self.coins(count, count)
@@ -198,3 +203,52 @@ def total_error(survey, attribute, workload, n=1, prior="worst"):
     """The sum of the predicted squared errors of all rows."""
     rows = workload_for(survey, attribute, workload).rows
     return rows * survey.predict(n=n, prior=prior, attribute=attribute, workload=workload) ** 2
+
+
+def every_report_of(survey, public=()):
+    """Every report of a tiny survey as a table, and P(report | person): (people, reports).
+
+    People are all combinations of positions of blurred attributes, in the survey's order. A public
+    weight has the same value in all reports.
+    """
+    parts = []
+    for name, channel in survey.channels.items():
+        column = channel.every_report()
+        law = [[channel.probability(x, report) for report in column] for x in range(channel.size)]
+        parts.append(((name,), {name: column}, law))
+    for block in survey.blocks.values():
+        columns = block.channel.every_report()
+        reports = [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
+        law = [
+            [block.channel.probability(x, report) for report in reports]
+            for x in itertools.product(*map(range, block.sizes))
+        ]
+        parts.append((block.names, {block.columns[part]: c for part, c in columns.items()}, law))
+    sizes = [len(law[0]) for _, _, law in parts]
+    places = np.indices(sizes).reshape(len(parts), -1)
+    columns = {
+        name: column[place]
+        for (_, columns, _), place in zip(parts, places, strict=True)
+        for name, column in columns.items()
+    }
+    count = places.shape[1]
+    columns |= {name: np.full(count, float(value)) for name, value in dict(public).items()}
+    laws = []
+    for x in people_of(survey):
+        person = np.ones(())
+        for names, _, law in parts:
+            at = np.ravel_multi_index(
+                [x[name] for name in names], [survey.attributes[name].size for name in names]
+            )
+            person = np.multiply.outer(person, np.array([float(p) for p in law[at]]))
+        laws.append(person.reshape(-1))
+    return arrow.to_table(survey, columns), np.array(laws)
+
+
+def people_of(survey):
+    """Every combination of positions of blurred attributes, by name."""
+    names = [name for name, attribute in survey.attributes.items() if not attribute.is_public]
+    for x in itertools.product(*(range(survey.attributes[name].size) for name in names)):
+        yield dict(zip(names, x, strict=True))

@@ -361,7 +361,7 @@ BAD_FILES = {
     "mechanism 3": (AGE + "mechanism = 3\n", "3"),
     "mechanism table": (AGE + "mechanism = {reach = 3}\n", "a table with a name, not {'reach': 3}"),
     "mechanism name": (AGE + "mechanism = {name = 3}\n", "{'name': 3}"),
-    "data of none": (AGE + 'mechanism = {name = "geometric", scale = 3}\n', "no 'scale'"),
+    "data of none": (AGE + 'mechanism = {name = "geometric", scale = 3}\n', "no entry 'scale'"),
     "plan entry": (PLAN + 'strategi = "identity"\n', "did you mean 'strategy'?"),
     "bits entry": (BITS + "bit = []\n", "no entry 'bit'; it has 'bits'"),
     "categories 3": (SORT + 'kind = "categorical"\ncategories = 3\nepsilon = 1\n', "3"),

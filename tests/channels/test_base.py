@@ -57,7 +57,7 @@ CHANNELS = {
     "unary": UnaryOptimised.for_epsilon(30, Fraction(1)),
     "hashing": LocalHashing.for_epsilon(30, Fraction(1)),
     "hierarchy": UnaryHierarchy.branched(3, 30, Fraction(1)),
-    "matrix": Matrix.prefixes(8, Fraction(1), 2),
+    "matrix": Matrix.of(np.tri(8, dtype=int)[:-1], [Fraction(1)] * 7, 2),
 }
 CHANNELS["least"] = Least(30, CHANNELS["threshold"])
 each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)

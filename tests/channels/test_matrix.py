@@ -609,7 +609,7 @@ BAD = {
     "reach": ({"reach": -1}, "reach is a whole number from 0 to 1,073,741,824, not -1"),
     "given": ({"workload": "given"}, "give its strategy and epsilons"),
     "entry": ({"strategies": "prefix"}, "'reach'; did you mean 'strategy'?"),
-    "mechanism": ({"name": "geometric", "reach": 2}, "'geometric' saves nothing, and takes no 'r"),
+    "mechanism": ({"name": "geometric", "reach": 2}, "'geometric' has no entry 'r"),
     "auto mechanism": ({"name": "auto", "workload": "values"}, "'auto' takes no 'workload'"),
 }
 

@@ -518,7 +518,7 @@ def test_bits_that_break_the_promise_are_refused():
         ({"bits": [[0.1, 0.0]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, math.nan]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, "x"]] * 4}, "a number of the bits of news must be a positive"),
-        ({"bits": [[0.1, 0.1]] * 4, "name": "response"}, "'response' saves nothing.*no 'bits'"),
+        ({"bits": [[0.1, 0.1]] * 4, "name": "response"}, "'response' has no entry 'bits'"),
         ({"bits": [[0.1, 0.1]] * 4, "name": "auto"}, "mechanism 'auto' takes no 'bits'"),
         ({"bit": [[0.1, 0.1]] * 4}, "mechanism 'unary' has no entry 'bit'; it has 'bits'"),
     ],

@@ -8,9 +8,8 @@ from scipy import optimize
 
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.design import optimise, scales, strategies
-from metricldp.design.descent import smooth_error
 from metricldp.design.interior import interior_point
-from metricldp.design.optimise import optimised
+from metricldp.design.optimise import optimised, smooth_error
 from metricldp.design.reconstruction import reconstruction
 from metricldp.design.scales import best_scales, sensitive_scales
 from metricldp.design.workloads import Workload

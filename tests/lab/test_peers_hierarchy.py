@@ -205,7 +205,7 @@ def test_without_noise_both_ways_send_true_signs(name, size):
 # The error
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", [name for name in EVERY if "plain" not in name])
 @pytest.mark.parametrize("size", SIZES)
 def test_the_mean_error_of_ranges_is_that_of_all_ranges(name, size):
     channel = built(name, size, "0.7")
@@ -250,10 +250,19 @@ def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
     assert 0.2 * bound < worst + 0.25 <= bound + 0.25
 
 
-@pytest.mark.parametrize("name", ["hierarchy-2", "hierarchy-4", "hierarchy-4-plain", "haar"])
-def test_errors_grow_with_a_power_of_the_logarithm_of_the_size(name):
-    logs = range(4, 13)
-    errors = [built(name, 1 << k).mean_range_variance() for k in logs]
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("hierarchy-2", 12), ("hierarchy-4", 12), ("hierarchy-4-plain", 8), ("haar", 12)],
+)
+def test_errors_grow_with_a_power_of_the_logarithm_of_the_size(name, most):
+    logs = range(4, most + 1)
+    channels = [built(name, 1 << k) for k in logs]
+    if channels[0].linear:
+        errors = [channel.mean_range_variance() for channel in channels]
+    else:
+        every = [ranges(channel.size) for channel in channels]
+        pairs = zip(channels, every, strict=True)
+        errors = [(channel.moment(f) - f**2).mean() for channel, f in pairs]
     assert (np.diff(errors) > 0).all()
     power = np.polyfit(np.log(logs), np.log(errors), 1)[0]
     assert 1 < power < 3
@@ -406,12 +415,11 @@ def test_unary_nodes_are_unbiased_with_their_exact_moments(branching, size, epsi
 @pytest.mark.parametrize("branching", [2, 3, 4, 7])
 @pytest.mark.parametrize("size", SIZES)
 def test_weights_of_a_level_add_up_to_nothing(branching, size):
-    """So q cancels out; and the squares of each node are those of all ranges."""
+    """So q cancels out."""
     channel = unary(branching, size)
     written = channel.write(ranges(size))
-    for weights, squares in zip(written.weights, channel.range_squares(), strict=True):
+    for weights in written.weights:
         np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-13)
-        np.testing.assert_allclose(squares, (weights**2).sum(axis=0), rtol=1e-10)
     functions = ranges(size)
     listed = (channel.moment(functions) - functions**2).mean()
     assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)

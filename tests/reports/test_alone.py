@@ -115,7 +115,7 @@ def test_what_needs_more_says_so(program, need, install):
         BLOCKED
         + f"""
 from metricldp import Integer, MissingLibrary, Survey
-from metricldp.design.matrix import MatrixPlan
+from metricldp.design.plans import MatrixPlan
 survey = Survey({{"a": Integer(0, 9, epsilon=1)}})
 try:
     {program}

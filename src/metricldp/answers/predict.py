@@ -18,7 +18,7 @@ from metricldp.answers.queries import Query, Where, expected, parse, weight_of, 
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read, read_one
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, Sum, read, read_one
 from metricldp.survey.agreement import Agreement
 
 _TINY = 1e-300
@@ -64,7 +64,7 @@ def predicted(
     if isinstance(prior, str) and prior == "worst":
         _, pairs = _fronts([(second[0], square[0]) for second, square in readings.pairs()])
     else:
-        pairs = np.array([_mean_pair(readings, query, prior)])
+        pairs = np.array([_mean_pair(survey, readings, query, prior)])
     second, square = _weight_pair(survey, weights)
     return math.sqrt(n * max(0.0, float((pairs[:, 0] * second - pairs[:, 1] * square).max())))
 
@@ -211,37 +211,30 @@ def _front(pairs: Floats, sign: int) -> Floats:
     return np.asarray(pairs[order][ranked < best_before])
 
 
-def _mean_pair(readings: Readings, query: Query, prior: Prior) -> tuple[float, float]:
-    """The means of E[F^2] and of f^2 over people spread as the prior says."""
-    sizes: dict[str, int] = {}
-    rows: list[list[_Sum]] = [[], []]
-    for part, pair in zip(readings.parts, readings.pairs(), strict=True):
-        sums = part.terms(("second", "square"), readings.rows) if part.is_block else None
-        for row, function in enumerate(pair):
-            if sums is None:
-                # A function that is 1 everywhere has the same second moment everywhere.
-                named = part.name in query.factors
-                one = (1.0, {part.name: function[0]}) if named else (float(function[0, 0]), {})
-                rows[row].append([one])
-            else:
-                rows[row].append(sums[row])
-        sizes |= part.spread_over(query.factors)
+def _mean_pair(
+    survey: Agreement, readings: Readings, query: Query, prior: Prior
+) -> tuple[float, float]:
+    """The means of E[F^2] and of f^2 over people spread as the prior says.
+
+    That takes the attributes asked about, and those blurred together with them where E[F^2] differs
+    in them all the same.
+    """
+    second, square = (
+        [part.terms(row, readings.rows) for part in readings.parts] for row in ("second", "square")
+    )
+    varying = {name for terms in (*second, *square) for _, factors in terms for name in factors}
+    named = [name for name in survey.attributes if name in varying or name in query.factors]
+    sizes = {name: survey.attributes[name].size for name in named if name in survey.kept}
     shares = shares_of(sizes, prior)
-    second, square = (_mean_of(sums, list(sizes), shares) for sums in rows)
-    return second, square
+    return _mean_of(second, sizes, shares), _mean_of(square, sizes, shares)
 
 
-_Sum = list[tuple[float, dict[str, Floats]]]
-"""A sum of products: a number, and a function of each of some attributes."""
-
-
-def _mean_of(sums: list[_Sum], names: list[str], shares: list[Floats] | Floats) -> float:
-    """The mean of a product of sums over people spread like that over the named attributes."""
-    sizes = [len(s) for s in shares] if isinstance(shares, list) else list(np.shape(shares))
+def _mean_of(sums: list[Sum], sizes: Mapping[str, int], shares: list[Floats] | Floats) -> float:
+    """The mean of a product of sums over people spread like that over these attributes."""
     found = 0.0
     for terms in product(*sums):
         factors = {name: f for _, functions in terms for name, f in functions.items()}
-        given = [factors.get(name, np.ones(n)) for name, n in zip(names, sizes, strict=True)]
+        given = [factors.get(name, np.ones(size)) for name, size in sizes.items()]
         found += math.prod(scale for scale, _ in terms) * mean(shares, given)
     return found
 

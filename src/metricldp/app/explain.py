@@ -93,7 +93,13 @@ def _together(survey: Agreement, width: float) -> list[str]:
             f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
             f"works with {share:.3g} of its epsilon. Two people who differ as much as",
         ]
+    blocks = [
+        f"{' and '.join(block.names)} are blurred together: at most epsilon "
+        f"{float(block.diameter / survey.share):.4g} for any two people."
+        for block in survey.blocks.values()
+    ]
     return [
+        *blocks,
         *joined,
         f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
         "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
@@ -121,12 +127,20 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
-        "influence": (
-            survey.channels[name].influence(query.functions[name]) if block is None else None
-        ),
+        "influence": _influence(survey, query, name),
         "n": n,
         **_plan_entry(survey, name, n),
     }
+
+
+def _influence(survey: Agreement, query: Query, name: str) -> float:
+    """How far one report can move an answer about an attribute."""
+    block = survey.block_of(name)
+    if block is None:
+        return survey.channels[name].influence(query.functions[name])
+    sizes = zip(block.names, block.sizes, strict=True)
+    functions = [query.functions.get(n, np.ones(size))[None] for n, size in sizes]
+    return float(block.channel.influence(functions)[0])
 
 
 def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
@@ -138,7 +152,8 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     if workload == GIVEN or attribute.size > _MOST_PLANNED:
         return found
     usual = replace(attribute, mechanism="auto")
-    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric)
+    joint = {block.names: block.mechanism for block in survey.blocks.values()}
+    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric, joint=joint)
     asked = workload_of(workload, attribute.size)
     found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
     found["auto"] = other.mechanisms[name].name
@@ -147,8 +162,10 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
 
 
 def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
-    others = f" together with {', '.join(entry['together_with'])}" * bool(entry["together_with"])
-    blurred = f"blurred{others} by {entry['mechanism']} ({counted(entry['bits'], 'bit')})"
+    others, bits = " and ".join(entry["together_with"]), counted(entry["bits"], "bit")
+    blurred = f"blurred by {entry['mechanism']} ({bits})"
+    if others:
+        blurred = f"blurred together with {others} by {entry['mechanism']} ({bits} in all)"
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
     if metric.is_line:
@@ -165,6 +182,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
             f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
+        lines += _more_lines(attribute, entry)
     if attribute.in_bins:
         lines += _edge_lines(attribute)
     if not attribute.is_weight:
@@ -198,9 +216,8 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
     lines = [
         f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
         f"evenly, ± {worst:,.0f} at worst",
+        f"            one report moves that count by at most {entry['influence']:.3g}",
     ]
-    if entry["influence"] is not None:
-        lines.append(f"            one report moves that count by at most {entry['influence']:.3g}")
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
     return lines

@@ -98,7 +98,6 @@ class Attribute(ABC):
 
     @cached_property
     def distances(self) -> Metric:
-        """E on positions."""
         return self.usual
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:

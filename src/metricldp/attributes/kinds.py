@@ -13,7 +13,6 @@ from metricldp.attributes.named import Categorical, Ordinal
 from metricldp.attributes.real import Real
 from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import guess, listed
 
 KINDS: dict[str, type[Attribute]] = {
     attribute.kind: attribute
@@ -28,17 +27,9 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     if not isinstance(kind, str) or kind not in KINDS:
         raise SurveyError(f"attribute {name} has kind {kind!r}; choose {', '.join(KINDS)}")
     cls = KINDS[kind]
-    known = {f.name for f in fields(cls)}
-    for key in rest:
-        if key not in known:
-            raise SurveyError(
-                f"attribute {name} has an unknown entry {key!r}; known: {listed(sorted(known))}"
-                f"{guess(key, known)}"
-            )
-    required = [f.name for f in fields(cls) if f.default is MISSING]
-    for key in required:
-        if key not in rest:
-            raise SurveyError(f"attribute {name} of kind {kind} needs {key!r}")
+    for f in fields(cls):
+        if f.default is MISSING and f.name not in rest:
+            raise SurveyError(f"attribute {name} of kind {kind} needs {f.name!r}")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:

@@ -13,7 +13,7 @@ import numpy as np
 from metricldp.attributes.base import Discrete, Numbers, OnLine, Positions
 from metricldp.attributes.scalars import codes_within, named_position
 from metricldp.attributes.selection import Chosen, Span, empty, members_of, pair_of, range_words
-from metricldp.basics.checks import is_list
+from metricldp.basics.checks import is_line, is_list
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
@@ -122,7 +122,7 @@ def _names(names: object, what: str) -> tuple[str, ...]:
     if not is_list(names):
         raise SurveyError(f"{what} must be a list of names, not {shown(names)}")
     for name in names:
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        if not is_line(name):
             raise SurveyError(f"{what} must be non-empty names, not {shown(name)}")
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:

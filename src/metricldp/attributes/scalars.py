@@ -29,8 +29,6 @@ _MISSING = ("NAType", "NaTType")
 
 def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
     """A finite number, also from its text; true and false only where they may be."""
-    if type(value) is int or (type(value) is float and math.isfinite(value)):
-        return value
     if isinstance(value, str):
         return _parsed(value, name)
     found = value
@@ -59,35 +57,36 @@ def _parsed(text: str, name: str) -> Number:
     return int(trimmed) if trimmed.lstrip("+-").isdigit() else number
 
 
-def _within(number: Number, value: Any, ends: tuple[Any, Any], name: str, clip: bool) -> Number:
-    """Clipping is the same work for every number."""
+def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
+    """A value as a float from low to high; clipping is the same work for every number."""
+    if type(value) is float and math.isfinite(value):
+        number = value
+    else:
+        value = _plain(value)
+        number = _float(value if type(value) is int else _number(value, name))
     low, high = ends
     if clip:
         number = min(max(number, low), high)
-    if not low <= number <= high:
-        _refuse(
-            f"is {shown(value)}, which is outside {plain(low)} to {plain(high)}; "
-            "correct it or clip it (clip=True, --clip)",
-            name,
-            "range",
-        )
-    return number
-
-
-def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
-    value = _plain(value)
-    return float(_within(_float(_number(value, name)), value, ends, name, clip))
+    return number if low <= number <= high else _refuse_outside(value, ends, name)
 
 
 def whole_within(
     value: Any, ends: tuple[int, int], name: str, clip: bool, *, booleans: bool
 ) -> int:
     """A value as a whole number from low to high; fractions are refused, not rounded."""
-    value = _plain(value)
-    number = _number(value, name, booleans=booleans)
-    if number != int(number):
-        _refuse(f"is {shown(value)}, which is not a whole number; round it first", name, "whole")
-    return int(_within(number, value, ends, name, clip))
+    if type(value) is int:
+        number = value
+    else:
+        value = _plain(value)
+        exact = _number(value, name, booleans=booleans)
+        number = int(exact)
+        if number != exact:
+            why = f"is {shown(value)}, which is not a whole number; round it first"
+            _refuse(why, name, "whole")
+    low, high = ends
+    if clip:
+        number = min(max(number, low), high)
+    return number if low <= number <= high else _refuse_outside(value, ends, name)
 
 
 def _plain(value: Any) -> Any:
@@ -116,6 +115,8 @@ def reals_within(
 
 def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bool) -> int:
     """The position of a name; whole numbers and truth values may be names, too."""
+    if type(value) is str and value in positions:
+        return positions[value]
     found = _plain(value)
     _refuse_missing(found, name)
     if isinstance(found, bool):
@@ -143,6 +144,12 @@ def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[n
 
 def _refuse(why: str, name: str, reason: str = "kind") -> NoReturn:
     raise ValueRefused(why, attribute=name or None, reason=reason)
+
+
+def _refuse_outside(value: Any, ends: tuple[float, float], name: str) -> NoReturn:
+    domain = f"outside {plain(ends[0])} to {plain(ends[1])}"
+    why = f"is {shown(value)}, which is {domain}; correct it or clip it (clip=True, --clip)"
+    _refuse(why, name, "range")
 
 
 def _refuse_infinite(value: Any, name: str) -> NoReturn:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_number
-from metricldp.basics.text import shown
+from metricldp.basics.text import guess, listed, shown
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     """Whether a value is a sequence of others, which a text is not."""
     return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def is_line(value: object) -> TypeGuard[str]:
+    """Whether a value is a line of text that people can read."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def refuse_unknown(what: str, entries: Iterable[str], known: Sequence[str]) -> None:
+    for key in entries:
+        if key not in known:
+            there = f"{listed(known)}{guess(key, known)}"
+            raise SurveyError(f"{what} has no entry {key!r}; it has {there}")
 
 
 def positive(what: str, value: object) -> float:

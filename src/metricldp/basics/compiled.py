@@ -29,7 +29,6 @@ class Loops:
         self.loaded: ModuleType | None = None
 
     def expect(self, work: int) -> None:
-        """Say that so much work is coming."""
         # Arrays are read as little-endian words, and numba knows the machine's own order only.
         if self.loaded is not None or sys.byteorder != "little":
             return
@@ -57,5 +56,4 @@ class Loops:
 
     @property
     def now(self) -> ModuleType:
-        """The loops to use."""
         return self._plain if self.loaded is None else self.loaded

@@ -98,10 +98,8 @@ def shortened(ratio: Fraction) -> Fraction:
 
 
 def ceil_of(value: Fraction) -> int:
-    """The smallest integer not below value."""
     return -(-value.numerator // value.denominator)
 
 
 def floor_of(value: Fraction) -> int:
-    """The largest integer not above value."""
     return value.numerator // value.denominator

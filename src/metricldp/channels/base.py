@@ -89,8 +89,7 @@ class Channel(ABC):
 
     @property
     @abstractmethod
-    def field(self) -> Field:
-        """What a report looks like."""
+    def field(self) -> Field: ...
 
     @property
     @abstractmethod
@@ -99,7 +98,6 @@ class Channel(ABC):
 
     @property
     def bits(self) -> int:
-        """The size of one report."""
         return self.field.bits
 
     @property
@@ -173,9 +171,27 @@ class Channel(ABC):
     def influence(self, function: Floats) -> float:
         """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
         fixed, weights = self._split(self.coefficients(function))
-        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
-        most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
-        return float(np.abs([most, least]).max())
+        return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
+
+    def mean_frequency_variance(self) -> float:
+        """The variance one person adds to a frequency, mean over all values and positions."""
+        values = np.eye(self.size)
+        return float((self.moment(values) - values).mean())
+
+    def mean_range_variance(self) -> float:
+        """The variance one person adds to a count, mean over all ranges and positions.
+
+        A range is the difference of two prefixes out of size + 1. With linear decoders moments are
+        bilinear, so the sum over all ranges is size + 1 times that over prefixes, less the moment
+        of their sum.
+        """
+        assert self.linear
+        size, squares = self.size, -self.moment(np.arange(self.size, 0.0, -1.0)).mean()
+        for part in self._parts(size):
+            prefixes = np.arange(size) <= np.arange(size)[part, None]
+            moments = self.moment(prefixes.astype(np.float64))
+            squares += (size + 1) * moments.mean(axis=-1).sum()
+        return float(squares / (size * (size + 1) / 2) - (size + 2) / (3 * size))
 
     def cut(self, first: int, end: int) -> Cut | None:
         """A range of positions, not all of them, in closed form; None where there is none."""
@@ -188,7 +204,6 @@ class Channel(ABC):
         """Every feature of every report: (n, features)."""
 
     def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
-        """One bit of every report, the lowest is 0."""
         if column.ndim == 1:
             return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
         return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
@@ -291,7 +306,6 @@ class IntegerChannel(NumberChannel):
         """E[v(report) | x] at every x, for functions v of the report."""
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """The mean of F G, which is a function of the report."""
         return self.mean(self._product(functions, others))
 
     def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -359,8 +373,13 @@ class BitChannel(Channel):
         return self.bit(column, feature)
 
 
+def farthest(fixed: Floats | float, ends: Floats) -> float:
+    """The largest |fixed + sum| that can be reached with one of two ends for each part."""
+    most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
+    return float(max(abs(most), abs(least)))
+
+
 def _plain(value: Any) -> Any:
-    """What a channel is made of, as plain data."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):

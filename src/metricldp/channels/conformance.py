@@ -223,14 +223,12 @@ def _words(case: _Case) -> str:
 
 
 def _encode(case: _Case) -> str:
-    """The counts of the sampler for many."""
     coins, field = case.coins(), case.channel.field
     drawn = [case.channel.encode(np.full(DRAWS, x), coins) for x in range(case.size)]
     return _surprise(case, [field.pack(column) for column in drawn])
 
 
 def _blur(case: _Case) -> str:
-    """The counts of the sampler for one person."""
     tape, bits = Tape(case.coins()), case.channel.bits
     drawn = []
     for x in range(case.size):
@@ -279,6 +277,5 @@ def _surprise(case: _Case, drawn: list[Any]) -> str:
 
 
 def _divergence(share: float, p: float) -> float:
-    """KL(share, p) of two coins, in nats."""
     parts = ((share, p), (1 - share, 1 - p))
     return sum(s * math.log(s / q) if q > 0 else math.inf for s, q in parts if s > 0)

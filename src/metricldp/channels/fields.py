@@ -121,7 +121,6 @@ class Bytes(Field):
 
     @property
     def width(self) -> int:
-        """Bytes of one report."""
         return -(-self.bits // 8)
 
     def empty(self, count: int) -> Column:
@@ -131,7 +130,6 @@ class Bytes(Field):
         return np.asarray(column[:, -1] >= 1 << (8 - (8 * self.width - self.bits)))
 
     def listed(self, reports: Sequence[int]) -> Column:
-        """Reports given as integers."""
         raw = b"".join(report.to_bytes(self.width, "little") for report in reports)
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, self.width)
 
@@ -162,7 +160,6 @@ class Struct(Bytes):
 
     @cached_property
     def starts(self) -> list[int]:
-        """The first bit of each number."""
         return list(accumulate(self._widths[:-1], initial=0))
 
     @property
@@ -177,7 +174,6 @@ class Struct(Bytes):
         write_number(column, self.starts[part], self._widths[part], numbers)
 
     def joined(self, numbers: Sequence[int]) -> int:
-        """One report as an integer."""
         return sum(number << start for number, start in zip(numbers, self.starts, strict=True))
 
     def invalid(self, column: Column) -> Mask:

@@ -39,7 +39,6 @@ class Geometric(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:
-        """Noise whose integers keep epsilon per step."""
         return cls(size, float(epsilon), GeometricNoise.for_epsilon(epsilon))
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
@@ -57,13 +56,11 @@ class Geometric(IntegerChannel):
         """The exact inverse of the channel, a second difference of f."""
         a = math.exp(-self.epsilon)
         gap = -math.expm1(-self.epsilon)
-        f = functions
-        result = np.empty_like(f, dtype=np.float64)
-        result[..., 1:-1] = f[..., 1:-1] - a / gap**2 * (
-            (f[..., :-2] - f[..., 1:-1]) + (f[..., 2:] - f[..., 1:-1])
-        )
-        result[..., 0] = f[..., 0] - a / gap * (f[..., 1] - f[..., 0])
-        result[..., -1] = f[..., -1] - a / gap * (f[..., -2] - f[..., -1])
+        steps = np.diff(functions)
+        result = np.array(functions, dtype=np.float64)
+        result[..., 1:-1] -= a / gap**2 * np.diff(steps)
+        result[..., 0] -= a / gap * steps[..., 0]
+        result[..., -1] += a / gap * steps[..., -1]
         return result
 
     def cells(self, totals: Floats) -> Floats:
@@ -83,12 +80,11 @@ class Geometric(IntegerChannel):
         return result
 
     def mean(self, values: Floats) -> Floats:
-        """E[v(y) | x] at every x, by doubling: log2(size) passes and no matrix."""
+        """By doubling: log2(size) passes and no matrix."""
         a = math.exp(-self.epsilon)
         inside = -math.expm1(-self.epsilon) / (1 + a)
         weighted = values * inside
-        weighted[..., 0] = values[..., 0] / (1 + a)
-        weighted[..., -1] = values[..., -1] / (1 + a)
+        weighted[..., [0, -1]] = values[..., [0, -1]] / (1 + a)
         upward, downward = weighted.copy(), weighted.copy()
         reach = 1
         while reach < self.size:
@@ -99,11 +95,7 @@ class Geometric(IntegerChannel):
         return np.asarray(upward + downward - weighted)
 
     def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions.
-
-        A range is the difference of two prefixes out of size + 1, so the sum of its squares over
-        all ranges follows from the sum and the sum of squares of all prefixes at each report.
-        """
+        """In closed form: from the sum and the sum of squares of all prefixes at each report."""
         size, a = self.size, math.exp(-self.epsilon)
         gap = -math.expm1(-self.epsilon)
         c = a / gap**2
@@ -121,7 +113,6 @@ class Geometric(IntegerChannel):
         return float(mean_square - mean_inside)
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """The noise's own probability inside, its tail at both ends."""
         y = int(report)
         if 0 < y < self.size - 1:
             return self.noise.probability(y - x)
@@ -179,7 +170,6 @@ def _nearest(noise: GeometricNoise, apart: int, inside: bool) -> Fraction:
 
 @lru_cache(maxsize=1 << 8)
 def _zero(noise: GeometricNoise) -> Fraction:
-    """P(0) / P(1)."""
     return noise.probability(0) / noise.probability(1)
 
 

@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.channels.base import Channel, Floats, Integers
@@ -32,6 +33,11 @@ Part = int | str
 """What a column of a report is about: one attribute, by its number, or all, by its role."""
 People = tuple[int, ...]
 """A position of each attribute."""
+Sizes = tuple[int, ...]
+Functions = Sequence[Floats]
+"""k functions (k, size) of each attribute, of which the products are decoded."""
+Metrics = Sequence[Metric]
+Columns = Mapping[Part, Column]
 MAX_KINDS = 1 << 20
 """Combinations of values that are gone through to bound what a person can add to a variance."""
 
@@ -45,20 +51,12 @@ class Term:
     factors: tuple[Floats, ...] | None = None
     """(k, size) for each attribute; None for a constant, which need not be decoded."""
 
-    def over(self, kept: Sequence[int]) -> Term:
-        """The same where the factors of all other attributes are constants."""
-        if self.factors is None:
-            return self
-        others = [f[:, 0] for d, f in enumerate(self.factors) if d not in kept]
-        scale = self.scale * np.prod(others, axis=0) if others else self.scale
-        return Term(scale, tuple(self.factors[d] for d in kept))
-
 
 class JointChannel(ABC):
     """The way of several attributes from private positions to a report and back to answers."""
 
     mechanism: ClassVar[str]
-    sizes: tuple[int, ...]
+    sizes: Sizes
     """How many positions each attribute has."""
     same_ratio_for_all_pairs: ClassVar[bool] = False
     is_bits: ClassVar[bool] = False
@@ -75,7 +73,6 @@ class JointChannel(ABC):
 
     @property
     def bits(self) -> int:
-        """The size of one report."""
         return sum(field.bits for field in self.fields.values())
 
     # The device ----------------------------------------------------------------------------------
@@ -123,31 +120,44 @@ class JointChannel(ABC):
         return dict(zip(self.fields, grid.reshape(len(grid), -1), strict=True))
 
     # Decoding ------------------------------------------------------------------------------------
+    # What is the same for everybody needs no report, so it costs nothing, whatever the channel.
 
-    @abstractmethod
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
-        """The decoder of each product at each report: k functions (k, size) of each attribute.
+    def decoded(self, functions: Functions, columns: Columns) -> Floats:
+        """The decoder of each product at each report: (k, n).
 
-        From n reports to (k, n). Decoders need not be linear: that of f + g may be another than
+        Decoders need not be linear: that of f + g may be another than
         that of f and that of g together, but both have the same mean.
         """
+        known, found = _constant(functions), self._decoded(functions, columns)
+        return np.where(known[:, None], _first(functions)[:, None], found)
 
-    @abstractmethod
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        """E[F G | x] as a sum of products, for k functions (k, size) of each attribute; else S."""
+    def moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
+        """E[F G | x] as a sum of products; else S."""
+        others = functions if others is None else others
+        known = _constant(functions) | _constant(others)
+        terms = self._moment(functions, others)
+        if not known.any():
+            return terms
+        products = tuple(f * g for f, g in zip(functions, others, strict=True))
+        unknown = [Term(np.where(known, 0.0, term.scale), term.factors) for term in terms]
+        return [*unknown, Term(known.astype(np.float64), products)]
 
-    @abstractmethod
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def influence(self, functions: Functions) -> Floats:
         """The largest |F(report)| of any report, or a bound of it: (k,)."""
+        first = np.abs(_first(functions))
+        return np.where(_constant(functions), first, self._influence(functions))
 
-    def noise(self, functions: Sequence[Floats]) -> list[Term]:
-        """S - f^2: what a person adds to the variance of a sum, by where she is."""
-        squares = tuple(f**2 for f in functions)
-        return [*self.moment(functions), Term(np.full(len(squares[0]), -1.0), squares)]
+    @abstractmethod
+    def _decoded(self, functions: Functions, columns: Columns) -> Floats:
+        """The same for any functions, and so the two below."""
 
-    def valued(self, terms: Sequence[Term], columns: Mapping[Part, Column]) -> Floats:
+    @abstractmethod
+    def _moment(self, functions: Functions, others: Functions) -> list[Term]: ...
+
+    @abstractmethod
+    def _influence(self, functions: Functions) -> Floats: ...
+
+    def valued(self, terms: Sequence[Term], columns: Columns) -> Floats:
         """A decoder of a sum of terms at each report: (k, n)."""
         count = len(next(iter(columns.values())))
         found = np.zeros((len(terms[0].scale), count))
@@ -157,27 +167,14 @@ class JointChannel(ABC):
         return found
 
 
-def means(terms: Sequence[Term], shares: Sequence[Floats] | Floats) -> Floats:
-    """The mean of terms over people spread like that: shares of each attribute, or one joint array.
-
-    From terms of k rows to (k,).
-    """
-    found = np.zeros(len(terms[0].scale))
-    for term in terms:
-        mean = np.ones(len(found))
-        if term.factors is not None and isinstance(shares, np.ndarray):
-            mean = np.array([_contracted(shares, row) for row in zip(*term.factors, strict=True)])
-        elif term.factors is not None:
-            for factor, share in zip(term.factors, shares, strict=True):
-                mean = mean * (factor @ share)
-        found = found + term.scale * mean
-    return found
+def _constant(functions: Functions) -> npt.NDArray[np.bool_]:
+    """Which of k products are the same for everybody."""
+    return np.asarray(np.all([np.ptp(f, axis=1) == 0 for f in functions], axis=0))
 
 
-def _contracted(table: Floats, vectors: Sequence[Floats]) -> float:
-    for vector in reversed(vectors):
-        table = table @ vector
-    return float(table)
+def _first(functions: Functions) -> Floats:
+    """What k products are at the first position of every attribute."""
+    return np.asarray(np.prod([f[:, 0] for f in functions], axis=0))
 
 
 def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
@@ -188,25 +185,21 @@ def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
     """
     found = []
     for query in range(len(rows[0][0].scale)):
-        factors = [
-            [factor[query] for factor in term.factors]
-            for row in rows
-            for term in row
-            if term.factors
-        ]
+        products = [term.factors for row in rows for term in row if term.factors]
+        factors = [[factor[query] for factor in product] for product in products]
         values = [np.unique(np.stack(column), axis=1) for column in zip(*factors, strict=True)]
         if math.prod(value.shape[1] for value in values) > MAX_KINDS:
             raise QueryError(
                 "people of too many kinds for an exact error: ask for ranges, or for a mean over "
                 "fewer values"
             )
-        products = np.ones((len(factors), 1))
+        combined = np.ones((len(factors), 1))
         for value in values:
-            products = (products[:, :, None] * value[:, None, :]).reshape(len(factors), -1)
-        parts, sums = iter(products), []
+            combined = (combined[:, :, None] * value[:, None, :]).reshape(len(factors), -1)
+        parts, sums = iter(combined), []
         for row in rows:
             scaled = [term.scale[query] * (next(parts) if term.factors else 1.0) for term in row]
-            sums.append(np.broadcast_to(sum(scaled), products.shape[1:]))
+            sums.append(np.broadcast_to(sum(scaled), combined.shape[1:]))
         found.append(np.array(sums))
     most = max(sums.shape[1] for sums in found)
     padded = [np.pad(sums, ((0, 0), (0, most - sums.shape[1])), mode="edge") for sums in found]
@@ -219,19 +212,15 @@ class JointMechanism(Mechanism):
     joint: ClassVar[bool] = True
 
     @abstractmethod
-    def joined(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], ordered: Sequence[bool]
-    ) -> JointChannel:
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         """The channel over a grid of these sizes that keeps the sum of the metrics."""
 
     @abstractmethod
-    def distance(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
-    ) -> Fraction:
+    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
         """What is kept for two people: at most the sum of their distances."""
 
     @abstractmethod
-    def margins(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> list[Metric]:
+    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
         """What is kept for two people who differ in one attribute alone."""
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:

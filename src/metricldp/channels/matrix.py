@@ -23,6 +23,7 @@ proved from the integers themselves.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,7 +36,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.basics.exact import ceil_of, shortened
-from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels
+from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels, farthest
 from metricldp.channels.fields import Column, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Coins
@@ -106,29 +107,16 @@ class Matrix(Channel):
             lows.append(int(a[k].min()) - beyond)
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
 
-    @classmethod
-    def prefixes(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
-        """Whether the position is at most k, for every k but the last: a step changes one row."""
-        return cls.of(np.tri(size, dtype=np.int64)[:-1], [epsilon] * (size - 1), reach)
-
-    @classmethod
-    def values_alone(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
-        """Whether the position is k, for every k: two positions differ in two rows."""
-        return cls.of(np.eye(size, dtype=np.int64), [epsilon / 2] * size, reach)
-
     # The report ----------------------------------------------------------------------------------
 
     @cached_property
     def field(self) -> Struct:
-        """What was drawn for each row, counted from the low end of its window."""
         return Struct(tuple(noise.size for noise in self.noises))
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Look up every row at each position, add noise and clip."""
         column = np.zeros_like(self.field.empty(len(positions)))
-        rows = zip(self.entries, self.lows, self.noises, strict=True)
-        for k, (row, low, noise) in enumerate(rows):
-            self.field.write(column, k, noise.encode((row - low)[positions], coins))
+        for k, (steps, noise) in enumerate(zip(self._above, self.noises, strict=True)):
+            self.field.write(column, k, noise.encode(steps[positions], coins))
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
@@ -136,9 +124,14 @@ class Matrix(Channel):
         return self.field.joined([noise.blur(step, tape) for step, noise in pairs])
 
     @cached_property
+    def _above(self) -> npt.NDArray[np.int64]:
+        """a_k(x) counted from the low end of its window, (rows, size)."""
+        return self.entries - self.lows[:, None]
+
+    @cached_property
     def _steps(self) -> list[list[int]]:
-        """For each position how far it is from the low end of the window of each row."""
-        found: list[list[int]] = (self.entries - self.lows[:, None]).T.tolist()
+        """The same for each position, (size, rows)."""
+        found: list[list[int]] = self._above.T.tolist()
         return found
 
     def law(self) -> dict[str, Any]:
@@ -178,10 +171,12 @@ class Matrix(Channel):
         return 1 + 2 * len(self.noises)
 
     @cached_property
+    def _highs(self) -> npt.NDArray[np.int64]:
+        return np.asarray(self.lows + [noise.size - 1 for noise in self.noises])
+
+    @cached_property
     def largest(self) -> int:
-        """The end of a window that is farthest from zero."""
-        highs = [low + noise.size - 1 for low, noise in zip(self.lows, self.noises, strict=True)]
-        return int(max(1, *np.abs(self.lows), *np.abs(highs)))
+        return int(max(1, *np.abs(self.lows), *np.abs(self._highs)))
 
     @cached_property
     def _beyond(self) -> Floats:
@@ -193,15 +188,10 @@ class Matrix(Channel):
     def variances(self) -> Floats:
         """Var(Y_k | x) of every row at every position, (rows, size)."""
         u = np.array([[noise.epsilon] for noise in self.noises])
-        windows = np.array([[noise.size] for noise in self.noises])
-        left = self.entries - self.lows[:, None]
-        clipped = np.exp(-u * left) + np.exp(-u * (windows - 1 - left))
+        left, right = self._above, (self._highs - self.entries.T).T
+        clipped = np.exp(-u * left) + np.exp(-u * right)
         spread = np.exp(-u) / np.expm1(-u) ** 2
         return np.asarray(spread * (2 - clipped / (1 + np.exp(-u))))
-
-    @cached_property
-    def _last(self) -> Floats:
-        return self.entries[:, -1].astype(np.float64)
 
     @cached_property
     def _decoder(self) -> Floats:
@@ -226,7 +216,7 @@ class Matrix(Channel):
     def coefficients(self, functions: Floats) -> Floats:
         """Weighted least squares: f(x) = f(last) + sum_k b_k (a_k(x) - a_k(last))."""
         b = (functions[..., :-1] - functions[..., -1:]) @ self._decoder
-        constant = functions[..., -1] - b @ self._last
+        constant = functions[..., -1] - b @ self.entries[:, -1]
         return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
@@ -241,32 +231,23 @@ class Matrix(Channel):
         """The decoder seen from the positions; the last takes what is left."""
         rows = len(self.noises)
         everybody = totals[0]
-        means = totals[1 : 1 + rows] + _times(self._beyond, totals[1 + rows :])
-        means = means - _times(self._last, np.broadcast_to(everybody, means.shape))
+        means = totals[1 : 1 + rows] + (self._beyond * totals[1 + rows :].T).T
+        means = means - np.multiply.outer(self.entries[:, -1], everybody)
         found = np.tensordot(self._decoder, means, axes=1)
         return np.concatenate([found, (everybody - found.sum(axis=0))[None]])
 
     def influence(self, function: Floats) -> float:
-        """All rows at the end that adds most, or takes most away."""
-        rows = len(self.noises)
         weights = self.coefficients(function)
-        constant, b = weights[0], weights[1 : 1 + rows]
-        low = self.lows - self._beyond
-        high = self.lows + [noise.size - 1 for noise in self.noises] + self._beyond
-        most = constant + np.maximum(b * low, b * high).sum()
-        least = constant + np.minimum(b * low, b * high).sum()
-        return float(max(abs(most), abs(least)))
+        constant, b = weights[0], weights[1 : 1 + len(self.noises)]
+        ends = np.stack([b * (self.lows - self._beyond), b * (self._highs + self._beyond)])
+        return farthest(constant, ends)
 
     def levels(self, coefficients: Floats) -> Levels | None:
-        """The rows that any decoder reads, as one small integer."""
         rows = len(self.noises)
         used = np.flatnonzero(coefficients[:, 1 : 1 + rows].any(axis=0)).tolist()
         sizes = [self.noises[row].size for row in used]
-        codes = 1
-        for size in sizes:
-            codes *= size
-            if codes > _MOST_CODES:
-                return None
+        if math.prod(sizes) > _MOST_CODES:
+            return None
         table = coefficients[:, :1]
         for row, size in zip(used, sizes, strict=True):
             values = coefficients[:, 1 + row, None] * (self.lows[row] + np.arange(size))
@@ -290,21 +271,6 @@ class Matrix(Channel):
             found[:, 1 + rows + row] = _ends(field, noise.size)
         return found
 
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """Sums by code, in floats that stay exact: below 2^21 fields at a time, below 2^32 each."""
-        rows = len(self.noises)
-        result = np.zeros((self.features, count), dtype=np.int64)
-        for part in self._parts(len(column)):
-            at = codes[part].astype(np.intp)
-            result[0] += np.bincount(at, minlength=count)
-            for row, noise in enumerate(self.noises):
-                field = self.field.read(column[part], row)
-                for feature, values in ((row, field), (rows + row, _ends(field, noise.size))):
-                    sums = np.bincount(at, weights=values, minlength=count)
-                    result[1 + feature] += sums.astype(np.int64)
-        result[1 : 1 + rows] += self.lows[:, None] * result[0]
-        return result
-
 
 def _runs(row: list[int]) -> list[int]:
     """A value and how often it comes in a row, again and again."""
@@ -314,11 +280,6 @@ def _runs(row: list[int]) -> list[int]:
 def _ends(field: Integers, size: int) -> Integers:
     """-1 at the low end of a window, 1 at its high end."""
     return np.asarray((field == size - 1).astype(np.int64) - (field == 0))
-
-
-def _times(rows: Floats, table: Floats) -> Floats:
-    """A factor for each entry of the first axis."""
-    return rows.reshape(-1, *[1] * (table.ndim - 1)) * table
 
 
 def _inverse(matrix: Floats) -> Floats | None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
-from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import shown
+from metricldp.basics.checks import refuse_unknown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.metrics import Line, Metric, Uniform
 
@@ -40,6 +39,8 @@ class Mechanism(ABC):
     """Positions up to which a comparison computes and simulates it: beyond, it is too slow.
 
     What has 0 takes part only in comparisons of surveys that have it."""
+    saves: ClassVar[tuple[str, ...]] = ()
+    """Its fields that are saved: what a user asks for, or what is found for a survey."""
     joint: ClassVar[bool] = False
     """Whether it blurs several attributes together."""
 
@@ -63,15 +64,13 @@ class Mechanism(ABC):
 
     def saved(self) -> dict[str, Any]:
         """Plain data: all that has to be known beside the name."""
-        return {}
+        found = {key: _plain(getattr(self, key)) for key in self.saves}
+        return {key: value for key, value in found.items() if value is not None}
 
-    def with_saved(self, data: Mapping[str, Any]) -> Mechanism:
+    def with_saved(self, data: Mapping[str, Any]) -> Self:
         """From what `saved` wrote, or from what a user asks for."""
-        for key in data:
-            raise SurveyError(
-                f"mechanism {self.name!r} saves nothing, and takes no {shown(key)}; leave it out"
-            )
-        return self
+        refuse_unknown(f"mechanism {self.name!r}", data, self.saves)
+        return cast(Self, replace(cast(Any, self), **data)) if data else self
 
     def to_dict(self) -> Any:
         """For a survey file: the name, or a table where there is more to say."""
@@ -107,3 +106,7 @@ class Simple(Mechanism):
 
     def __repr__(self) -> str:
         return repr(self.name)
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

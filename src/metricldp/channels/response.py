@@ -34,7 +34,6 @@ class Response(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
-        """Keep as large as epsilon allows."""
         return cls(size, keep_for(size, epsilon))
 
     @cached_property
@@ -67,25 +66,15 @@ class Response(IntegerChannel):
         return np.asarray(functions / gap - share * functions.sum(axis=-1, keepdims=True))
 
     def mean(self, values: Floats) -> Floats:
-        """The truth's value with the gap's weight, all values with the others' share."""
-        return np.asarray(
-            float(self._true - self._other) * values
-            + float(self._other) * values.sum(axis=-1, keepdims=True)
-        )
+        everywhere = float(self._other) * values.sum(axis=-1, keepdims=True)
+        return np.asarray(float(self._true - self._other) * values + everywhere)
 
     def cells(self, totals: Floats) -> Floats:
-        """Each frequency less its share of everybody's noise."""
-        gap = float(self._true - self._other)
-        share = float(self._other / (self._true - self._other))
-        return np.asarray(totals / gap - share * totals.sum(axis=0, keepdims=True))
-
-    def mean_frequency_variance(self) -> float:
-        """The variance one person adds to a frequency, mean over all values and positions."""
-        p, q = self._true, self._other
-        return float((p * (1 - p) + (self.size - 1) * q * (1 - q)) / (self.size * (p - q) ** 2))
+        """The decoder of one value is symmetric."""
+        return np.moveaxis(self.coefficients(np.moveaxis(totals, 0, -1)), -1, 0)
 
     def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions.
+        """In closed form.
 
         Of people spread evenly all reports are equally many, so F(y) = f(y) / (p - q) - h sum f has
         the mean square (f f (1/(p - q)^2) - 2 h/(p - q) (sum f)^2) / m + h^2 (sum f)^2. Over all
@@ -98,7 +87,6 @@ class Response(IntegerChannel):
         return float(mean_square - lengths / m)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The report x, more likely from x than from any other."""
         return Fraction(1) if x == other else self._true / self._other
 
     def probability(self, x: int, report: Column) -> Fraction:

@@ -68,7 +68,6 @@ class Table(IntegerChannel):
         return [list(accumulate(row)) for row in self.weights]
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """A word for each person, looked up in the row of her position."""
         words = coins.words(len(positions))
         column = self.field.empty(len(positions))
         for x in np.unique(positions).tolist():
@@ -82,7 +81,6 @@ class Table(IntegerChannel):
 
     @cached_property
     def _shares(self) -> Floats:
-        """P(y | x) as floats."""
         return np.array([[weight / ONE for weight in row] for row in self.weights])
 
     @cached_property
@@ -110,7 +108,6 @@ class Table(IntegerChannel):
         return Fraction(self.weights[x][int(report)], ONE)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest quotient of two entries in a column."""
         pairs = [
             pair for pair in zip(self.weights[x], self.weights[other], strict=True) if any(pair)
         ]

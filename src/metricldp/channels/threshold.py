@@ -63,7 +63,6 @@ class Threshold(BitChannel):
         return float(4 * keep / gap**2)
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Compare with every threshold, then flip each bit with its own coins."""
         count, width = len(positions), self.field.width
         column = np.empty(words_for(8 * count * width), dtype=np.uint64)
         wide = np.ascontiguousarray(positions, dtype=np.int64)
@@ -82,12 +81,8 @@ class Threshold(BitChannel):
         return truth ^ tape.lanes(self.flip, self.bits)
 
     def law(self) -> dict[str, Any]:
-        return {
-            "law": "threshold",
-            "size": self.size,
-            "bits": self.bits,
-            "flip": hexadecimal(self.flip),
-        }
+        widths = {"size": self.size, "bits": self.bits}
+        return {"law": "threshold", **widths, "flip": hexadecimal(self.flip)}
 
     def coefficients(self, functions: Floats) -> Floats:
         """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""
@@ -102,7 +97,6 @@ class Threshold(BitChannel):
         return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))
 
     def cells(self, totals: Floats) -> Floats:
-        """Differences of neighbouring bits; the ends share the constant."""
         signs = self.kappa / 2 * totals[1:]
         result = np.zeros((self.size, *totals.shape[1:]))
         result[:-1] += signs
@@ -120,12 +114,10 @@ class Threshold(BitChannel):
         return Cut(end - 1, first - 1, 0.0, self.kappa, self.noise / 2)
 
     def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions."""
         inner_ends = 2 * (self.size - 1) / (self.size + 1)
         return self.noise / 4 * inner_ends
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """One flipped bit for each step between the two."""
         return _odds(self.flip, abs(x - other))
 
     def probability(self, x: int, report: Column) -> Fraction:

@@ -26,7 +26,6 @@ class ThresholdPaper(Threshold):
 
     @property
     def bits(self) -> int:
-        """One bit for each position, as in the paper's vector b_d."""
         return self.size
 
     def cut(self, first: int, end: int) -> None:
@@ -39,7 +38,6 @@ class ThresholdPaper(Threshold):
         return self.kappa / 2 * np.concatenate([steps, ends], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """As for threshold bits, and the noise of the last bit besides."""
         others = functions if others is None else others
         ends = (functions[..., :1] + functions[..., -1:]) * (others[..., :1] + others[..., -1:])
         return super().moment(functions, others) + self.noise / 4 * ends
@@ -64,14 +62,12 @@ class ThresholdDummy(ThresholdPaper):
 
     @property
     def bits(self) -> int:
-        """One bit for each position and one for the dummy value; the last two are constant."""
         return self.size + 1
 
     def coefficients(self, functions: Floats) -> Floats:
         return super().coefficients(_extended(functions))
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """The paper's moment of the extended functions, where there are people."""
         extended = None if others is None else _extended(others)
         return super().moment(_extended(functions), extended)[..., :-1]
 

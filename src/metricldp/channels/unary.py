@@ -19,14 +19,13 @@ Protection for Local Differential Privacy" (ICDE 2020).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
@@ -73,34 +72,20 @@ class Unary(BitChannel):
         own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
         return {"law": "unary", "size": self.size, "own": own, "other": other}
 
-    @cached_property
-    def _kinds(self) -> list[tuple[Fraction, Fraction]]:
-        """The different pairs (p, q)."""
-        pairs = dict.fromkeys(zip(self.own, self.other, strict=True))
-        return [(Fraction(p, ONE), Fraction(q, ONE)) for p, q in pairs]
-
-    @cached_property
-    def _kind_of(self) -> npt.NDArray[np.int64]:
-        pairs = list(zip(self.own, self.other, strict=True))
-        kinds = {pair: kind for kind, pair in enumerate(dict.fromkeys(pairs))}
-        return np.array([kinds[pair] for pair in pairs])
-
     # The device ----------------------------------------------------------------------------------
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Everybody's bits as if she had another value, a column at a time; then her own bit."""
-        count = len(positions)
-        column = self.field.empty(count)
+        column = self.field.empty(len(positions))
         own = np.array(self.own, dtype=np.uint64)
         step = 64 * max(1, _AT_ONCE // 64 // self.size)
-        for start in range(0, count, step):
+        for start in range(0, len(positions), step):
             here = positions[start : start + step]
-            words = words_for(len(here))
-            drawn = bernoullis(coins, self.other, words).view(np.uint8)
+            drawn = bernoullis(coins, self.other, words_for(len(here))).view(np.uint8)
             bits = np.unpackbits(drawn, axis=1, count=len(here), bitorder="little")
             bits[here, np.arange(len(here))] = coins.words(len(here)) < own[here]
-            rows = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
-            column[start : start + step] = rows
+            packed = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
+            column[start : start + step] = packed
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
@@ -116,7 +101,6 @@ class Unary(BitChannel):
 
     @cached_property
     def _positions(self) -> list[tuple[int, list[int]]]:
-        """The bits of each probability q."""
         positions: dict[int, list[int]] = {}
         for position, threshold in enumerate(self.other):
             positions.setdefault(threshold, []).append(position)
@@ -124,23 +108,25 @@ class Unary(BitChannel):
 
     # The collector -------------------------------------------------------------------------------
 
+    def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
+        pairs = list(zip(self.own, self.other, strict=True))
+        made = {(p, q): float(of(Fraction(p, ONE), Fraction(q, ONE))) for p, q in set(pairs)}
+        return np.array([made[pair] for pair in pairs])
+
     @cached_property
     def _gap(self) -> Floats:
-        """p - q."""
-        return np.array([float(p - q) for p, q in self._kinds])[self._kind_of]
+        return self._by_value(lambda p, q: p - q)
 
     @cached_property
     def _middle(self) -> Floats:
-        """(1/2 - q) / (p - q): what an unbiased bit is for a sign of 0."""
-        middles = [float((Fraction(1, 2) - q) / (p - q)) for p, q in self._kinds]
-        return np.array(middles)[self._kind_of]
+        """What an unbiased bit is for a sign of 0."""
+        return self._by_value(lambda p, q: (Fraction(1, 2) - q) / (p - q))
 
     @cached_property
     def noise(self) -> tuple[Floats, Floats]:
         """The variance of each unbiased bit, (b - q)/(p - q): at other values, and at its own."""
-        others = [float(q * (1 - q) / (p - q) ** 2) for p, q in self._kinds]
-        owns = [float(p * (1 - p) / (p - q) ** 2) for p, q in self._kinds]
-        return np.array(others)[self._kind_of], np.array(owns)[self._kind_of]
+        others = self._by_value(lambda p, q: q * (1 - q) / (p - q) ** 2)
+        return others, self._by_value(lambda p, q: p * (1 - p) / (p - q) ** 2)
 
     @cached_property
     def _mean_noise(self) -> Floats:
@@ -179,58 +165,21 @@ class Unary(BitChannel):
 
     def cells(self, totals: Floats) -> Floats:
         """Sums of unbiased bits, and each value's share of the people that they miss."""
-        along = (-1,) + (1,) * (totals.ndim - 1)
-        sums = totals[0] * self._middle.reshape(along) + totals[1:] / (2 * self._gap.reshape(along))
+        sums = np.multiply.outer(self._middle, totals[0]) + (totals[1:].T / (2 * self._gap)).T
         missed = totals[0] - sums.sum(axis=0)
-        return np.asarray(sums + self._shares.reshape(along) * missed)
-
-    def mean_frequency_variance(self) -> float:
-        """The variance one person adds to a frequency, mean over all values and positions.
-
-        With s_k for the noise of bit k and S for their sum, value k is decoded from the level
-        s_k/S and costs s_k (1 - s_k/S)^2 + (S - s_k)(s_k/S)^2 = s_k - s_k^2/S.
-        """
-        noise = self._mean_noise
-        return float((noise - noise**2 / noise.sum()).mean())
-
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions.
-
-        That of a function f is f Q f with Q = diag(s) - s s/S, so the sum over ranges is that of
-        the entries of Q times those of their Gram matrix.
-        """
-        noise, places = self._mean_noise, np.arange(self.size)
-        # Ranges that hold both of two positions: as many first ends as last ends.
-        both = np.minimum(places[:, None], places) + 1.0
-        gram = both * both[::-1, ::-1]
-        total = noise @ np.diagonal(gram) - noise @ gram @ noise / noise.sum()
-        return float(total / (self.size * (self.size + 1) / 2))
+        return np.asarray(sums + np.multiply.outer(self._shares, missed))
 
     # The certificate -----------------------------------------------------------------------------
 
-    @cached_property
-    def _tells(self) -> list[tuple[Fraction, Fraction]]:
-        """What a one and a zero tell, a and c, of each kind of value."""
-        return [(p / q, (1 - q) / (1 - p)) for p, q in self._kinds]
-
-    @cached_property
-    def _ratios(self) -> dict[tuple[int, int], Fraction]:
-        return {}
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """A one where the first value is and a zero where the second is, or the other way round."""
         if x == other:
             return Fraction(1)
-        kinds = int(self._kind_of[x]), int(self._kind_of[other])
-        if kinds not in self._ratios:
-            (yes, no), (other_yes, other_no) = self._tells[kinds[0]], self._tells[kinds[1]]
-            self._ratios[kinds] = max(yes * other_no, other_yes * no)
-        return self._ratios[kinds]
+        return _worst(self.own[x], self.other[x], self.own[other], self.other[other])
 
     @property
     def same_ratio_for_all_pairs(self) -> bool:
         """Where all bits have the same two probabilities."""
-        return len(self._kinds) == 1
+        return len(set(self.own)) == len(set(self.other)) == 1
 
     def probability(self, x: int, report: Column) -> Fraction:
         result = 1
@@ -238,6 +187,13 @@ class Unary(BitChannel):
             one = self.own[k] if k == x else self.other[k]
             result *= one if bit else ONE - one
         return Fraction(result, ONE**self.size)
+
+
+@lru_cache(maxsize=1 << 16)
+def _worst(p: int, q: int, other_p: int, other_q: int) -> Fraction:
+    """A one at the first of two values and a zero at the second, or the other way round."""
+    first = Fraction(p * (ONE - other_q), q * (ONE - other_p))
+    return max(first, Fraction(other_p * (ONE - q), other_q * (ONE - p)))
 
 
 def _integers(yes: float, no: float) -> tuple[int, int]:

@@ -21,7 +21,7 @@ language. Draws read the tape by these rules, and nothing else reads it:
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NoReturn, Protocol
 
@@ -29,6 +29,7 @@ from metricldp.basics.errors import MetricLdpError
 from metricldp.basics.exact import ONE
 from metricldp.coins.draws import FRACTION_BITS
 
+_WORD = struct.Struct("<Q")
 _BLOCK = 512
 """Bytes taken from a stream at once: enough for most reports, and quick to make."""
 
@@ -44,8 +45,8 @@ class Tape:
     def __init__(self, coins: _Stream) -> None:
         self._coins = coins
         self._drawn = b""
-        self._at = 0
-        self._let_go = 0
+        self._words: Iterator[tuple[int]] = iter(())
+        self._at = self._let_go = 0
 
     @classmethod
     def of(cls, words: Sequence[int]) -> Tape:
@@ -56,34 +57,43 @@ class Tape:
 
     @property
     def used(self) -> int:
-        return self._let_go + self._at >> 3
+        return self._let_go + self._at
 
-    def integer(self, bits: int) -> int:
-        """An integer of that many fair bits, at most 64."""
-        return self._read(8) >> 64 - bits if bits else 0
-
-    def _read(self, count: int) -> int:
-        """The next bytes as an integer, the first lowest: of words, lane k is its bit k."""
-        start = self._at
-        end = start + count
-        if end > len(self._drawn):
-            missing = max(end - len(self._drawn), _BLOCK)
-            self._drawn = self._drawn[start:] + self._coins.draw(missing)
-            self._let_go += start
-            start, end = 0, count
-        self._at = end
-        return int.from_bytes(self._drawn[start:end], "little")
+    def word(self) -> int:
+        """The next word."""
+        found = next(self._words, None)
+        if found is None:
+            self._fill(1)
+            self._words = _WORD.iter_unpack(self._drawn[8 * self._at :])
+            found = next(self._words)
+        self._at += 1
+        return found[0]
 
     def plane(self, count: int) -> int:
-        """A fair bit for each of `count` lanes, from as many words as hold them."""
-        return self._read(-(-count // 64) * 8) & (1 << count) - 1
+        """A fair bit for each of `count` lanes, from as many words as hold them; noise beyond."""
+        words = -(-count // 64)
+        self._fill(words)
+        self._words = iter(())  # `word` goes on behind the plane
+        start = self._at
+        self._at = end = start + words
+        return int.from_bytes(self._drawn[8 * start : 8 * end], "little")
+
+    def _fill(self, count: int) -> None:
+        """See to it that so many words are there to be read, those that are left first."""
+        missing = 8 * (self._at + count) - len(self._drawn)
+        if missing > 0:
+            more = self._coins.draw(max(missing, _BLOCK))
+            self._drawn = self._drawn[8 * self._at :] + more
+            self._let_go += self._at
+            self._at = 0
+
+    def integer(self, bits: int) -> int:
+        return self.word() >> 64 - bits if bits else 0
 
     def toss(self, threshold: int) -> bool:
-        """True with probability exactly threshold / 2^64."""
-        return self.integer(64) < threshold
+        return self.word() < threshold
 
     def lanes(self, threshold: int, count: int) -> int:
-        """An integer of `count` bits, each 1 with probability exactly threshold / 2^64."""
         below, undecided = 0, (1 << count) - 1
         if threshold <= 0 or threshold >= ONE:
             return below if threshold <= 0 else undecided
@@ -99,7 +109,6 @@ class Tape:
         return below
 
     def uniform(self, bound: int) -> int:
-        """An integer exactly uniform on 0 .. bound - 1, by rejection."""
         bits = (bound - 1).bit_length()
         drawn = self.integer(bits)
         while drawn >= bound:
@@ -107,7 +116,6 @@ class Tape:
         return drawn
 
     def rounded(self, position: int) -> int:
-        """A position in units of 2^-32 to a whole one, up with exactly the chance of the rest."""
         rest = position & ((1 << FRACTION_BITS) - 1)
         return (position >> FRACTION_BITS) + (self.integer(FRACTION_BITS) < rest)
 

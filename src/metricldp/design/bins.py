@@ -48,16 +48,13 @@ class TradeOff:
 
     @property
     def total(self) -> npt.NDArray[np.float64]:
-        """Both together."""
         return self.estimation + self.truncation
 
     @property
     def best(self) -> int:
-        """The number of bins with the smallest total."""
         return int(self.bins[np.argmin(self.total)])
 
     def to_arrow(self) -> pa.Table:
-        """The curve as a table."""
         columns = {"bins": self.bins, "estimation": self.estimation}
         return pa.table({**columns, "truncation": self.truncation, "total": self.total})
 

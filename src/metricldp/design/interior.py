@@ -44,11 +44,7 @@ def certified_bound(r: Any, e: Floats, c: Floats, prices: Floats) -> float:
 
 
 def interior_point(
-    r: Any,
-    e: Floats,
-    c: Floats,
-    goal: float,
-    start: Floats | None = None,
+    r: Any, e: Floats, c: Floats, goal: float, start: Floats | None = None
 ) -> Solved:
     """Predictor and corrector steps until the gap is at most `goal`; `start` are prices.
 
@@ -85,12 +81,7 @@ def interior_point(
     return best
 
 
-def _start(
-    r: Any,
-    e: Floats,
-    c: Floats,
-    start: Floats | None,
-) -> tuple[Floats, Floats]:
+def _start(r: Any, e: Floats, c: Floats, start: Floats | None) -> tuple[Floats, Floats]:
     """A point well inside, half of every e spent at most, with prices that fit its slope."""
     prices = 1 / e
     if start is not None:

@@ -8,8 +8,8 @@ optimiser. Whatever made it, that it keeps the metric is decided here, by intege
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import distinct, guess, listed, shown
+from metricldp.basics.text import distinct, guess, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH, Matrix
 from metricldp.channels.mechanism import Label, Mechanism
@@ -71,30 +71,11 @@ class MatrixPlan(Mechanism):
     epsilons: Any = None
     reach: int | None = None
 
+    saves: ClassVar[tuple[str, ...]] = ("workload", "strategy", "epsilons", "reach")
     name: ClassVar[str] = "matrix"  # type: ignore[misc]
     title: ClassVar[str] = "matrix mechanism"  # type: ignore[misc]
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
-
-    def with_saved(self, data: Mapping[str, Any]) -> MatrixPlan:
-        known = [f.name for f in fields(self)]
-        for key in data:
-            if key not in known:
-                raise SurveyError(
-                    f"mechanism 'matrix' has no entry {key!r}; it has {listed(known)}"
-                    f"{guess(key, known)}"
-                )
-        return MatrixPlan(**data)
-
-    def saved(self) -> dict[str, Any]:
-        rows, epsilons = self.strategy, self.epsilons
-        found = {
-            "workload": GIVEN if isinstance(self.workload, Workload) else self.workload,
-            "strategy": [list(row) for row in rows] if isinstance(rows, tuple) else rows,
-            "epsilons": list(epsilons) if isinstance(epsilons, tuple) else epsilons,
-            "reach": self.reach,
-        }
-        return {key: value for key, value in found.items() if value is not None}
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
@@ -154,7 +135,6 @@ def _check_determined(position: int | None, which: str, remedy: str, label: Labe
 
 
 def workload_of(workload: Any, size: int) -> Workload:
-    """A workload over so many positions: itself, its name or its rows."""
     if isinstance(workload, str):
         if workload not in WORKLOADS:
             raise QueryError(

@@ -71,10 +71,12 @@ def plugged_in() -> Mapping[str, EntryPoint]:
     return {name: entry for name, entry in found.items() if name not in BUILT_IN}
 
 
-def mechanism(said: Any, *, ordered: bool = True, only: str | None = None) -> Mechanism:
+def mechanism(
+    said: Any, *, ordered: bool = True, only: str | None = None, joint: bool = False
+) -> Mechanism:
     """The mechanism that is meant: by its name, by a table with its data, or itself.
 
-    `ordered` and `only` say what it is for, so that a refusal lists no other.
+    `ordered`, `only` and `joint` say what it is for, so that a refusal lists no other.
     """
     if isinstance(said, Mechanism):
         return said
@@ -85,16 +87,18 @@ def mechanism(said: Any, *, ordered: bool = True, only: str | None = None) -> Me
             raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
         if name == AUTO and rest:
             raise SurveyError(f"mechanism 'auto' takes no {min(rest)!r}; name the one that does")
-        return mechanism(name, ordered=ordered, only=only).with_saved(rest)
+        found = mechanism(name, ordered=ordered, only=only, joint=joint)
+        return found.with_saved(rest)
     if isinstance(said, str):
         if said in BUILT_IN:
             return BUILT_IN[said]
-        found = _from_plug_in(said)
-        if found is not None:
-            return found
-    known = [AUTO, *(found.name for found in every_mechanism() if _fits(found, ordered, only))]
+        plugged = _from_plug_in(said)
+        if plugged is not None:
+            return plugged
+    known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
+    meant = guess(said, known if joint else [AUTO, *known])
     raise SurveyError(
-        f"there is no mechanism {shown(said)}; choose {_choice(ordered, only)}{guess(said, known)}"
+        f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
     )
 
 
@@ -111,18 +115,19 @@ def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -
         )
 
 
-def _fits(found: Mechanism, ordered: bool, only: str | None) -> bool:
-    return found.serves(ordered) and not found.joint and only in (None, found.name)
+def _fits(found: Mechanism, ordered: bool, only: str | None, joint: bool = False) -> bool:
+    return found.serves(ordered) and found.joint == joint and only in (None, found.name)
 
 
-def _choice(ordered: bool, only: str | None) -> str:
+def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
     """Every name that can be said; a family says its own forms."""
-    found = [AUTO, *(name for name, own in BUILT_IN.items() if _fits(own, ordered, only))]
+    found = [] if joint else [AUTO]
+    found += [name for name, own in BUILT_IN.items() if _fits(own, ordered, only, joint)]
     for name in plugged_in():
         loaded = _loaded(name)
         if isinstance(loaded, Mechanism):
-            found += [name] if _fits(loaded, ordered, only) else []
-        elif any(_fits(member, ordered, only) for member in loaded.usual):
+            found += [name] if _fits(loaded, ordered, only, joint) else []
+        elif any(_fits(member, ordered, only, joint) for member in loaded.usual):
             found.append(loaded.forms)
     return ", ".join(found)
 

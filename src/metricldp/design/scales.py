@@ -53,10 +53,7 @@ class Scales:
 
 
 def best_scales(
-    weights: npt.ArrayLike,
-    strategy: npt.ArrayLike,
-    pairs: npt.ArrayLike,
-    distances: npt.ArrayLike,
+    weights: npt.ArrayLike, strategy: npt.ArrayLike, pairs: npt.ArrayLike, distances: npt.ArrayLike
 ) -> Scales:
     """The u with the smallest sum_k weights_k / u_k^2 that keeps every pair's distance.
 

@@ -128,8 +128,11 @@ def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
 
     On a line these are the prefixes: a step along an edge of the tree changes just one row.
     """
-    ends, lengths = _shortest(pairs, distances)
-    graph = sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(size, size))
+    # Each pair once, smaller position first, with its shortest distance.
+    ordered = np.sort(pairs, axis=1)
+    order = np.lexsort((distances, ordered[:, 1], ordered[:, 0]))
+    ends, first = np.unique(ordered[order], axis=0, return_index=True)
+    graph = sparse.coo_array((distances[order][first], ends.T), shape=(size, size))
     short = sparse.csgraph.minimum_spanning_tree(graph.tocsr())
     order, above = sparse.csgraph.breadth_first_order(short, 0, directed=False)
     if len(order) < size:
@@ -139,16 +142,6 @@ def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
     for node in order[:0:-1]:
         below[above[node]] += below[node]
     return below
-
-
-def _shortest(
-    pairs: npt.NDArray[np.int64], distances: Matrix
-) -> tuple[npt.NDArray[np.int64], Matrix]:
-    """Each pair once, smaller position first, with its shortest distance."""
-    ordered = np.sort(pairs, axis=1)
-    order = np.lexsort((distances, ordered[:, 1], ordered[:, 0]))
-    found, first = np.unique(ordered[order], axis=0, return_index=True)
-    return found, distances[order][first]
 
 
 def undetermined(rows: npt.ArrayLike) -> int | None:

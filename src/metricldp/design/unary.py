@@ -16,7 +16,7 @@ and from then on exact decimals: the survey's file holds them, and no device com
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -59,19 +59,11 @@ class UnaryBits(Mechanism):
 
     bits: Any = None
 
+    saves: ClassVar[tuple[str, ...]] = ("bits",)
     name: ClassVar[str] = "unary"  # type: ignore[misc]
     title: ClassVar[str] = "unary, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
-
-    def with_saved(self, data: Mapping[str, Any]) -> UnaryBits:
-        for key in data:
-            if key != "bits":
-                raise SurveyError(f"mechanism 'unary' has no entry {key!r}; it has 'bits'")
-        return UnaryBits(**data)
-
-    def saved(self) -> dict[str, Any]:
-        return {} if self.bits is None else {"bits": [list(pair) for pair in self.bits]}
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str

@@ -7,6 +7,7 @@ sample of them, said to be one, stands beside.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +28,6 @@ from metricldp.lab.contest import (
     MOST,
     Contender,
     Entry,
-    Product,
     entries,
     everybody,
     spread_out,
@@ -37,6 +37,7 @@ from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 
 OWN, SAME = "the survey itself", "keeps the survey's metric"
 LOOSE = "the stated epsilon between any two values of each attribute"
@@ -56,8 +57,7 @@ class Row:
     questions: str
     group: str
     mechanism: str
-    """As a survey file has it; of several attributes, those that differ. "hio" and
-    "hio-hashing" are in `peers`."""
+    """As a survey file has it; of several attributes, those that differ."""
     title: str
     """The name that people know it by."""
     step: float
@@ -206,14 +206,18 @@ def compare(
     chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
     sample = crowd.some(np.sort(chosen))
     sets = [(name,) for name in attributes] + joint_sets(list(attributes), rng)
-    coins = seeded(seed)
     rows: list[Row] = []
     for k, names in enumerate(sets):
-        everyone, some = crowd.only(names), sample.only(names)
         count = queries if len(names) == 1 else min(queries, _JOINT_QUESTIONS)
-        asked = Questions.draw(everyone.attributes, count, rng)
-        contest = list(taking_part(everyone.attributes))
+        asked = Questions.draw({name: attributes[name] for name in names}, count, rng)
+        contest = list(taking_part(asked.attributes, survey))
+        # An answer from a block depends on all attributes in it.
+        asked_of = {tuple(entry.survey.attributes) for _, entry in contest}
+        crowds = {wide: (crowd.only(wide), sample.only(wide)) for wide in asked_of}
         for place, (group, entry) in enumerate(contest):
+            everyone, some = crowds[tuple(entry.survey.attributes)]
+            # Coins of its own for each: one more contender changes nobody else's.
+            coins = seeded(_number(seed, *names, group, entry.contender.title))
             rows.append(_row(group, entry, everyone, some, asked, repetitions, coins))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
     return Comparison(
@@ -227,18 +231,27 @@ def compare(
     )
 
 
+def _number(*said: object) -> int:
+    """The same for the same words, on every machine."""
+    return int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8], "big")
+
+
 def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     """The attributes that are compared, and what is said of those left out."""
     kept, notes = {}, []
     for name, attribute in survey.attributes.items():
+        block = survey.block_of(name)
+        together = (name,) if block is None else block.names
+        large = next((n for n in together if survey.attributes[n].size > MOST), None)
         if attribute.is_weight:
             notes.append(f"{name} is left out: it is a weight.")
         elif attribute.rounded_at_random:
             notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
-        elif attribute.size > MOST:
+        elif large is not None:
+            size, what = survey.attributes[large].size, "it" if large == name else large
             notes.append(
-                f"{name} is left out: it has {attribute.size:,} positions, and at most {MOST:,} "
-                "are compared; give it bins."
+                f"{name} is left out: {what} has {size:,} positions, and at most {MOST:,} are "
+                "compared; give it bins."
             )
         else:
             kept[name] = attribute
@@ -261,12 +274,17 @@ def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str
     return found
 
 
-def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entry]]:
-    """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon."""
-    survey = Agreement(attributes)
-    plain = all(c.same_ratio_for_all_pairs for c in survey.channels.values())
-    promise = ANY_TWO if plain else PER_STEP
-    own = Product(Contender("", _known_as(attributes), promise, "the survey", MOST, 256), survey)
+def taking_part(
+    attributes: Mapping[str, Attribute], survey: Agreement | None = None
+) -> Iterator[tuple[str, Entry]]:
+    """The survey itself, then everybody at its metric, then plain mechanisms at its epsilon.
+
+    Of the survey the attributes, and those that are blurred together with one of them.
+    """
+    survey = survey or Agreement(attributes)
+    touched = [b for b in survey.blocks.values() if any(name in attributes for name in b.names)]
+    wanted = {*attributes, *(name for block in touched for name in block.names)}
+    own = _own({n: a for n, a in survey.attributes.items() if n in wanted}, touched)
     yield OWN, own
     for entry in entries(attributes, [c for c in everybody() if not c.wider]):
         if entry.joint or _mechanisms(entry) != _mechanisms(own):
@@ -277,14 +295,19 @@ def taking_part(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Entr
         yield LOOSE, entry
 
 
+def _own(attributes: Mapping[str, Attribute], blocks: Sequence[Block]) -> Entry:
+    """Known as what people call its mechanism; as nothing where there are several."""
+    survey = Agreement(attributes, joint={block.names: block.mechanism for block in blocks})
+    alike = [channel.same_ratio_for_all_pairs for channel in survey.channels.values()]
+    alike += [block.channel.same_ratio_for_all_pairs for block in blocks]
+    promise = ANY_TWO if all(alike) else PER_STEP
+    used = list(survey.mechanisms.values())
+    title = used[0].title if len({found.name for found in used}) == 1 else ""
+    return Entry(Contender("", title, promise, "the survey", MOST, 256), survey)
+
+
 def _mechanisms(entry: Entry) -> list[str]:
-    return [str(attribute.mechanism) for attribute in entry.survey.attributes.values()]
-
-
-def _known_as(attributes: Mapping[str, Attribute]) -> str:
-    """What people call the mechanism that blurs all attributes; nothing where there are several."""
-    used = {str(attribute.mechanism) for attribute in attributes.values()}
-    return next((c.title for c in everybody() if {c.mechanism} == used), "")
+    return [entry.survey.mechanisms[name].name for name in entry.survey.attributes]
 
 
 def _stated(attribute: Attribute) -> Fraction:
@@ -326,9 +349,9 @@ def _row(
         times = max(2, repetitions // _SLOWER) if entry.joint else repetitions
         errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
-    ordered = frozenset(attribute.ordered for attribute in crowd.attributes.values())
+    ordered = frozenset(attribute.ordered for attribute in asked.attributes.values())
     return Row(
-        " x ".join(crowd.attributes),
+        " x ".join(asked.attributes),
         _QUESTIONS[ordered],
         group,
         entry.mechanism,

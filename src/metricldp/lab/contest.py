@@ -9,12 +9,11 @@ whole way, from their values to answers, check it.
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,7 @@ class Contender:
             serves = mechanism(self.mechanism).serves(attribute.ordered)
             spare = mixed and not attribute.ordered and not serves
             chosen[name] = replace(attribute, mechanism="auto" if spare else self.mechanism)
-        return Product(self, Agreement(chosen))
+        return Entry(self, Agreement(chosen))
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class JointContender(Contender):
         wish = {"name": self.mechanism, "branching": self.branching}
         if self.consistent:
             wish["consistent"] = True
-        return Joint(self, Agreement(usual, joint={tuple(usual): wish}))
+        return Entry(self, Agreement(usual, joint={tuple(usual): wish}))
 
 
 _HIO = tuple(
@@ -176,91 +175,102 @@ def spread_out(attribute: Attribute) -> Attribute:
 
 
 @dataclass(frozen=True)
-class Entry(ABC):
+class Entry:
     """A contender that is ready for certain attributes."""
 
     contender: Contender
     survey: Agreement
 
-    joint: ClassVar[bool] = False
-    """Whether it blurs all attributes together."""
+    @property
+    def joint(self) -> bool:
+        """Whether it blurs attributes together."""
+        return bool(self.survey.blocks)
 
     @property
     def mechanism(self) -> str:
         """As it is written in a survey; of attributes blurred in different ways, all of them."""
-        return self.contender.mechanism
+        names = (self.survey.mechanisms[name].name for name in self.survey.attributes)
+        return " + ".join(dict.fromkeys(names))
 
     @property
-    @abstractmethod
     def step(self) -> float:
         """Epsilon between two people one step apart in one attribute, at the most."""
+        return float(max(self._step(name) for name in self.survey.attributes))
+
+    def _step(self, name: str) -> Fraction:
+        """Of neighbouring positions; categories have no order, so any two are neighbours."""
+        attribute, metric = self.survey.attributes[name], kept(self.survey, name)
+        if not attribute.ordered:
+            return metric.diameter(attribute.size)
+        return max(metric.distance(x, x + 1) for x in range(attribute.size - 1))
 
     @property
-    @abstractmethod
     def width(self) -> float:
-        """Epsilon between two people at opposite ends of every attribute."""
-
-    @abstractmethod
-    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
-        """The exact expected squared error of every answer, (crowds, questions)."""
+        """Epsilon between two people at opposite ends of every attribute; distances add up."""
+        channels = self.survey.channels.items()
+        alone = [kept(self.survey, name).diameter(c.size) for name, c in channels]
+        return float(sum(alone) + sum(block.diameter for block in self.survey.blocks.values()))
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
         return np.asarray(self.variances_of([crowd], asked)[0])
 
-    @abstractmethod
-    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
-        """Simulated answers, (repetitions, questions): everybody blurs anew for each."""
-
-
-@dataclass(frozen=True)
-class Product(Entry):
-    """A channel for each attribute: the usual survey."""
-
-    @property
-    def mechanism(self) -> str:
-        """Those of its attributes, each once."""
-        return " + ".join(dict.fromkeys(str(a.mechanism) for a in self.survey.attributes.values()))
-
-    @property
-    def step(self) -> float:
-        """The largest distance kept between neighbours, of the attribute where it is largest."""
-        return float(max(self._step(name) for name in self.survey.channels))
-
-    def _step(self, name: str) -> Fraction:
-        """Of neighbouring positions; categories have no order, so any two are neighbours."""
-        metric, size = kept(self.survey, name), self.survey.channels[name].size
-        if not self.survey.attributes[name].ordered:
-            return metric.diameter(size)
-        return max(metric.distance(x, x + 1) for x in range(size - 1))
-
-    @property
-    def width(self) -> float:
-        """The diameters of what the channels keep; distances of attributes add up."""
-        channels = self.survey.channels.items()
-        return float(sum(kept(self.survey, name).diameter(c.size) for name, c in channels))
-
     def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
-        """The sum over people of prod_d S_d - prod_d f_d^2."""
-        seconds = {
-            name: self.survey.channels[name].moment(f) for name, f in asked.functions.items()
-        }
-        return np.array([asked.over(crowd, seconds) - asked.over(crowd) for crowd in crowds])
+        """The exact expected squared error of every answer, (crowds, questions).
+
+        That is the sum over people of E[F^2] - f^2. Of a block E[F^2] is a sum of products itself.
+        """
+        alone = {name: c.moment(asked.functions[name]) for name, c in self._channels(asked)}
+        sums: list[tuple[Floats | float, dict[str, Floats]]] = [(1.0, alone)]
+        for names, channel, functions in self._blocks(asked):
+            sums = [
+                (scale * term.scale, factors | dict(zip(names, term.factors or (), strict=False)))
+                for scale, factors in sums
+                for term in channel.moment(functions)
+            ]
+        found = []
+        for crowd in crowds:
+            seconds = sum(scale * asked.over(crowd, factors) for scale, factors in sums)
+            found.append(seconds - asked.over(crowd))
+        return np.array(found)
+
+    def _channels(self, asked: Questions) -> Iterator[tuple[str, Channel]]:
+        channels = self.survey.channels.items()
+        return ((name, channel) for name, channel in channels if name in asked.functions)
+
+    def _blocks(
+        self, asked: Questions
+    ) -> Iterator[tuple[tuple[str, ...], JointChannel, list[Floats]]]:
+        """Blocks that are asked about, and functions of all their attributes."""
+        for block in self.survey.blocks.values():
+            if any(name in asked.functions for name in block.names):
+                sizes = zip(block.names, block.sizes, strict=True)
+                whole = {name: np.ones((asked.count, size)) for name, size in sizes}
+                functions = [asked.functions.get(name, ones) for name, ones in whole.items()]
+                yield block.names, block.channel, functions
 
     def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
-        """From sums of features for one attribute, from products of decoders for several."""
+        """Simulated answers, (repetitions, questions): everybody blurs anew for each.
+
+        From sums of features for one attribute, from products of decoders for several.
+        """
         decoders = {
-            name: self.survey.channels[name].coefficients(f) for name, f in asked.functions.items()
+            name: c.coefficients(asked.functions[name]) for name, c in self._channels(asked)
         }
-        if len(decoders) == 1:
+        blocks = list(self._blocks(asked))
+        if len(decoders) == 1 and not blocks:
             ((name, decoder),) = decoders.items()
             return np.asarray((decoder @ self.totals(crowd, name, repetitions, coins)).T)
-        found = np.empty((repetitions, len(next(iter(decoders.values())))))
-        for part in _parts(crowd.n, repetitions):
+        found = np.empty((repetitions, asked.count))
+        # Attributes that are blurred together are simulated one repetition at a time.
+        for part in _parts(_TOGETHER if blocks else crowd.n, repetitions):
             times = part.stop - part.start
             product: Floats | float = 1.0
             for name, decoder in decoders.items():
                 column = self._column(crowd, name, times, coins)
                 product = product * self.survey.channels[name].values(column, decoder)
+            for names, channel, functions in blocks:
+                columns = channel.encode([crowd.positions[name] for name in names], coins)
+                product = product * channel.decoded(functions, columns)
             found[part] = np.asarray(product).reshape(-1, times, crowd.n).sum(axis=2).T
         return found
 
@@ -325,62 +335,6 @@ def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[fl
     at = np.argmax(fit >= wanted[:, None] - TIE, axis=1)
     off = np.maximum(true[at] - wanted, wanted - true[at + 1])
     return np.asarray(np.maximum(off, 0.0))
-
-
-@dataclass(frozen=True)
-class Joint(Entry):
-    """All attributes in one block."""
-
-    joint: ClassVar[bool] = True
-
-    @property
-    def channel(self) -> JointChannel:
-        (block,) = self.survey.blocks.values()
-        return block.channel
-
-    @property
-    def step(self) -> float:
-        """One epsilon between any two people."""
-        return float(kept(self.survey, next(iter(self.survey.attributes))).smallest(2))
-
-    @property
-    def width(self) -> float:
-        return self.step
-
-    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
-        """The sum over people of S - f^2, term by term."""
-        names = list(self.survey.attributes)
-        found = np.zeros((len(crowds), len(_everybody(asked))))
-        for term in self.channel.noise(self._functions(asked)):
-            factors = dict(zip(names, term.factors or (), strict=bool(term.factors)))
-            cut = {name: factors[name] for name in asked.functions if term.factors}
-            found += [term.scale * (asked.over(c, cut) if cut else c.n) for c in crowds]
-        return np.where(_everybody(asked), 0.0, found)
-
-    def _functions(self, asked: Questions) -> list[Floats]:
-        """A row for each question; attributes that are not asked about are 1."""
-        count = len(_everybody(asked))
-        return [
-            asked.functions.get(name, np.ones((count, a.size)))
-            for name, a in self.survey.attributes.items()
-        ]
-
-    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
-        """Reports of its own for each repetition; how many people there are is known."""
-        functions, channel = self._functions(asked), self.channel
-        found = np.empty((repetitions, len(_everybody(asked))))
-        positions = [crowd.positions[name] for name in self.survey.attributes]
-        for row in found:
-            columns = channel.encode(positions, coins)
-            for k in range(len(row)):  # one after the other: each has a number for every person
-                row[k] = channel.decoded([f[k : k + 1] for f in functions], columns).sum()
-        return np.where(_everybody(asked), crowd.n, found)
-
-
-def _everybody(asked: Questions) -> npt.NDArray[np.bool_]:
-    """Which questions cut nothing off."""
-    found: npt.NDArray[np.bool_] = np.all([f.all(axis=1) for f in asked.functions.values()], axis=0)
-    return found
 
 
 # Whether simulation and theory agree

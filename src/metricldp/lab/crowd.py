@@ -101,6 +101,11 @@ class Questions:
             ends[name] = drawn
         return cls(attributes, ends)
 
+    @property
+    def count(self) -> int:
+        """How many questions there are."""
+        return len(next(iter(self.ends.values())))
+
     @cached_property
     def functions(self) -> dict[str, Floats]:
         """1 inside and 0 outside, (questions, size) for each attribute."""
@@ -112,10 +117,9 @@ class Questions:
 
     def wheres(self) -> list[dict[str, Any]]:
         """The same in the words of where-clauses."""
-        count = len(next(iter(self.ends.values())))
         return [
             {name: self._words(name, *ends[k].tolist()) for name, ends in self.ends.items()}
-            for k in range(count)
+            for k in range(self.count)
         ]
 
     def _words(self, name: str, first: int, last: int) -> Any:
@@ -129,11 +133,12 @@ class Questions:
         given = self.functions if factors is None else factors
         if tuple(given) == tuple(crowd.attributes) and crowd.table is not None:
             return _contracted(crowd.table, list(given.values()))
+        if not given:
+            return np.full(self.count, float(crowd.n))
         cells, counts = crowd.cells
         places = dict(zip(crowd.positions, cells, strict=True))
-        count = len(next(iter(given.values())))
-        step = max(1, _AT_ONCE // count)
-        found = np.zeros(count)
+        step = max(1, _AT_ONCE // self.count)
+        found = np.zeros(self.count)
         for start in range(0, len(counts), step):
             part = slice(start, start + step)
             product = counts[part]

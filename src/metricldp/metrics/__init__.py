@@ -14,10 +14,9 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import Change, Distances, added, tightened
-from metricldp.metrics.line import Line, Uniform
+from metricldp.metrics.line import Line, Sensitive, Uniform
 from metricldp.metrics.lp import Lp
-from metricldp.metrics.sensitive import Sensitive, SensitiveSet
-from metricldp.metrics.stated import Graph, Table, Tree
+from metricldp.metrics.stated import Graph, SensitiveSet, Table, Tree
 from metricldp.metrics.words import MetricInWords, Value
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""The two plain metrics: values along a line, and all values alike."""
+"""Metrics with a closed form: values along a line, all alike, or some more sensitive."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -12,6 +12,8 @@ import numpy as np
 
 from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
+
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,70 @@ class Uniform(_InSteps):
 
     def within(self, other: Metric, size: int) -> bool:
         return self.step <= other.smallest(size)
+
+
+@dataclass(frozen=True)
+class Sensitive(Metric):
+    """E_S of section 3.2: step if x or x' is one of `places`, else 2 step.
+
+    More than 2 steps could not be promised away: two values outside S are each within a step of any
+    value in S, so the way round through S bounds them by 2 steps, and the pairs with one end in S
+    generate the metric. There is at least one place.
+    """
+
+    places: frozenset[int]
+    step: Fraction
+
+    def distance(self, x: int, other: int) -> Fraction:
+        if x == other:
+            return Fraction(0)
+        return self.step if x in self.places or other in self.places else 2 * self.step
+
+    def scaled(self, share: Fraction) -> Sensitive:
+        return Sensitive(self.places, self.step * share)
+
+    def nearest(self, size: int) -> tuple[int, int]:
+        first = min(self.places)
+        return (0, first) if first else (0, 1)
+
+    def farthest(self, size: int) -> tuple[int, int]:
+        outside = (x for x in range(size) if x not in self.places)
+        x, other = next(outside, None), next(outside, None)
+        return self.nearest(size) if x is None or other is None else (x, other)
+
+    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
+        for x in sorted(self.places):
+            for other in range(size):
+                if other not in self.places or other > x:
+                    yield min(x, other), max(x, other)
+
+    def generating_count(self, size: int) -> int:
+        outside = size - len(self.places)
+        return (size * (size - 1) - outside * (outside - 1)) // 2
+
+    def whole(self, size: int) -> Integers:
+        numbers = np.full((size, size), 2, dtype=np.int64)
+        chosen = sorted(self.places)
+        numbers[chosen] = numbers[:, chosen] = 1
+        np.fill_diagonal(numbers, 0)
+        return numbers
+
+    def sensitive_positions(self, size: int) -> frozenset[int]:
+        return self.places
+
+    def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
+        places = sorted(self.places)
+        told = ", ".join(names(place) for place in places[:_MOST_NAMES])
+        more = len(places) - _MOST_NAMES
+        told += f" and {more:,} more" if more > 0 else ""
+        near = f"a sensitive value ({told}) against any other", self.smallest(size)
+        return [near, ("any two others", self.diameter(size))]
+
+    def per_step(self, size: int) -> Fraction:
+        """By the sensitive value and the end farthest from it."""
+        return self.step / max(max(x, size - 1 - x) for x in self.places)
+
+    def within(self, other: Metric, size: int) -> bool:
+        if isinstance(other, Sensitive) and other.places == self.places:
+            return self.step <= other.step
+        return super().within(other, size)

@@ -1,4 +1,4 @@
-"""Metrics that state some distances, all others being shortest paths: graphs, tables and trees."""
+"""The metrics that a survey can state: a sensitive set, a graph, a table or a tree."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.checks import is_list
+from metricldp.basics.checks import is_line, is_list
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import guess, listed, shown
+from metricldp.metrics.line import Sensitive
 from metricldp.metrics.words import (
     Length,
+    MetricInWords,
     Stated,
     Value,
     as_length,
@@ -25,6 +27,44 @@ from metricldp.metrics.words import (
 )
 
 _HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class SensitiveSet(MetricInWords):
+    """Distance 1 where one of these values is concerned, and 2 between any two others.
+
+    >>> from metricldp import Categorical, SensitiveSet
+    >>> visit = Categorical(["news", "games", "clinic"], epsilon=1, metric=SensitiveSet(["clinic"]))
+    >>> float(visit.distance("clinic", "news")), float(visit.distance("games", "news"))
+    (1.0, 2.0)
+    """
+
+    values: Sequence[Value]
+
+    kind: ClassVar[str] = "sensitive-set"
+
+    def __post_init__(self) -> None:
+        if not is_list(self.values) and not isinstance(self.values, set | frozenset):
+            raise SurveyError(f"a sensitive set is a list of values, not {shown(self.values)}")
+        ordered = self.values if isinstance(self.values, Sequence) else sorted(self.values, key=str)
+        values = tuple(value_of(value) for value in ordered)
+        if not values:
+            raise SurveyError(
+                "a sensitive set needs at least one value; where none is sensitive, leave metric "
+                "out and double epsilon"
+            )
+        repeated = next((value for value in values if values.count(value) > 1), None)
+        if repeated is not None:
+            raise SurveyError(f"the sensitive set names {shown(repeated)} twice")
+        object.__setattr__(self, "values", values)
+
+    def settled(self, values: Sequence[Value]) -> Self:
+        """In the order of the attribute's values: the same set is the same agreement."""
+        return type(self)(tuple(sorted(self.values, key=positions_in(values).__getitem__)))
+
+    def on(self, values: Sequence[Value], unit: Fraction) -> Sensitive:
+        positions = positions_in(values)
+        return Sensitive(frozenset(positions[value] for value in self.values), unit)
 
 
 @dataclass(frozen=True)
@@ -248,7 +288,7 @@ def _groups(groups: Any) -> tuple[Any, ...]:
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+    if not is_line(name):
         raise SurveyError(f"a group of a tree has a line of text as its name, not {shown(name)}")
     return name
 

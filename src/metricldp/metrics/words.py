@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import SurveyError, TightenedMetricWarning
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
@@ -62,12 +63,7 @@ class MetricInWords(ABC):
     def from_entries(cls, entries: Mapping[str, Any]) -> Self:
         """From what `to_dict` wrote, without its kind."""
         known = [f.name for f in fields(cls)]
-        for key in entries:
-            if key not in known:
-                raise SurveyError(
-                    f"a metric of kind {cls.kind} has no entry {key!r}; it has {listed(known)}"
-                    f"{guess(key, known)}"
-                )
+        refuse_unknown(f"a metric of kind {cls.kind}", entries, known)
         if known[0] not in entries:
             raise SurveyError(f"a metric of kind {cls.kind} needs {known[0]!r}")
         return cls(**entries)

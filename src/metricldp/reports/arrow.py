@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,23 +31,7 @@ _PIECE = 1 << 20
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 
-class Marked(Protocol):
-    """What reports are checked against: a survey, or a peer that blurs its attributes together."""
-
-    @property
-    def fields(self) -> Mapping[str, Field]:
-        """The columns of a report."""
-
-    @property
-    def fingerprint(self) -> str:
-        """What marks the reports."""
-
-    @property
-    def report_bits(self) -> int:
-        """The content of one report, without its header."""
-
-
-def schema(survey: Marked) -> pa.Schema:
+def schema(survey: Agreement) -> pa.Schema:
     """The columns of a table of reports, marked with the survey's fingerprint."""
     fields = [pa.field(name, _arrow_type(f), nullable=False) for name, f in survey.fields.items()]
     marks = {_VERSION_KEY: str(FORMAT).encode(), _SURVEY_KEY: survey.fingerprint.encode()}
@@ -59,7 +43,7 @@ def _arrow_type(field: Field) -> pa.DataType:
     return pa.binary(column.shape[1]) if column.ndim == 2 else pa.from_numpy_dtype(column.dtype)
 
 
-def to_table(survey: Marked, columns: Mapping[str, Column]) -> pa.Table:
+def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
     """Columns of reports as an Arrow table."""
     marked = schema(survey)
     arrays = []
@@ -75,7 +59,7 @@ def to_table(survey: Marked, columns: Mapping[str, Column]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=marked)
 
 
-def check_marks(survey: Marked, found: pa.Schema, source: str = "these reports") -> None:
+def check_marks(survey: Agreement, found: pa.Schema, source: str = "these reports") -> None:
     """Refuse reports of another survey, another version, or none at all."""
     marks = found.metadata or {}
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
@@ -93,7 +77,7 @@ def check_marks(survey: Marked, found: pa.Schema, source: str = "these reports")
         )
 
 
-def check_table(survey: Marked, table: pa.Table, before: int = 0) -> pa.Table:
+def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table:
     """The table, if every row could have come from a device of this survey; else a refusal.
 
     `before` reports came before these: messages count on from there.

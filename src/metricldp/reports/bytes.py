@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import ReportRefused
-from metricldp.reports.arrow import Marked, batches, check_table, to_table
-from metricldp.survey.agreement import FORMAT
+from metricldp.reports.arrow import batches, check_table, to_table
+from metricldp.survey.agreement import FORMAT, Agreement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _HEADER = 17
 
 
-def packed_size(survey: Marked) -> int:
+def packed_size(survey: Agreement) -> int:
     """Bytes of one report, its header included."""
     return _HEADER + -(-survey.report_bits // 8)
 
 
-def header(survey: Marked) -> bytes:
+def header(survey: Agreement) -> bytes:
     """The first bytes of every report: the version and the start of the fingerprint."""
     return bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
 
 
-def _header(survey: Marked) -> npt.NDArray[np.uint8]:
+def _header(survey: Agreement) -> npt.NDArray[np.uint8]:
     return np.frombuffer(header(survey), dtype=np.uint8)
 
 
-def pack(survey: Marked, table: pa.Table) -> list[bytes]:
+def pack(survey: Agreement, table: pa.Table) -> list[bytes]:
     """Each report as a byte string of `packed_size` bytes."""
     found: list[bytes] = []
     size = packed_size(survey)
@@ -52,7 +52,7 @@ def pack(survey: Marked, table: pa.Table) -> list[bytes]:
 
 
 def unpack(
-    survey: Marked,
+    survey: Agreement,
     blobs: Sequence[bytes],
     *,
     refused: Counter[str] | None = None,
@@ -108,7 +108,7 @@ def _misfit(blob: object, header: bytes) -> str:
     return "survey" if len(blob) >= _HEADER and not blob.startswith(header) else "length"
 
 
-def _complaint(survey: Marked, reason: str, at: int, blob: bytes) -> str:
+def _complaint(survey: Agreement, reason: str, at: int, blob: bytes) -> str:
     if reason == "kind":
         return f"report {at + 1} is a {type(blob).__name__}; each report is bytes"
     told = {

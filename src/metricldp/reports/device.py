@@ -8,11 +8,11 @@ how many coins are used does not depend on the values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels.joint import JointChannel
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import header, packed_size
@@ -22,9 +22,9 @@ from metricldp.survey.agreement import Agreement
 class _Part(NamedTuple):
     """What an attribute, or a block of them, adds to a report, and from which bit on."""
 
-    names: tuple[str, ...]
-    blur: Callable[..., int]
-    """From the positions, and the tape."""
+    taken: itemgetter[Any]
+    """Its own of all positions: one, or of a block several."""
+    blur: Callable[[Any, Tape], int]
     start: int
 
 
@@ -34,16 +34,18 @@ class Device:
     def __init__(self, survey: Agreement) -> None:
         self._header = header(survey)
         self._width = packed_size(survey) - len(self._header)
-        self._attributes = survey.attributes
+        self._attributes = [(name, a.position) for name, a in survey.attributes.items()]
         self._parts: list[_Part] = []
+        names = list(survey.attributes)
         start = 0
-        for name in survey.attributes:
+        for at, name in enumerate(names):
             block = survey.block_of(name)
             if block is None:
-                self._parts.append(_Part((name,), _blur(survey, name), start))
+                self._parts.append(_Part(itemgetter(at), _blur(survey, name), start))
                 start += survey.fields[name].bits
             elif name == block.names[0]:
-                self._parts.append(_Part(block.names, _together(block.channel), start))
+                own = itemgetter(*(names.index(name) for name in block.names))
+                self._parts.append(_Part(own, block.channel.blur, start))
                 start += block.channel.bits
 
     def report(self, person: Mapping[str, Any], *, coins: Coins | None, clip: bool) -> bytes:
@@ -55,28 +57,23 @@ class Device:
         """The same from coins that are written down: for tests only, it gives no privacy."""
         return self._blurred(self._positions(person, clip), tape)
 
-    def _positions(self, person: Mapping[str, Any], clip: bool) -> dict[str, int]:
+    def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
         if not isinstance(person, Mapping):
             raise ValueRefused(f"a person is a dict of values by attribute, not {shown(person)}")
-        for name in self._attributes:
+        found = []
+        for name, position in self._attributes:
             if name not in person:
                 there = f"{listed(person)}{guess(name, person)}"
                 why = f"the person has no value for {name!r}; she has {there}"
                 raise ValueRefused(why, reason="missing")
-        return {
-            name: attribute.position(person[name], name, clip=clip)
-            for name, attribute in self._attributes.items()
-        }
+            found.append(position(person[name], name, clip=clip))
+        return found
 
-    def _blurred(self, positions: Mapping[str, int], tape: Tape) -> bytes:
+    def _blurred(self, positions: list[int], tape: Tape) -> bytes:
         fields = 0
-        for names, blur, start in self._parts:
-            fields |= blur(*[positions[name] for name in names], tape) << start
+        for taken, blur, start in self._parts:
+            fields |= blur(taken(positions), tape) << start
         return self._header + fields.to_bytes(self._width, "little")
-
-
-def _together(channel: JointChannel) -> Callable[..., int]:
-    return lambda *said: channel.blur(said[:-1], said[-1])
 
 
 def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:

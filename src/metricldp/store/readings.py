@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from metricldp.survey.blocks import Block
 
 MAX_ROWS_TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
+_ROUNDING = 1e-12
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""
 Item = tuple[Floats, ...]
 """What a row reads of one attribute: (f,) is f itself, (f, g) the mean of the decoders' product."""
+Sum = list[tuple[float, dict[str, Floats]]]
+"""A sum of products: numbers times functions of some attributes."""
 _ONE = ("value", "second", "square")
 _PAIR = (
     *("numerator", "numerator_second", "numerator_square"),
@@ -45,15 +48,14 @@ class Reading:
     functions: Floats
     coefficients: Floats
 
-    is_block: ClassVar[bool] = False
-
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def spread_over(self, asked: Collection[str]) -> dict[str, int]:
-        """The attributes whose spread an error depends on, and their sizes."""
-        return {self.name: self.channel.size} if self.name in asked else {}
+    def terms(self, row: str, rows: Sequence[str]) -> Sum:
+        """A row of the first query."""
+        function = self.functions[rows.index(row) * (len(self.functions) // len(rows))]
+        return [(1.0, {self.name: function}) if _varies(function) else (float(function[0]), {})]
 
     def levels(self) -> Levels | None:
         """The decoders as a table over small codes, where there are few."""
@@ -74,8 +76,6 @@ class BlockReading:
     block: Block
     rows: tuple[tuple[Term, ...], ...]
 
-    is_block: ClassVar[bool] = True
-
     @property
     def name(self) -> str:
         return self.block.name
@@ -88,27 +88,18 @@ class BlockReading:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.block.columns.values())
 
-    def spread_over(self, asked: Collection[str]) -> dict[str, int]:
-        """Those asked about, and those in which a second moment differs all the same."""
-        factors = [term.factors for terms in self.rows for term in terms if term.factors]
-        varying = [any(np.ptp(f) for f in column) for column in zip(*factors, strict=True)]
-        sizes = zip(self.block.names, self.block.sizes, varying, strict=True)
-        return {name: size for name, size, varies in sizes if varies or name in asked}
-
-    def terms(
-        self, wanted: Sequence[str], rows: Sequence[str]
-    ) -> list[list[tuple[float, dict[str, Floats]]]]:
-        """Some rows of the first query as sums of products of functions by attribute."""
-        return [
-            [
-                (
-                    float(t.scale[0]),
-                    {n: f[0] for n, f in zip(self.block.names, t.factors or (), strict=False)},
-                )
-                for t in self.rows[rows.index(name)]
-            ]
-            for name in wanted
-        ]
+    def terms(self, row: str, rows: Sequence[str]) -> Sum:
+        """A row of the first query; factors that are the same for everybody are in the numbers."""
+        found: Sum = []
+        for term in self.rows[rows.index(row)]:
+            scale, functions = float(term.scale[0]), {}
+            for name, factor in zip(self.block.names, term.factors or (), strict=False):
+                if _varies(factor[0]):
+                    functions[name] = factor[0]
+                else:
+                    scale *= float(factor[0, 0])
+            found += [(scale, functions)] if scale else []
+        return found
 
     def levels(self) -> None:
         return None
@@ -165,6 +156,11 @@ class Readings:
     def pairs(self, second: str = "second", square: str = "square") -> list[tuple[Floats, Floats]]:
         """E[F^2] and f^2 of each attribute: the two that a variance is the difference of."""
         return list(zip(self.functions(second), self.functions(square), strict=True))
+
+
+def _varies(function: Floats) -> bool:
+    """Whether positions differ, but for rounding."""
+    return bool(np.ptp(function) > _ROUNDING * np.abs(function).max())
 
 
 def attribute_of(survey: Agreement, name: object) -> Attribute:

@@ -23,6 +23,8 @@ from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings, attribute_of, involved
 from metricldp.survey.agreement import Agreement
 
+_NO_TOTALS = "and no totals are kept of that; tally the reports themselves, without keep="
+
 
 class Totals(Store):
     """Exact sums over all reports for some sets of attributes; adding and merging are exact.
@@ -122,6 +124,9 @@ class Totals(Store):
 
     def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
         if not self.holds(names):
+            for name in names:
+                if name in self.survey.blocks:
+                    raise QueryError(f"{name} are blurred together, {_NO_TOTALS}")
             raise QueryError(
                 f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
@@ -137,7 +142,8 @@ class Totals(Store):
         return asked.named(self._over(asked.names).from_prefixes(asked))
 
     def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
-        names = tuple(n for n in self.survey.channels if n in {*readings.names, attribute})
+        wanted = {*readings.names, attribute}
+        names = tuple(n for n in (*self.survey.channels, *self.survey.blocks) if n in wanted)
         layout = self.layout_for(names)
         return readings.named(self._over(names).opened(readings, attribute)), layout
 
@@ -169,11 +175,10 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             raise QueryError(f"{sets}, not a list with {shown(names)}")
         wanted = list(names)
         for name in wanted:
-            attribute_of(survey, name)
+            if attribute_of(survey, name).is_public:
+                raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
             if name not in survey.channels:
-                public = survey.attributes[name].is_public
-                told = "a public weight" if public else "blurred together with others"
-                raise QueryError(f"{name} is {told}; totals are over attributes blurred alone")
+                raise QueryError(f"{name} is blurred together with others, {_NO_TOTALS}")
         ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)

@@ -17,6 +17,7 @@ from typing import Any, Self
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
+from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
@@ -133,10 +134,7 @@ class Agreement:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
             raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
-        known = ("metricldp", "metric", "attributes", "joint")
-        for key in data:
-            if key not in known:
-                raise SurveyError(f"a survey has no entry {key!r}; it has {listed(known)}")
+        refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if type(version) is not int or version != FORMAT:
             raise SurveyError(f"a survey file says metricldp = {FORMAT}, not {shown(version)}")
@@ -259,8 +257,7 @@ def _check(attributes: Any) -> None:
     if not isinstance(attributes, Mapping) or not attributes:
         raise SurveyError("a survey needs a dict of at least one attribute by name")
     for name, attribute in attributes.items():
-        line = isinstance(name, str) and name.strip() and name.isprintable()
-        if not line or "=" in name:
+        if not is_line(name) or "=" in name:
             raise SurveyError(
                 "an attribute's name must be a non-empty line of text without '=', "
                 f"not {shown(name)}"

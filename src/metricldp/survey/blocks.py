@@ -123,7 +123,7 @@ def blocks_of(
                 f"{shown(list(ordered))} are called {shown('+'.join(ordered))} together, and "
                 "another may be called so, too; use names without +"
             )
-        mechanism = registry.mechanism(said)
+        mechanism = registry.mechanism(said, joint=True)
         if not isinstance(mechanism, JointMechanism):
             raise SurveyError(
                 f"mechanism {mechanism.name!r} blurs one attribute; name it there, not in joint="
@@ -145,5 +145,7 @@ def joint_from(entries: Any) -> dict[tuple[str, ...], Any]:
         names = entry["attributes"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SurveyError(f"attributes of [[joint]] is a list of names, not {shown(names)}")
+        if tuple(names) in found:
+            raise SurveyError(f"two tables [[joint]] are about {shown(names)}; leave one out")
         found[tuple(names)] = entry["mechanism"]
     return found

@@ -118,7 +118,6 @@ class Certificate:
 
 
 def _plain_line(name: str, pair: Pair) -> str:
-    """What is proved for any two values, where that is more than the metric."""
     epsilon = f"{float(pair.allowed):.9g}"
     return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
 
@@ -169,31 +168,27 @@ def _implies(survey: Agreement, name: str) -> bool:
 def _joint_proof(survey: Agreement, block: Block) -> Proof:
     """The worst pair of people of each kind, held against what the block keeps for them.
 
-    That is at most the sum of their distances, and of two attributes at most any norm with p up to
-    2: what two distances add up to in the plane is the smallest of those.
+    That must be at most their distance in the plane, which no norm with p up to 2 is below; or, of
+    a channel that treats all people alike, at most the smallest distance of any attribute.
     """
     described = [survey.attributes[name] for name in block.names]
     promised = [attribute.distances.scaled(survey.share) for attribute in described]
+    nearest = min(m.smallest(size) for m, size in zip(promised, block.sizes, strict=True))
     pairs, people = [], []
+    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
     for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
         allowed = block.mechanism.distance(block.sizes, promised, x, other)
         pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))
         people.append((x, other))
-    first, second = people[tightest(tuple(pairs)).x]
-    labels = [
+        apart = [m.distance(*ends) for m, *ends in zip(promised, x, other, strict=True)]
+        alike = block.channel.same_ratio_for_all_pairs
+        proves &= allowed**2 <= (nearest**2 if alike else sum(length**2 for length in apart))
+    first, second = (
         ", ".join(a.label(at) for a, at in zip(described, person, strict=True))
-        for person in (first, second)
-    ]
-    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
-    count = math.comb(math.prod(block.sizes), 2)
-    return Proof(
-        ", ".join(block.names),
-        block.mechanism.name,
-        tuple(pairs),
-        count,
-        (labels[0], labels[1]),
-        promised=proves,
+        for person in people[tightest(tuple(pairs)).x]
     )
+    count, name = math.comb(math.prod(block.sizes), 2), ", ".join(block.names)
+    return Proof(name, block.mechanism.name, tuple(pairs), count, (first, second), proves)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
@@ -230,4 +225,5 @@ def tightest(pairs: tuple[Pair, ...]) -> Pair:
     """The first pair with the least room, up to rounding; a broken one comes before all others."""
     listed = [pair for pair in pairs if not pair.holds] or pairs
     rooms = [float(pair.allowed) - pair.loss for pair in listed]
-    return next(p for p, room in zip(listed, rooms, strict=True) if room <= min(rooms) + _SAME)
+    least = min(rooms) + _SAME
+    return next(pair for pair, room in zip(listed, rooms, strict=True) if room <= least)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import is_line
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
@@ -148,8 +149,18 @@ class Ledger:
 
     @property
     def together(self) -> Fraction:
-        """The epsilon of two people who differ as much as possible in everything reported."""
-        return sum((self.worst(name).epsilon for name in self.attributes), Fraction(0))
+        """The epsilon of two people who differ as much as possible in everything reported.
+
+        Attributes that were blurred together count together, with what that report keeps.
+        """
+        blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
+        found = sum((block.diameter for block in blocks), Fraction(0))
+        for name, described in self.attributes.items():
+            entries = (e for e in self._with(name) if e.called[name] in e.survey.channels)
+            alone = [entry.metric(name) for entry in entries]
+            if alone:
+                found += added(alone, described.size).diameter(described.size)
+        return found
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -177,6 +188,8 @@ class Ledger:
                 rows.append(("" if place else name, note, _number(near), _number(far)))
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
+        if any(entry.survey.blocks for entry in self.entries):
+            lines.append("attributes that were blurred together count together, not one by one")
         lines.append(
             f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
             f"everything are at epsilon {_number(self.together)}"
@@ -265,7 +278,7 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
                 f"the survey has no attribute {shown(name)} to be called another name; "
                 f"it has {listed(survey.attributes)}{guess(name, survey.attributes)}"
             )
-        if not isinstance(called, str) or not called.strip() or not called.isprintable():
+        if not is_line(called):
             raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
     all_names = [names.get(name, name) for name in survey.attributes]
     twice = next((called for called in all_names if all_names.count(called) > 1), None)

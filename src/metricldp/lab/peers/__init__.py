@@ -74,7 +74,6 @@ class Hierarchies:
     }
 
     def named(self, name: str) -> Simple:
-        """The branching and the kind that a name states."""
         found = self._NAME.fullmatch(name)
         if not found or int(found[1]) < 2:
             raise SurveyError(
@@ -94,7 +93,6 @@ class Hierarchies:
 
     @property
     def usual(self) -> list[Simple]:
-        """Those that comparisons show."""
         names = ("2", "4", "16", "4-plain", "4-unary")
         return [self.named(f"hierarchy-{name}") for name in names]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from metricldp.channels import Floats
 from metricldp.lab.peers.levels import OneLevel
-from metricldp.lab.peers.tree import Written, spread_of_ranges
+from metricldp.lab.peers.tree import Written
 from metricldp.lab.peers.walsh import power_of_two
 
 
@@ -33,7 +33,6 @@ class Haar(OneLevel):
 
     @cached_property
     def padded(self) -> int:
-        """The size of the whole tree."""
         return power_of_two(self.size)
 
     @cached_property
@@ -43,7 +42,6 @@ class Haar(OneLevel):
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """Half a node each."""
         return tuple(self.padded // count // 2 for count in self.counts)
 
     def write(self, functions: Floats) -> Written:
@@ -65,19 +63,3 @@ class Haar(OneLevel):
             found = halves.reshape(*halves.shape[:-2], -1)
         last = found[..., self.size - 1 :].sum(axis=-1, keepdims=True)
         return np.concatenate([found[..., : self.size - 1], last], axis=-1)
-
-    def range_weights(self) -> float:
-        """A prefix that ends o behind the start of a node of width w has min(o, w - o)/w there."""
-        cut, total = np.arange(self.size), 0.0
-        for count in self.counts:
-            width = self.padded // count
-            weight = np.minimum(cut % width, width - cut % width) / width
-            sums = np.bincount(cut // width, weight)
-            total += float((self.size + 1) * (weight**2).sum() - (sums**2).sum())
-        return total
-
-    def range_spread(self) -> float:
-        """The constant is the mean over the whole tree."""
-        levels = np.arange(self.size + 1) / self.padded
-        levels[-1] = 1.0
-        return spread_of_ranges(levels)

@@ -40,8 +40,6 @@ class Hadamard(SignChannel):
         """K, the smallest power of two above size."""
         return 1 << self.size.bit_length()
 
-    # The device ----------------------------------------------------------------------------------
-
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Any y; if it is of the wrong half, the lowest one of the row is flipped in it.
 
@@ -57,8 +55,6 @@ class Hadamard(SignChannel):
     def blur(self, position: int, tape: Tape) -> int:
         keep, drawn, row = tape.toss(self.keep), tape.uniform(self.outputs), position + 1
         return drawn if _agrees(row, drawn) == keep else drawn ^ (row & -row)
-
-    # The collector -------------------------------------------------------------------------------
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = l + sum_x (f(x) - l) H[x + 1, y] / t, for the mean l of f.
@@ -86,5 +82,4 @@ class Hadamard(SignChannel):
 
 
 def _agrees(row: int, report: int) -> bool:
-    """Whether H is 1 there."""
     return (row & report).bit_count() % 2 == 0

@@ -80,27 +80,21 @@ class LocalHashing(NumberChannel):
 
     @cached_property
     def prime(self) -> int:
-        """P."""
         return prime_from(self.size)
 
     @cached_property
     def response(self) -> Response:
-        """What blurs the bucket."""
         return Response(self.buckets, self.keep)
 
     @property
     def outputs(self) -> int:
-        """P^3 polynomials and g buckets."""
         return self.prime**3 * self.buckets
 
     def law(self) -> dict[str, Any]:
         found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
         return {**found, "buckets": self.buckets, "keep": hexadecimal(self.keep)}
 
-    # The device ----------------------------------------------------------------------------------
-
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """A polynomial for everybody, and the bucket blurred."""
         drawn = uniform(coins, self.prime**3, len(positions)).astype(np.uint64)
         buckets = self._hashed(drawn, positions.astype(np.uint64))
         blurred = self.response.encode(buckets.astype(np.int64), coins)
@@ -108,21 +102,13 @@ class LocalHashing(NumberChannel):
 
     def blur(self, position: int, tape: Tape) -> int:
         drawn = tape.uniform(self.prime**3)
-        return drawn * self.buckets + self.response.blur(self._bucket(drawn, position), tape)
+        return drawn * self.buckets + self.response.blur(self._hashed(drawn, position), tape)
 
-    def _bucket(self, polynomial: int, x: int) -> int:
+    def _hashed(self, polynomial: Any, x: Any) -> Any:
+        """The bucket of one value or of many under one polynomial or many; no step reaches P^3."""
         rest, c = divmod(polynomial, self.prime)
         a, b = divmod(rest, self.prime)
         return ((a * x + b) * x + c) % self.prime % self.buckets
-
-    def _hashed(self, polynomials: Integers, x: Integers) -> Integers:
-        """The same for many; no step reaches P^3."""
-        prime = np.uint64(self.prime)
-        rest, c = np.divmod(polynomials, prime)
-        a, b = np.divmod(rest, prime)
-        return np.asarray(((a * x + b) * x + c) % prime % np.uint64(self.buckets))
-
-    # Reading reports -----------------------------------------------------------------------------
 
     @property
     def features(self) -> int:
@@ -143,33 +129,22 @@ class LocalHashing(NumberChannel):
     def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
         return np.asarray(self.supports(column, np.array([feature], dtype=np.uint64))[0], np.uint8)
 
-    # Decoding ------------------------------------------------------------------------------------
-
     @cached_property
     def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """p, d, p C and (p - q) T + q C."""
         p, q = Fraction(self.keep, ONE), Fraction(ONE - self.keep, ONE * (self.buckets - 1))
         fewer, more = divmod(self.prime, self.buckets)
+        sizes = {fewer + 1: more, fewer: self.buckets - more}
         pair, triple = (
-            Fraction(
-                more * (fewer + 1) ** power + (self.buckets - more) * fewer**power,
-                self.prime**power,
-            )
+            sum(count * Fraction(size, self.prime) ** power for size, count in sizes.items())
             for power in (2, 3)
         )
         return p, (p - q) * pair + q, p * pair, (p - q) * triple + q * pair
 
     @cached_property
     def _gap(self) -> float:
-        """p - d."""
         p, d, _, _ = self.moments_of_supports
         return float(p - d)
-
-    @cached_property
-    def noise(self) -> tuple[float, float]:
-        """The variance of the unbiased indicator (S_k - d)/(p - d): at other values, at its own."""
-        p, d, _, _ = self.moments_of_supports
-        return float(d * (1 - d) / (p - d) ** 2), float(p * (1 - p) / (p - d) ** 2)
 
     @cached_property
     def _excess(self) -> tuple[float, float]:
@@ -194,7 +169,6 @@ class LocalHashing(NumberChannel):
         return np.concatenate([level, (functions - level) / self._gap], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g and the noise."""
         others = functions if others is None else others
         rest = functions - functions.mean(axis=-1, keepdims=True)
         products = rest * (others - others.mean(axis=-1, keepdims=True))
@@ -204,9 +178,8 @@ class LocalHashing(NumberChannel):
 
     def cells(self, totals: Floats) -> Floats:
         """Supports above their mean, and an equal share of all people."""
-        supports = totals[1:]
-        rest = (supports - supports.mean(axis=0)) / self._gap
-        return np.asarray(rest + totals[0] / self.size)
+        rest = totals[1:] - totals[1:].mean(axis=0)
+        return np.asarray(rest / self._gap + totals[0] / self.size)
 
     def influence(self, function: Floats) -> float:
         """The worst of all reports; where they are too many, of all sets of supported values.
@@ -218,22 +191,18 @@ class LocalHashing(NumberChannel):
         decoder = self.coefficients(function)[None]
         return float(np.abs(self.values(self.every_report(), decoder)).max())
 
-    # The certificate -----------------------------------------------------------------------------
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
         return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
 
     def probability(self, x: int, report: Column) -> Fraction:
-        """That of the polynomial, times that of the bucket."""
         polynomial, bucket = divmod(int(report), self.buckets)
-        blurred = self.response.probability(self._bucket(polynomial, x), np.asarray(bucket))
+        blurred = self.response.probability(self._hashed(polynomial, x), np.asarray(bucket))
         return blurred / self.prime**3
 
 
 @lru_cache(maxsize=64)
 def prime_from(number: int) -> int:
-    """The smallest prime that is not below a number of at least 2."""
     while any(number % divisor == 0 for divisor in range(2, math.isqrt(number) + 1)):
         number += 1
     return number

@@ -13,11 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import ClassVar
-
-import numpy as np
-import numpy.typing as npt
 
 from metricldp.channels import Floats, keep_for
 from metricldp.lab.peers.levels import OneLevel
@@ -57,23 +53,3 @@ class PlainHierarchy(Hierarchy):
         alone = [sums for width, count, sums in ends if (count - 1) * width == self.size - 1]
         found[..., -1] = alone[0][..., -1]
         return found
-
-    def range_weights(self) -> float:
-        """How many ranges hold a node but not its parent, summed over all nodes."""
-        parents = [(self.size, 1), *zip(self.widths, self.counts, strict=True)]
-        total = 0.0
-        for (above, _), (width, count) in pairwise(parents):
-            start = np.arange(count) * width
-            total += (
-                self._around(start, width) - self._around(start // above * above, above)
-            ).sum()
-        return float(total)
-
-    def _around(self, start: npt.NDArray[np.int64], width: int) -> Floats:
-        """How many ranges hold an interval."""
-        end = np.minimum(start + width, self.size)
-        return np.asarray((start + 1.0) * (self.size - end + 1.0))
-
-    def range_spread(self) -> float:
-        """The share of people in each range, but for the whole, which is a constant."""
-        return (self.size + 1) * (self.size + 2) / 6 - 1

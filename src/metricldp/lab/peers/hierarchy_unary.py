@@ -62,7 +62,6 @@ class LevelBits(Bytes):
         return read_number(column, self.counts[-1], self._digits)
 
     def labelled(self, levels: Integers) -> Column:
-        """Reports without bits."""
         column = np.zeros_like(self.empty(len(levels)))
         write_number(column, self.counts[-1], self._digits, levels)
         return column
@@ -78,12 +77,9 @@ class LevelBits(Bytes):
         return wrong
 
     def every(self) -> Column:
+        levels = enumerate(self.counts)
         return self.listed(
-            [
-                bits | level << self.counts[-1]
-                for level, count in enumerate(self.counts)
-                for bits in range(1 << count)
-            ]
+            [b | level << self.counts[-1] for level, n in levels for b in range(1 << n)]
         )
 
 
@@ -110,14 +106,8 @@ class UnaryHierarchy(Tree, Channel):
         return cls(size, other, min(branching, size))
 
     @cached_property
-    def oracles(self) -> tuple[UnaryOptimised, ...]:
-        """The unary encoding of each level."""
-        return tuple(
-            UnaryOptimised(count, (ONE // 2,) * count, (self.other,) * count)
-            for count in self.counts
-        )
-
-    # The report ----------------------------------------------------------------------------------
+    def oracles(self) -> list[UnaryOptimised]:
+        return [UnaryOptimised.with_integers(n, ONE // 2, self.other) for n in self.counts]
 
     @cached_property
     def field(self) -> LevelBits:
@@ -128,7 +118,6 @@ class UnaryHierarchy(Tree, Channel):
         return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """A level for everybody, then all bits of a level at a time."""
         levels = uniform(coins, len(self.counts), len(positions))
         column = self.field.labelled(levels)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
@@ -141,20 +130,16 @@ class UnaryHierarchy(Tree, Channel):
         bits = self.oracles[level].blur(position // self.widths[level], tape)
         return bits | level << self.size
 
-    # Reading reports -----------------------------------------------------------------------------
-
     @property
     def features(self) -> int:
         return 1 + sum(self.counts)
 
     @cached_property
     def _slices(self) -> list[slice]:
-        """The features of each level."""
         ends = (1 + np.cumsum(self.counts)).tolist()
         return [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        """A one, and the bits of a level among zeros."""
         found = np.zeros((len(column), self.features), dtype=np.int8)
         found[:, 0] = 1
         levels = self.field.level(column)
@@ -170,24 +155,12 @@ class UnaryHierarchy(Tree, Channel):
         node = feature + 1 - self._slices[level].start
         return np.asarray(self.bit(column, node) * (self.field.level(column) == level))
 
-    # Decoding ------------------------------------------------------------------------------------
-
-    @cached_property
-    def _q(self) -> Fraction:
-        return Fraction(self.other, ONE)
-
     @cached_property
     def _scale(self) -> float:
         """L/(p - q)."""
-        return float(len(self.counts) / (Fraction(1, 2) - self._q))
-
-    @cached_property
-    def noise(self) -> float:
-        """V: the variance of an unbiased bit of another node."""
-        return float(self._q * (1 - self._q) / (Fraction(1, 2) - self._q) ** 2)
+        return float(len(self.counts) / Fraction(ONE // 2 - self.other, ONE))
 
     def coefficients(self, functions: Floats) -> Floats:
-        """The constant, and the weights by L/(p - q)."""
         written = self.write(np.asarray(functions, dtype=np.float64))
         return np.concatenate(
             [written.constant, *(self._scale * weights for weights in written.weights)], axis=-1
@@ -199,15 +172,15 @@ class UnaryHierarchy(Tree, Channel):
         first = self.write(functions)
         second = first if others is functions else self.write(others)
         paid = np.zeros(np.broadcast_shapes(functions.shape, others.shape))
+        noise = self.oracles[-1].noise[0][0]
         for width, one, other in zip(self.widths, first.weights, second.weights, strict=True):
             products = one * other
-            paid += self.noise * products.sum(axis=-1, keepdims=True)
+            paid += noise * products.sum(axis=-1, keepdims=True)
             paid += 2 * np.repeat(products, width, axis=-1)[..., : self.size]
         c, d = first.constant, second.constant
         return np.asarray(c * others + d * functions - c * d + len(self.counts) * paid)
 
     def cells(self, totals: Floats) -> Floats:
-        """Sums of bits to sums over nodes, and these to frequencies."""
         last = np.moveaxis(totals, 0, -1)
         nodes = [self._scale * last[..., features] for features in self._slices]
         return np.moveaxis(self.unwrite(last[..., :1], nodes), -1, 0)
@@ -222,19 +195,7 @@ class UnaryHierarchy(Tree, Channel):
         ]
         return float(max(map(abs, ends)))
 
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions."""
-        paid = 0.0
-        for width, squares in zip(self.widths, self.range_squares(), strict=True):
-            people = np.diff(np.append(np.arange(len(squares)) * width, self.size))
-            paid += float(self.noise * squares.sum() + 2 * squares @ people / self.size)
-        ranges = self.size * (self.size + 1) / 2
-        return (len(self.counts) * paid - self.range_spread()) / ranges
-
-    # The certificate -----------------------------------------------------------------------------
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """On the last level any two values are two nodes."""
         return self.oracles[-1].worst_ratio(x, other)
 
     def probability(self, x: int, report: Column) -> Fraction:

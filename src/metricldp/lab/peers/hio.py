@@ -24,7 +24,7 @@ The second moment. sign^2 = 1, and the mean of W_d^2 over j_d is |w_{d,l_d}|^2, 
 
 The published oracle, optimised local hashing, has 4 e^eps / (e^eps - 1)^2 in the place of kappa^2,
 which is kappa^2 - 1: Hadamard response is 1.27 times that at eps = 1, 5.5 times at eps = 3, and
-equal for small eps; see `published_variance`, and `hio_hashing` for the oracle itself. Where the
+equal for small eps; see `hio_hashing` for the oracle itself. Where the
 published system groups people by level vector at random, here too a person draws hers, so the size
 of a group is part of the variance.
 """
@@ -44,7 +44,7 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers, Number, Response
-from metricldp.channels.joint import JointChannel, Part, People, Term
+from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -69,7 +69,6 @@ class Nodes(Tree):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The nodes of each level."""
         return (1, *self.counts)
 
     @cached_property
@@ -83,7 +82,6 @@ class Nodes(Tree):
         return tuple(accumulate((1 << digits for digits in self.digits), initial=0))
 
     def weights(self, functions: Floats, *, consistent: bool = False) -> list[Floats]:
-        """Those of the fewest nodes, or of all levels by least squares."""
         written = self.fewest(functions)
         if consistent:
             written = self.least_squares(functions, root_pays=True)
@@ -103,8 +101,8 @@ class Boxes(JointChannel):
     One epsilon between any two people, whatever all their attributes are.
     """
 
-    sizes: tuple[int, ...]
-    branchings: tuple[int, ...]
+    sizes: Sizes
+    branchings: Sizes
     """Children of each node, by attribute; categories have no order, so as many as there are."""
 
     same_ratio_for_all_pairs: ClassVar[bool] = True
@@ -121,20 +119,11 @@ class Boxes(JointChannel):
 
     @property
     def vectors(self) -> int:
-        """How many level vectors there are."""
         return math.prod(len(tree.levels) for tree in self.trees)
 
-    def fewest(self, functions: Sequence[Floats]) -> list[list[Floats]]:
+    def fewest(self, functions: Functions) -> list[list[Floats]]:
         """The weights of the fewest nodes, by attribute and level."""
         return [tree.weights(f) for tree, f in zip(self.trees, functions, strict=True)]
-
-    def published_variance(self, functions: Sequence[Floats], epsilon: float) -> Floats:
-        """What a person outside adds with the published oracle: N C 4 e^eps / (e^eps - 1)^2.
-
-        For N level vectors and C boxes that are added up. One inside adds 2 N - 1 more.
-        """
-        boxes = self.fewest(functions)
-        return self.vectors * products(boxes, boxes) / math.sinh(epsilon / 2) ** 2
 
 
 @dataclass(frozen=True)
@@ -152,8 +141,8 @@ class HadamardBoxes(Boxes):
     @classmethod
     def for_epsilon(
         cls,
-        sizes: tuple[int, ...],
-        branchings: tuple[int, ...],
+        sizes: Sizes,
+        branchings: Sizes,
         epsilon: Fraction,
         *,
         consistent: bool = False,
@@ -178,8 +167,6 @@ class HadamardBoxes(Boxes):
     def law(self) -> dict[str, Any]:
         return {**super().law(), "keep": hexadecimal(self.keep)}
 
-    # The device ----------------------------------------------------------------------------------
-
     def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
         columns: dict[Part, Column] = {}
@@ -202,10 +189,7 @@ class HadamardBoxes(Boxes):
             codes.append(tree.starts[level] + index)
         return [*codes, self.sign.blur(sign, tape)]
 
-    # The certificate -----------------------------------------------------------------------------
-
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
-        """Uniform levels, uniform indices, and the sign kept or not."""
         mass, true = Fraction(1), 0
         for d, (tree, position) in enumerate(zip(self.trees, x, strict=True)):
             level = int(np.searchsorted(tree.starts, report[d], side="right")) - 1
@@ -222,35 +206,29 @@ class HadamardBoxes(Boxes):
         """
         return self.sign.worst_ratio(0, int(x != other))
 
-    # Decoding ------------------------------------------------------------------------------------
-
-    def weights(self, functions: Sequence[Floats]) -> list[list[Floats]]:
-        """w_{d,l} of every attribute."""
+    def weights(self, functions: Functions) -> list[list[Floats]]:
         pairs = zip(self.trees, functions, strict=True)
         return [tree.weights(f, consistent=self.consistent) for tree, f in pairs]
 
-    def _signed(self, functions: Sequence[Floats]) -> Iterator[Floats]:
+    def _signed(self, functions: Functions) -> Iterator[Floats]:
         """W_d for every code, by attribute; of the fewest nodes of a range whole numbers."""
         for levels in self.weights(functions):
             signed = [transform(w, power_of_two(w.shape[-1])) for w in levels]
             yield np.concatenate(signed, axis=-1)
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+    def _decoded(self, functions: Functions, columns: Columns) -> Floats:
         found = self.kappa * self.vectors * (1.0 - 2.0 * columns[SIGN])
         for d, signed in enumerate(self._signed(functions)):
             found = found * signed[:, columns[d]]
         return np.asarray(found)
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Functions) -> Floats:
         most = [np.abs(signed).max(axis=-1) for signed in self._signed(functions)]
         return np.asarray(self.kappa * self.vectors * np.prod(most, axis=0))
 
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        first = self.weights(functions)
-        second = first if others is None else self.weights(others)
-        return [Term(self.kappa**2 * self.vectors * products(first, second))]
+    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+        sums = products(self.weights(functions), self.weights(others))
+        return [Term(self.kappa**2 * self.vectors * sums)]
 
 
 def products(one: Sequence[Sequence[Floats]], other: Sequence[Sequence[Floats]]) -> Floats:

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import Part, People, Term
+from metricldp.channels.joint import Columns, Functions, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -58,9 +58,7 @@ class HashedBoxes(Boxes):
     mechanism: ClassVar[str] = "hio-hashing"
 
     @classmethod
-    def for_epsilon(
-        cls, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
-    ) -> HashedBoxes:
+    def for_epsilon(cls, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> HashedBoxes:
         return cls(sizes, branchings, LocalHashing.for_epsilon(math.prod(sizes), epsilon))
 
     @cached_property
@@ -70,8 +68,6 @@ class HashedBoxes(Boxes):
 
     def law(self) -> dict[str, Any]:
         return {**self.oracle.law(), **super().law()}
-
-    # The device ----------------------------------------------------------------------------------
 
     def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         columns: dict[Part, Column] = {}
@@ -87,16 +83,12 @@ class HashedBoxes(Boxes):
         return [*levels, self.oracle.blur(self._box(levels, positions), tape)]
 
     def _box(self, levels: Sequence[int], positions: Sequence[int]) -> int:
-        """The number of a person's box on these levels."""
         box = 0
         for tree, level, position in zip(self.trees, levels, positions, strict=True):
             box = box * tree.sizes[level] + position // tree.levels[level]
         return box
 
-    # The certificate -----------------------------------------------------------------------------
-
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
-        """Uniform levels, and the oracle's probability at her box."""
         box = self._box([int(report[d]) for d in range(len(self.sizes))], x)
         return self.oracle.probability(box, np.asarray(report[BOX])) / self.vectors
 
@@ -108,13 +100,8 @@ class HashedBoxes(Boxes):
         """
         return self.oracle.worst_ratio(0, int(x != other))
 
-    # Decoding ------------------------------------------------------------------------------------
-
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        first = self.fewest(functions)
-        second = first if others is None else self.fewest(others)
+    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+        first, second = self.fewest(functions), self.fewest(others)
         sums, more = (
             [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in weights]
             for weights in (first, second)
@@ -141,7 +128,7 @@ class HashedBoxes(Boxes):
             tree.at_leaves([w * v for w, v in zip(ws, vs, strict=True)]) for tree, ws, vs in parts
         )
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
+    def _decoded(self, functions: Functions, columns: Columns) -> Floats:
         """Supports of the boxes of every report's own level vector, row by row."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
         scale, fewest = self.vectors / (p - d), self.fewest(functions)
@@ -161,7 +148,7 @@ class HashedBoxes(Boxes):
                     result[order[part]] = scale * (weights @ supports - d * weights.sum())
         return found
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Functions) -> Floats:
         """The most of all sets of boxes of a level vector; no report may support that one."""
         p, d, _, _ = map(float, self.oracle.moments_of_supports)
         fewest, found = self.fewest(functions), np.zeros(len(functions[0]))

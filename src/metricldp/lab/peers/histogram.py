@@ -44,7 +44,7 @@ class HistogramSum(Matrix):
                 f"{size:,} positions are too many for mechanism 'histogram-sum'; "
                 f"use at most {MOST_POSITIONS:,}"
             )
-        return cls.values_alone(size, epsilon, reach)
+        return cls.of(np.eye(size, dtype=np.int64), [epsilon / 2] * size, reach)
 
     @cached_property
     def _decoder(self) -> Floats:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
+from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_whole
-from metricldp.basics.text import guess, listed, shown
+from metricldp.basics.text import shown
 from metricldp.channels.base import LARGEST_EPSILON
-from metricldp.channels.joint import JointChannel, JointMechanism, People
+from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, People, Sizes
 from metricldp.channels.mechanism import ANY_TWO
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
@@ -25,6 +26,7 @@ class _OnTrees(JointMechanism):
 
     branching: int = 5
 
+    saves: ClassVar[tuple[str, ...]] = ("branching",)
     promise: ClassVar[str] = ANY_TWO  # type: ignore[misc]
 
     def __post_init__(self) -> None:
@@ -32,44 +34,26 @@ class _OnTrees(JointMechanism):
             raise SurveyError(
                 f"branching is a whole number of at least 2, not {shown(self.branching)}"
             )
-        object.__setattr__(self, "branching", int(self.branching))
+        # No attribute has more positions, so more branches mean the same.
+        object.__setattr__(self, "branching", min(int(self.branching), LARGEST_SIZE))
 
-    def saved(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def with_saved(self, data: Mapping[str, Any]) -> Self:
-        known = [f.name for f in fields(self)]
-        for key in data:
-            if key not in known:
-                raise SurveyError(
-                    f"mechanism {self.name!r} has no entry {key!r}; it has {listed(known)}"
-                    f"{guess(key, known)}"
-                )
-        return type(self)(**data)
-
-    def joined(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], ordered: Sequence[bool]
-    ) -> JointChannel:
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         """Categories have no order, so their tree is a root with leaves."""
         pairs = zip(sizes, ordered, strict=True)
         branchings = tuple(min(size, self.branching if line else size) for size, line in pairs)
         epsilon = min(self._smallest(sizes, metrics), LARGEST_EPSILON)
         return self._boxes(sizes, branchings, epsilon)
 
-    def _boxes(
-        self, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
-    ) -> JointChannel:
+    def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel:
         raise NotImplementedError
 
-    def _smallest(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> Fraction:
+    def _smallest(self, sizes: Sizes, metrics: Metrics) -> Fraction:
         return min(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
 
-    def distance(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
-    ) -> Fraction:
+    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
         return self._smallest(sizes, metrics)
 
-    def margins(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> list[Metric]:
+    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
         return [Uniform(self._smallest(sizes, metrics))] * len(sizes)
 
 
@@ -83,13 +67,17 @@ class Hio(_OnTrees):
 
     consistent: bool = False
 
+    saves: ClassVar[tuple[str, ...]] = ("branching", "consistent")
     name: ClassVar[str] = "hio"  # type: ignore[misc]
     title: ClassVar[str] = "HIO with Hadamard response"  # type: ignore[misc]
     source: ClassVar[str] = "Wang et al. 2019, other oracle"  # type: ignore[misc]
 
-    def _boxes(
-        self, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
-    ) -> JointChannel:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.consistent, bool):
+            raise SurveyError(f"consistent is true or false, not {shown(self.consistent)}")
+
+    def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel:
         return HadamardBoxes.for_epsilon(sizes, branchings, epsilon, consistent=self.consistent)
 
 
@@ -101,9 +89,7 @@ class HashedHio(_OnTrees):
     title: ClassVar[str] = "HIO, published (OLH)"  # type: ignore[misc]
     source: ClassVar[str] = "Wang et al. 2019"  # type: ignore[misc]
 
-    def _boxes(
-        self, sizes: tuple[int, ...], branchings: tuple[int, ...], epsilon: Fraction
-    ) -> JointChannel:
+    def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel:
         return HashedBoxes.for_epsilon(sizes, branchings, epsilon)
 
 
@@ -115,9 +101,7 @@ class PlanarLaplace(JointMechanism):
     title: ClassVar[str] = "planar Laplace noise"  # type: ignore[misc]
     source: ClassVar[str] = "Andrés et al. 2013"  # type: ignore[misc]
 
-    def joined(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], ordered: Sequence[bool]
-    ) -> JointChannel:
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         if len(sizes) != 2:
             raise SurveyError(f"planar Laplace noise is for two attributes, not {len(sizes)}")
         if not all(metric.is_line for metric in metrics):
@@ -132,12 +116,10 @@ class PlanarLaplace(JointMechanism):
             )
         return Planar.for_steps((sizes[0], sizes[1]), (first, second))
 
-    def distance(
-        self, sizes: tuple[int, ...], metrics: Sequence[Metric], x: People, other: People
-    ) -> Fraction:
+    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
         """The distance in the plane, rounded down by less than 2^-96."""
         apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]
         return root_below(sum((length**2 for length in apart), Fraction(0)))
 
-    def margins(self, sizes: tuple[int, ...], metrics: Sequence[Metric]) -> list[Metric]:
+    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
         return list(metrics)

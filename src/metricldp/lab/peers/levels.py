@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
@@ -44,8 +45,6 @@ class OneLevel(SignChannel):
     The reports of each level follow those of the level above, first the plus signs.
     """
 
-    # The tree ------------------------------------------------------------------------------------
-
     @property
     @abstractmethod
     def counts(self) -> tuple[int, ...]:
@@ -59,15 +58,10 @@ class OneLevel(SignChannel):
     signed: ClassVar[bool]
     """Whether a node has two halves: plus signs in the left one, minus signs in the right one."""
 
-    def _seen(self, positions: Integers, widths: Integers) -> tuple[Integers, Integers]:
-        """The node of each position, and 1 where it has a minus sign there, else 0."""
-        node = positions // widths
-        return (node >> 1, node & 1) if self.signed else (node, np.zeros_like(node))
-
-    def _seen_alone(self, position: int, level: int) -> tuple[int, int]:
-        """The same for one."""
-        node = position // self.widths[level]
-        return (node >> 1, node & 1) if self.signed else (node, 0)
+    def _seen(self, position: Any, width: Any) -> tuple[Any, Any]:
+        """The node of one position or of many, and 1 where it has a minus sign there, else 0."""
+        node = position // width
+        return (node >> 1, node & 1) if self.signed else (node, node & 0)
 
     @abstractmethod
     def write(self, functions: Floats) -> Written:
@@ -79,29 +73,23 @@ class OneLevel(SignChannel):
 
     @cached_property
     def _orders(self) -> tuple[int, ...]:
-        """How many indices each level has."""
         return tuple(power_of_two(count) for count in self.counts)
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
-        """Where the reports of each level start."""
         ends = np.cumsum([2 * order for order in self._orders]).tolist()
         return (0, *ends[:-1])
 
     @property
     def outputs(self) -> int:
-        """Two signs for each index of each level."""
         return 2 * sum(self._orders)
 
     def law(self) -> dict[str, Any]:
         """One law for the Haar wavelet and for hierarchies."""
         tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
-        return {**super().law(), "law": "levels", **tree}
-
-    # The device ----------------------------------------------------------------------------------
+        return {"law": "levels", "size": self.size, "keep": hexadecimal(self.keep), **tree}
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """A level, an index, and a sign that is kept or turned."""
         count = len(positions)
         level = uniform(coins, len(self.counts), count)
         orders = np.array(self._orders)[level]
@@ -117,11 +105,9 @@ class OneLevel(SignChannel):
         level = tape.uniform(len(self.counts))
         order = self._orders[level]
         index, keep = tape.integer(order.bit_length() - 1), tape.toss(self.keep)
-        node, minus = self._seen_alone(position, level)
+        node, minus = self._seen(position, self.widths[level])
         minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
-        return self._starts[level] + minus * order + index
-
-    # The collector -------------------------------------------------------------------------------
+        return self._starts[level] + int(minus) * order + index
 
     @property
     def _scale(self) -> float:
@@ -134,10 +120,8 @@ class OneLevel(SignChannel):
         result = np.empty((*functions.shape[:-1], self.outputs))
         for weights, start, order in zip(written.weights, self._starts, self._orders, strict=True):
             signed = transform(self._scale * weights, order)
-            np.add(written.constant, signed, out=result[..., start : start + order])
-            np.subtract(
-                written.constant, signed, out=result[..., start + order : start + 2 * order]
-            )
+            result[..., start : start + order] = written.constant + signed
+            result[..., start + order : start + 2 * order] = written.constant - signed
         return result
 
     def mean(self, values: Floats) -> Floats:
@@ -146,7 +130,7 @@ class OneLevel(SignChannel):
         result = np.zeros((*values.shape[:-1], self.size))
         for width, start, order in zip(self.widths, self._starts, self._orders, strict=True):
             both = values[..., start : start + 2 * order].reshape(*values.shape[:-1], 2, order)
-            node, minus = self._seen(everybody, np.array(width))
+            node, minus = self._seen(everybody, width)
             differ = transform(both[..., 0, :] - both[..., 1, :], order)[..., node]
             common = both.sum(axis=(-2, -1))[..., None]
             signed = self.gap * np.where(minus, -differ, differ)
@@ -163,15 +147,10 @@ class OneLevel(SignChannel):
             for one, other in zip(first.weights, second.weights, strict=True)
         )
         c, d = first.constant, second.constant
-        return np.asarray(c * others + d * functions + (self._noise * noise - c * d))
-
-    @property
-    def _noise(self) -> float:
-        """L/t^2: the second moment of a weight of 1."""
-        return len(self.counts) / self.gap**2
+        noise = self._scale / self.gap * noise
+        return np.asarray(c * others + d * functions + (noise - c * d))
 
     def cells(self, totals: Floats) -> Floats:
-        """Signs to sums over nodes, level by level, and these to frequencies."""
         last = np.moveaxis(totals, 0, -1)
         nodes = []
         for count, start, order in zip(self.counts, self._starts, self._orders, strict=True):
@@ -180,26 +159,11 @@ class OneLevel(SignChannel):
         frequencies = self.unwrite(last.sum(axis=-1, keepdims=True), nodes)
         return np.moveaxis(frequencies, -1, 0)
 
-    # The error of ranges -------------------------------------------------------------------------
-
-    @abstractmethod
-    def range_weights(self) -> float:
-        """The sum of all squared weights of all ranges."""
-
-    @abstractmethod
-    def range_spread(self) -> float:
-        """The sum over all ranges of (f - c)^2, mean over all positions."""
-
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions."""
-        ranges = self.size * (self.size + 1) / 2
-        return (self._noise * self.range_weights() - self.range_spread()) / ranges
-
     def probability(self, x: int, report: Column) -> Fraction:
         level = sum(int(report) >= start for start in self._starts) - 1
         order = self._orders[level]
         said, index = divmod(int(report) - self._starts[level], order)
-        node, minus = self._seen_alone(x, level)
+        node, minus = self._seen(x, self.widths[level])
         kept = said == minus ^ (node & index).bit_count() & 1
         mass = self.keep if kept else ONE - self.keep
         return Fraction(mass, ONE * order * len(self.counts))

@@ -10,9 +10,9 @@ lives on the unbounded grid, where it is the same for every x and the triangle i
 E-private. What falls outside is moved to the nearest cell of the domain, which is a thing done to
 reports and costs nothing.
 
-(Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), and
-then round and truncate; rounding costs them a correction of epsilon that depends on the machine's
-precision. A law that is discrete from the start needs none.)
+(Andrés et al. draw the noise in the continuous plane, with density eps^2 / (2 pi) e^(-eps r), at a
+mean distance of 2 / eps, and then round and truncate; rounding costs them a correction of epsilon
+that depends on the machine's precision. A law that is discrete from the start needs none.)
 
 Floats propose, integers decide. The sums over everything outside are floats, built for a distance
 that is smaller by a share of 2^-20; each law is mixed with a share of 2^-20 of uniform reports, so
@@ -41,7 +41,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import JointChannel, Part, People, Term
+from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
@@ -57,6 +57,8 @@ _ROUNDING = 2.0**-48
 """Ratios of floats of integers are off by less than 2^-51."""
 _SAME = 2.0**-40
 """Ratios that differ by less than this share of themselves are the same: machines round."""
+_SAME_MOMENT = 1e-10
+"""Second moments that differ by less than this share of the largest do so by rounding."""
 _MOST_ENTRIES = 1 << 18
 """Numbers that are compared, or added up, at a time."""
 Table = npt.NDArray[np.uint64]
@@ -101,19 +103,14 @@ class Planar(JointChannel):
         rows = [[hexadecimal(weight) for weight in row] for row in self.table.tolist()]
         return {"law": self.mechanism, "sizes": list(self.sizes), "weights": rows}
 
-    def _cell(self, x: Sequence[int]) -> int:
-        return int(x[0]) * self.sizes[1] + int(x[1])
-
-    def _cells(self, columns: Sequence[Column]) -> npt.NDArray[np.int64]:
-        first, second = (column.astype(np.int64) for column in columns)
-        return np.asarray(first * self.sizes[1] + second)
+    def _cell(self, positions: Sequence[Any]) -> Any:
+        """The number of a cell, or of many."""
+        return np.ravel_multi_index((positions[0], positions[1]), self.sizes)
 
     def distance(self, x: People, other: People) -> Fraction:
         """E(x, other), rounded down by less than 2^-96."""
         apart = [step * (a - b) for step, a, b in zip(self.steps, x, other, strict=True)]
         return root_below(apart[0] ** 2 + apart[1] ** 2)
-
-    # The device ----------------------------------------------------------------------------------
 
     @cached_property
     def _sums(self) -> Table:
@@ -122,7 +119,7 @@ class Planar(JointChannel):
 
     def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
         """One uniform word for each person, looked up in the sums of her cell's law."""
-        cells = self._cells(positions)
+        cells = self._cell(positions)
         words = coins.words(len(cells))
         drawn = np.empty(len(cells), dtype=np.int64)
         order = np.argsort(cells, kind="stable")
@@ -137,8 +134,6 @@ class Planar(JointChannel):
         sums = self._sums[self._cell(positions)]
         drawn = int(np.searchsorted(sums, np.uint64(tape.integer(64)), side="right"))
         return divmod(drawn, self.sizes[1])
-
-    # The certificate -----------------------------------------------------------------------------
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), ONE)
@@ -157,8 +152,6 @@ class Planar(JointChannel):
                     (row, column), ratio = _worst(self.table, floats, down, right)
                     yield (row, column), (row + down, column + right), ratio
 
-    # Decoding ------------------------------------------------------------------------------------
-
     @cached_property
     def _matrix(self) -> Floats:
         return self.table.astype(np.float64) / float(ONE)
@@ -167,24 +160,29 @@ class Planar(JointChannel):
     def _inverse(self) -> Floats:
         return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
 
-    def decoder(self, functions: Sequence[Floats]) -> Floats:
-        """F(z) for every reported cell, (k, cells)."""
+    def decoder(self, functions: Functions) -> Floats:
         first, second = functions
         return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1) @ self._inverse.T
 
-    def decoded(self, functions: Sequence[Floats], columns: Mapping[Part, Column]) -> Floats:
-        return self.decoder(functions)[:, self._cells([columns[0], columns[1]])]
+    def _decoded(self, functions: Functions, columns: Columns) -> Floats:
+        return self.decoder(functions)[:, self._cell([columns[0], columns[1]])]
 
-    def influence(self, functions: Sequence[Floats]) -> Floats:
+    def _influence(self, functions: Functions) -> Floats:
         return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
 
-    def moment(
-        self, functions: Sequence[Floats], others: Sequence[Floats] | None = None
-    ) -> list[Term]:
-        """That of every cell: a term for each position of the axis that has fewer of them."""
-        first = self.decoder(functions)
-        product = first * (first if others is None else self.decoder(others))
+    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+        """That of every cell: a term for each position of the axis that has fewer of them.
+
+        One term is enough where only one attribute is asked about: what falls outside is moved
+        along its own axis, so that neither coordinate of a report tells of the other attribute.
+        """
+        product = self.decoder(functions) * self.decoder(others)
         second = (product @ self._matrix.T).reshape(-1, *self.sizes)
+        for axis in (0, 1):
+            if np.ptp(second, axis=1 + axis).max() <= _SAME_MOMENT * np.abs(second).max():
+                ones = np.ones((len(second), self.sizes[axis]))
+                varying = np.asarray(second.take(0, axis=1 + axis))
+                return [Term(ones[:, 0], (varying, ones) if axis else (ones, varying))]
         axis = int(self.sizes[1] < self.sizes[0])
         terms = []
         for position, here in enumerate(np.eye(self.sizes[axis])):
@@ -192,15 +190,6 @@ class Planar(JointChannel):
             across = np.asarray(second.take(position, axis=1 + axis))
             terms.append(Term(np.ones(len(second)), (across, at) if axis else (at, across)))
         return terms
-
-
-def published_distance(epsilon: float) -> float:
-    """The mean distance of a report from the truth, 2 / epsilon, where nothing is clipped.
-
-    The radius of planar Laplace noise has the distribution 1 - (1 + eps r) e^(-eps r) (Andrés et
-    al.): a sum of two exponential draws.
-    """
-    return 2 / epsilon
 
 
 # The law -----------------------------------------------------------------------------------------
@@ -241,7 +230,6 @@ def _sums(shape: tuple[int, int], steps: tuple[float, float]) -> Floats:
 
 
 def _from_here_on(masses: Floats) -> Floats:
-    """Sums along the first axis from each entry to its end."""
     return np.asarray(np.cumsum(masses[::-1], axis=0)[::-1])
 
 

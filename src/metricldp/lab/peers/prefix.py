@@ -4,13 +4,18 @@ Under the line's metric two neighbours differ in one prefix sum only, by 1. So e
 reported with noise of epsilon per unit, and nothing has to be shared out: the policy-specific
 transform of Haney et al., and the prefix strategy of the matrix mechanism. It is the one peer that
 keeps the metric of a line, epsilon per step, and not one epsilon between any two values.
+
+Published variance of a person at each end of a range inside the domain: 2 / epsilon^2, that of
+Laplace noise. Its discrete twin has 1 / (2 sinh^2(epsilon / 2)), less by a factor of
+1 - epsilon^2/12 + ...
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import ClassVar, Self
+
+import numpy as np
 
 from metricldp.basics.errors import SurveyError
 from metricldp.channels import Matrix
@@ -25,24 +30,8 @@ class Prefix(Matrix):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
-        """Epsilon per step between positions."""
         if size > MOST_POSITIONS:
             raise SurveyError(
                 f"{size:,} positions are too many for prefix sums; use at most {MOST_POSITIONS:,}"
             )
-        return cls.prefixes(size, epsilon, reach)
-
-
-def published_variance(epsilon: float, cuts: int) -> float:
-    """Var = cuts * 2 / epsilon^2 for one person and a range cut at one end or at both.
-
-    Each cut is a prefix sum with Laplace noise of scale 1/epsilon. The
-    noise in use is its discrete twin, with variance 2q / (1-q)^2, q = e^-epsilon, which is
-    1 / (2 sinh^2(epsilon / 2)): smaller by a factor of 1 - epsilon^2/12 + ...
-    """
-    return cuts * 2 / epsilon**2
-
-
-def exact_variance(epsilon: float, cuts: int) -> float:
-    """The same for the discrete noise: cuts / (2 sinh^2(epsilon / 2))."""
-    return cuts / (2 * math.sinh(epsilon / 2) ** 2)
+        return cls.of(np.tri(size, dtype=np.int64)[:-1], [epsilon] * (size - 1), reach)

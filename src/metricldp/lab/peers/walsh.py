@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
 
@@ -29,11 +28,7 @@ class SignChannel(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
-        """A sign that is kept as often as epsilon allows."""
         return cls(size, keep_for(2, epsilon))
-
-    def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "size": self.size, "keep": hexadecimal(self.keep)}
 
     @cached_property
     def gap(self) -> float:
@@ -70,6 +65,5 @@ def transform(values: Floats, size: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def _signs(order: int) -> Floats:
-    """The matrix itself, of 2^order rows."""
     rows = np.arange(1 << order)
     return np.where(odd(rows[:, None] & rows), -1.0, 1.0)

@@ -17,7 +17,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.integer import Integer
 from metricldp.channels import Floats
 from metricldp.coins.stream import Coins
-from metricldp.lab.contest import Contender, Entry, Product, entries, in_table_2, surprise
+from metricldp.lab.contest import Contender, Entry, entries, in_table_2, surprise
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.pages import Progress, silent
 
@@ -237,7 +237,7 @@ def _points(
         quantile = quantile_error = None
         quantiles: tuple[float, ...] = ()
         drawn = panel in ("m", "epsilon") and size <= contender.drawn
-        if drawn and isinstance(entry, Product):
+        if drawn and not entry.joint:
             errors = entry.quantiles(crowd, setting.probabilities, setting.quantiles, coins)
             means = errors.mean(axis=1) * math.sqrt(crowd.n)
             quantile = float(means.mean())

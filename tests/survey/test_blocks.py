@@ -1,0 +1,608 @@
+"""Attributes that are blurred together, in surveys: files, reports, proofs, ledgers, commands."""
+
+import itertools
+import json
+import math
+import pickle
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pytest
+
+from checks import assert_counts, every_report_of
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ledger,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    ReportRefused,
+    Survey,
+    SurveyError,
+    ValueRefused,
+    Weight,
+)
+from metricldp.app import cli
+from metricldp.coins.tape import Tape
+from metricldp.lab.compare import OWN, compare, compared, taking_part
+from metricldp.lab.crowd import Crowd, Questions
+from metricldp.lab.peers.hio import HadamardBoxes
+from metricldp.lab.peers.hio_hashing import HashedBoxes
+from metricldp.lab.peers.joint import Hio, PlanarLaplace
+from metricldp.metrics import Uniform
+from metricldp.reports import bytes as packed
+from metricldp.reports.device import Device
+
+
+def line(size, epsilon=1.0, **more):
+    return Integer(0, size - 1, epsilon=epsilon, **more)
+
+
+BOTH = ("east", "north")
+PLACE = {"east": line(4, 0.5), "age": line(6, 0.3), "north": line(3, 0.5)}
+HOWS = {
+    "planar": "planar-laplace",
+    "trees": {"name": "hio", "branching": 2},
+    "consistent": {"name": "hio", "branching": 3, "consistent": True},
+    "hashed": {"name": "hio-hashing", "branching": 2},
+}
+SURVEYS = {name: Survey(PLACE, joint={BOTH: how}, metric=Lp(2)) for name, how in HOWS.items()}
+SURVEYS["two"] = Survey(
+    {
+        **PLACE,
+        "level": Ordinal(["low", "middle", "high"], epsilon=2),
+        "colour": Categorical(["red", "blue"], epsilon=1),
+        "w": Weight(0, 5),
+        "share": Continuous(0, 1, bins=4, epsilon=1, per=0.5),
+    },
+    joint={BOTH: "planar-laplace", ("level", "colour", "share"): "hio"},
+)
+each = pytest.mark.parametrize("survey", SURVEYS.values(), ids=SURVEYS)
+
+
+def some_people(survey, n=300, seed=2):
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, attribute in survey.attributes.items():
+        if attribute.named:
+            names = [attribute.name_of(k) for k in range(attribute.size)]
+            found[name] = rng.choice(names, n).tolist()
+        elif attribute.kind == "integer":
+            found[name] = rng.integers(0, attribute.size, n)
+        else:
+            found[name] = rng.uniform(attribute.low, attribute.high, n)
+    return found
+
+
+# Files and fingerprints --------------------------------------------------------------------------
+
+
+@each
+def test_round_trips(survey, tmp_path):
+    assert Survey.from_toml(survey.to_toml()) == survey
+    assert Survey.from_json(survey.to_json()) == survey
+    assert pickle.loads(pickle.dumps(survey)) == survey
+    for suffix in ("toml", "json"):
+        survey.save(tmp_path / f"survey.{suffix}")
+        again = Survey.load(tmp_path / f"survey.{suffix}", fingerprint=survey.fingerprint)
+        assert again.canonical == survey.canonical
+        assert {n: b.mechanism for n, b in again.blocks.items()} == {
+            n: b.mechanism for n, b in survey.blocks.items()
+        }
+    assert "[[joint]]" in survey.to_toml()
+
+
+def test_the_words_of_a_file():
+    text = SURVEYS["consistent"].to_toml()
+    written = Survey.from_toml(
+        text[: text.index("[[joint]]")]
+        + """
+[[joint]]
+attributes = ["north", "east"]
+mechanism = {name = "hio", branching = 3, consistent = true}
+"""
+    )
+    assert written == SURVEYS["consistent"]
+    named = text[: text.index("[[joint]]")] + '[[joint]]\nattributes = ["north", "east"]\n'
+    short = Survey.from_toml(f'{named}mechanism = "hio"\n')
+    assert short.mechanisms["east"] == Hio(branching=5)
+    assert short.mechanisms["age"].name == "threshold"
+
+
+def test_fingerprints_tell_blocks_apart():
+    alone = Survey(PLACE, metric=Lp(2))
+    others = [
+        alone,
+        *SURVEYS.values(),
+        Survey(PLACE, joint={BOTH: "planar-laplace"}),
+        Survey({**PLACE, "east": line(4, 0.4)}, joint={BOTH: "planar-laplace"}, metric=Lp(2)),
+        Survey(PLACE, joint={("east", "age"): "planar-laplace"}, metric=Lp(2)),
+        Survey(PLACE, joint={BOTH: {"name": "hio", "branching": 3}}, metric=Lp(2)),
+    ]
+    assert len({survey.fingerprint for survey in others}) == len(others)
+    same = Survey(PLACE, joint={BOTH[::-1]: PlanarLaplace()}, metric=Lp(2))
+    assert same == SURVEYS["planar"]
+    blocks = {("level", "colour", "share"): "hio", BOTH: "planar-laplace"}
+    assert Survey(SURVEYS["two"].attributes, joint=blocks) == SURVEYS["two"]
+
+
+@each
+def test_a_survey_knows_its_blocks(survey):
+    for name, block in survey.blocks.items():
+        assert name == "+".join(block.names)
+        for attribute in block.names:
+            assert survey.block_of(attribute) is block
+            assert survey.mechanisms[attribute] is block.mechanism
+            assert attribute not in survey.channels
+    assert survey.block_of("age") is None
+    assert survey.parts == len(survey.channels) + len(survey.blocks)
+    assert survey.report_bits == sum(field.bits for field in survey.fields.values())
+
+
+# Refusals ----------------------------------------------------------------------------------------
+
+ODD = {
+    "x": line(3),
+    "y": line(3),
+    "z": line(3, mechanism="threshold"),
+    "w": Weight(0, 1),
+    "hidden": Weight(0, 1, private=True, epsilon=1),
+    "real": Real(0, 1, points=3, epsilon=1),
+    "open": Continuous(0, 1, bins="auto", epsilon=1),
+    "said": Categorical(["a", "b"], epsilon=1),
+}
+KINDS = "integer, continuous, ordinal and categorical attributes can be blurred together"
+
+
+@pytest.mark.parametrize(
+    ("joint", "message"),
+    [
+        ([BOTH], "joint= maps attributes to a mechanism, such as"),
+        ({"xy": "hio"}, "two attributes or more are blurred together, not 'xy'"),
+        ({("x",): "hio"}, "two attributes or more are blurred together, not"),
+        ({frozenset("xy"): "hio"}, "two attributes or more are blurred together, not"),
+        ({("x", "Y"): "hio"}, "joint= names 'Y'; the survey has 'x'"),
+        ({("x", 3): "hio"}, "joint= names 3; the survey has"),
+        ({("x", "x"): "hio"}, "x is named twice in joint=; it can be in one block only"),
+        ({("x", "y"): "hio", ("y", "said"): "hio"}, "y is named twice in joint="),
+        ({("x", "y"): "threshold"}, "mechanism 'threshold' blurs one attribute; name it there"),
+        ({("x", "y"): "auto"}, "no mechanism 'auto'; choose hio, hio-hashing, planar-laplace"),
+        ({("x", "y"): "planar"}, "choose hio, hio-hashing, planar-laplace; did you mean"),
+        ({("x", "y"): None}, "there is no mechanism None; choose hio, hio-hashing"),
+        ({("x", "y"): {"branching": 3}}, "a mechanism is a name or a table with a name"),
+        ({("x", "y"): {"name": "hio", "fanout": 3}}, "mechanism 'hio' has no entry 'fanout'"),
+        ({("x", "y"): {"name": "hio", "branching": 0}}, "whole number of at least 2, not 0"),
+        ({("x", "y"): {"name": "hio", "consistent": 1}}, "consistent is true or false, not 1"),
+        ({("x", "y"): {"name": "planar-laplace", "cells": 3}}, "'planar-laplace' .*'cells'"),
+        ({("x", "w"): "hio"}, f"x, w: w is weight; {KINDS}"),
+        ({("x", "hidden"): "hio"}, f"x, hidden: hidden is weight; {KINDS}"),
+        ({("x", "real"): "hio"}, f"x, real: real is real; {KINDS}"),
+        ({("x", "open"): "hio"}, "x, open: say how many bins open has"),
+        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, threshold; drop it"),
+        ({("x", "said"): "planar-laplace"}, "x, said: planar Laplace noise is for distances"),
+    ],
+)
+def test_refused(joint, message):
+    with pytest.raises(SurveyError, match=message) as refused:
+        Survey(ODD, joint=joint)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("p", [2.001, 3, math.inf])
+def test_norms_that_a_block_cannot_keep(p):
+    with pytest.raises(SurveyError, match="x, y: a survey with joint attributes has a norm with p"):
+        Survey({"x": line(3), "y": line(3)}, joint={("x", "y"): "hio"}, metric=Lp(p))
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"attributes": ["east", "north"]}, r"joint is a list of tables \[\[joint\]\], not"),
+        ([["east", "north"]], "has attributes and a mechanism, not"),
+        ([{"attributes": ["east", "north"]}], "has attributes and a mechanism, not"),
+        ([{"attributes": BOTH, "mechanism": "hio", "p": 2}], "has attributes and a mechanism"),
+        ([{"attributes": "east", "mechanism": "hio"}], "is a list of names, not 'east'"),
+        ([{"attributes": ["east", 3], "mechanism": "hio"}], "is a list of names, not"),
+        ([{"attributes": [], "mechanism": "hio"}], "two attributes or more are blurred together"),
+        ([{"attributes": list(BOTH), "mechanism": "hio"}] * 2, "two tables .* are about"),
+    ],
+)
+def test_tables_refused(tables, message):
+    data = {**Survey(PLACE).to_dict(), "joint": tables}
+    with pytest.raises(SurveyError, match=message) as refused:
+        Survey.from_json(json.dumps(data))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_mechanism_for_several_is_refused_for_one():
+    with pytest.raises(SurveyError, match=r"attribute a: .*'hio' blurs several .*in joint="):
+        Survey({"a": line(3, mechanism="hio")})
+
+
+# Reports -----------------------------------------------------------------------------------------
+
+
+@each
+def test_reports_as_tables_bytes_and_files(survey, tmp_path):
+    table = survey.encode(some_people(survey), coins=Coins.seeded(6))
+    assert table.column_names == list(survey.fields)
+    blobs = packed.pack(survey, table)
+    assert {len(blob) for blob in blobs} == {packed.packed_size(survey)}
+    assert packed.unpack(survey, blobs).equals(table)
+    assert survey.tally(blobs) == survey.tally(table)
+    survey.tally(table).save(tmp_path / "reports.parquet")
+    assert survey.tally(tmp_path / "reports.parquet") == survey.tally(table)
+    other = Survey(PLACE, joint={BOTH: "hio"})
+    with pytest.raises(ReportRefused, match="belong to another survey") as refused:
+        other.tally(table)
+    assert refused.value.reason == "survey"
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [("planar", BOTH), ("trees", (*BOTH, "east+north=sign"))]
+)
+def test_impossible_reports_are_refused(name, columns):
+    survey = SURVEYS[name]
+    table = survey.encode(some_people(survey, 3), coins=Coins.seeded(7))
+    assert set(columns) < set(table.column_names)
+    for column in columns:
+        place = table.column_names.index(column)
+        wrong = np.array([0, survey.fields[column].outputs, 0], dtype=np.uint8)
+        changed = table.set_column(place, table.schema.field(place), [wrong])
+        with pytest.raises(ReportRefused, match=f"report 2 has .* for {re.escape(column)}"):
+            survey.tally(changed)
+
+
+@each
+def test_values_are_refused_before_a_coin_is_drawn(survey):
+    people = some_people(survey, 3)
+    with pytest.raises(ValueRefused, match="north in row 2"):
+        survey.encode({**people, "north": [1, 7, 0]})
+    assert survey.encode({**people, "north": [1, 7, 0]}, clip=True).num_rows == 3
+    person = {name: column[0] for name, column in people.items()}
+    with pytest.raises(ValueRefused, match="north"):
+        survey.report({**person, "north": -1})
+    del person["north"]
+    with pytest.raises(ValueRefused, match="the person has no value for 'north'"):
+        survey.report(person)
+
+
+TINY = {
+    name: Survey(
+        {"x": line(2, 0.8), "told": Categorical(["no", "yes"], epsilon=1), "y": line(2)},
+        joint={("x", "y"): how},
+    )
+    for name, how in HOWS.items()
+    if name != "hashed"  # it has 8,000 reports; its own sampler is tested with the peers
+}
+
+
+@pytest.mark.parametrize("survey", TINY.values(), ids=TINY)
+def test_devices_and_tables_have_one_law(survey):
+    """Both samplers against the exact law of whole reports: a false alarm of 1e-9 each."""
+    table, laws = every_report_of(survey)
+    known, n, device = packed.pack(survey, table), 4000, Device(survey)
+    assert len(set(known)) == len(known)
+    for row, x in enumerate(itertools.product((0, 1), ("no", "yes"), (0, 1))):
+        person = dict(zip(survey.attributes, x, strict=True))
+        many = {name: [value] * n for name, value in person.items()}
+        tape = Tape(Coins.seeded(50 + row))
+        for drawn in (
+            Counter(packed.pack(survey, survey.encode(many, coins=Coins.seeded(row)))),
+            Counter(device.from_tape(person, tape) for _ in range(n)),
+        ):
+            assert set(drawn) <= set(known)
+            assert_counts([drawn[blob] for blob in known], laws[row], false_alarm=1e-9)
+
+
+# Proofs ------------------------------------------------------------------------------------------
+
+
+def with_channel(survey, channel, name=None):
+    """A copy of the survey with another channel behind a block's back."""
+    copy = Survey.from_dict(survey.to_dict())
+    block = copy.blocks[name or next(iter(copy.blocks))]
+    object.__setattr__(block, "channel", channel)
+    return copy
+
+
+@each
+def test_blocks_are_certified_beside_attributes(survey):
+    certificate = survey.certify()
+    assert certificate.holds
+    blocks = [", ".join(block.names) for block in survey.blocks.values()]
+    assert [proof.attribute for proof in certificate.proofs] == [*survey.channels, *blocks]
+    assert json.loads(json.dumps(certificate.to_dict()))["holds"] is True
+    for block in survey.blocks.values():
+        assert f"{', '.join(block.names)}  " in str(certificate)
+
+
+@pytest.mark.parametrize("name", ["trees", "consistent"])
+@pytest.mark.parametrize("off", [1 << 40, -(1 << 40)])
+def test_a_sign_that_is_kept_a_little_too_often_is_not_certified(name, off):
+    """By 2^-24; kept less often it tells people apart less."""
+    survey = SURVEYS[name]
+    honest = next(iter(survey.blocks.values())).channel
+    broken = HadamardBoxes(honest.sizes, honest.branchings, honest.keep + off, honest.consistent)
+    certificate = with_channel(survey, broken).certify()
+    assert certificate.holds == (off < 0)
+    assert ("BROKEN" in str(certificate)) == (off > 0)
+
+
+def test_a_hash_that_is_kept_a_little_too_often_is_not_certified():
+    survey = SURVEYS["hashed"]
+    honest = next(iter(survey.blocks.values())).channel
+    oracle = type(honest.oracle)(
+        honest.oracle.size, honest.oracle.buckets, honest.oracle.keep + (1 << 40)
+    )
+    broken = HashedBoxes(honest.sizes, honest.branchings, oracle)
+    assert not with_channel(survey, broken).certify().holds
+
+
+@dataclass(frozen=True)
+class Boastful(Hio):
+    """Says that it keeps the largest distance of any attribute."""
+
+    def _smallest(self, sizes, metrics):
+        return max(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
+
+
+@dataclass(frozen=True)
+class Adding(PlanarLaplace):
+    """Keeps the sum of two distances, and says so: too much in the plane."""
+
+    def joined(self, sizes, metrics, ordered):
+        return super().joined(sizes, [metric.scaled(Fraction(7, 5)) for metric in metrics], ordered)
+
+    def distance(self, sizes, metrics, x, other):
+        return sum(m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)) * 3 / 2
+
+
+def test_a_mechanism_that_claims_too_much_is_not_certified():
+    """Its own reports keep what it says; but that is more than the survey promises."""
+    place = {"x": line(3, 0.5), "y": line(3, 1.0)}
+    for mechanism in (Boastful(), Adding()):
+        survey = Survey(place, joint={("x", "y"): mechanism}, metric=Lp(2))
+        certificate = survey.certify()
+        (proof,) = certificate.proofs
+        assert all(pair.holds for pair in proof.pairs)
+        assert not certificate.holds
+    assert Survey(place, joint={("x", "y"): "hio"}, metric=Lp(2)).certify().holds
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_every_two_people_are_within_the_norm(p):
+    """All pairs of a survey with a block and an attribute beside it, by their exact losses."""
+    attributes = {"x": line(2, 0.5), "a": line(3, 0.4), "y": line(3, 0.7)}
+    for how in ("planar-laplace", "hio", "hio-hashing"):
+        survey = Survey(attributes, joint={("x", "y"): how}, metric=Lp(p))
+        channel = survey.blocks["x+y"].channel
+        people = list(itertools.product(range(2), range(3), range(3)))
+        for one, two in itertools.combinations(people, 2):
+            ratio = channel.worst_ratio((one[0], one[2]), (two[0], two[2]))
+            ratio *= survey.channels["a"].worst_ratio(one[1], two[1])
+            apart = [
+                a.distances.distance(*ends)
+                for a, *ends in zip(attributes.values(), one, two, strict=True)
+            ]
+            assert math.log(ratio) <= survey.metric.join([float(d) for d in apart]) + 1e-12
+
+
+# Ledgers -----------------------------------------------------------------------------------------
+
+
+def test_a_ledger_counts_a_block_once():
+    ledger = Ledger()
+    ledger.add(SURVEYS["trees"], "trees")
+    share = SURVEYS["trees"].share
+    assert ledger.spent("east", 0, 3) == Fraction(1, 2) * share
+    assert ledger.spent("north", 0, 1) == Fraction(1, 2) * share
+    age = Fraction(3, 10) * 5 * share
+    assert ledger.together == Fraction(1, 2) * share + age
+    ledger.add(SURVEYS["planar"], "plane")
+    assert ledger.spent("east", 0, 3) == (Fraction(1, 2) + Fraction(3, 2)) * share
+    corner = math.hypot(1.5, 1.0) * float(share)
+    assert float(ledger.together) == pytest.approx(0.5 * float(share) + corner + 2 * float(age))
+    ledger.add(Survey(PLACE), "alone", names={"age": "years"})
+    assert ledger.spent("east", 0, 3) == 2 * share + Fraction(3, 2)
+    alone = 1.5 + 1.5 + 1.0
+    expected = 0.5 * float(share) + corner + 2 * float(age) + alone
+    assert float(ledger.together) == pytest.approx(expected)
+    assert "attributes that were blurred together count together, not one by one" in str(ledger)
+    assert Ledger.from_dict(ledger.to_dict()) == ledger
+    assert all(isinstance(SURVEYS["trees"].blocks["east+north"].kept(n), Uniform) for n in BOTH)
+
+
+# Words -------------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_is_blurred_together():
+    text = str(SURVEYS["planar"].explain(10_000))
+    assert "east: whole numbers from 0 to 3, blurred together with north by planar-laplace" in text
+    assert "(4 bits in all)" in text
+    assert "age: whole numbers from 0 to 5, blurred by" in text
+    assert "east and north are blurred together: at most epsilon 1.803 for any two people." in text
+    assert "hio keeps more: epsilon 0.5 for any two values, plain 0.5-LDP" in str(
+        SURVEYS["two"].explain()
+    )
+    data = SURVEYS["two"].explain().to_dict()
+    entries = {entry["attribute"]: entry for entry in data["attributes"]}
+    assert entries["level"]["together_with"] == ["colour", "share"]
+    assert entries["age"]["together_with"] == []
+    assert all(entry["influence"] > 0 for entry in entries.values())
+    planned = Survey(
+        {**PLACE, "age": line(6, mechanism={"name": "matrix", "workload": "ranges"})},
+        joint={BOTH: "planar-laplace"},
+        metric=Lp(2),
+    )
+    usual = {e["attribute"]: e for e in planned.explain().to_dict()["attributes"]}["age"]
+    assert usual["total_error"] > 0
+    assert usual["auto_total_error"] > 0
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+# Totals ------------------------------------------------------------------------------------------
+
+
+def test_totals_are_kept_of_attributes_blurred_alone():
+    survey = SURVEYS["planar"]
+    table = survey.encode(some_people(survey), coins=Coins.seeded(6))
+    for keep in ([("east",)], [("age", "north")]):
+        with pytest.raises(
+            QueryError, match="is blurred together with others, and no totals are"
+        ) as wrong:
+            survey.tally(table, keep=keep)
+        assert "\n" not in str(wrong.value)
+    totals, whole = survey.tally(table, keep=[("age",)]), survey.tally(table)
+    assert totals.count({"age": (1, 3)}).value == pytest.approx(whole.count({"age": (1, 3)}).value)
+    for ask in (
+        lambda t: t.count({"east": 1}),
+        lambda t: t.count({"east": 1, "age": 2}),
+        lambda t: t.histogram("age", {"north": 1}),
+        lambda t: t.histogram("north"),
+        lambda t: t.mean("east"),
+    ):
+        with pytest.raises(QueryError, match=r"east\+north are blurred together, and no totals"):
+            ask(totals)
+
+
+@pytest.mark.parametrize("layout", ["cells", "prefix", "reports"])
+def test_layouts_beside_a_block(layout):
+    survey = SURVEYS["trees"]
+    table = survey.encode(some_people(survey), coins=Coins.seeded(6))
+    tally, usual = survey.tally(table, layout=layout), survey.tally(table)
+    for where, found in (
+        ({"age": 2}, layout),
+        ({"east": 1}, "reports"),
+        ({"east": 1, "age": 2}, "reports"),
+    ):
+        answer = tally.count(where)
+        assert answer.layout == found
+        assert answer.value == pytest.approx(usual.count(where).value)
+        assert answer.stderr == pytest.approx(usual.count(where).stderr)
+
+
+# Commands ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    survey = SURVEYS["two"]
+    survey.save("survey.toml")
+    pc.write_csv(pa.table(some_people(survey)), "people.csv")
+    return survey
+
+
+def run(capsys, *words):
+    with mock.patch.object(sys, "argv", ["metricldp", *words]), pytest.raises(SystemExit) as left:
+        cli.main()
+    printed = capsys.readouterr()
+    return left.value.code, printed.out, printed.err
+
+
+def test_the_command_line(at_work, capsys):
+    code, out, _ = run(capsys, "certify", "survey.toml")
+    assert code == 0
+    assert "east, north" in out
+    assert "level, colour, share" in out
+    assert "certified: every pair of values is within its distance" in out
+    assert run(capsys, "encode", "survey.toml", "people.csv", "-o", "reports.parquet")[0] == 0
+    tally = at_work.tally("reports.parquet")
+    for words, expected in (
+        (("count", "east=1..2", "age=0..3"), tally.count({"east": (1, 2), "age": (0, 3)})),
+        (("fraction", "colour=red", "north=1"), tally.fraction({"colour": "red", "north": 1})),
+        (("sum", "w", "level=low..middle"), tally.sum("w", {"level": ("low", "middle")})),
+        (("sum", "north", "colour=red"), tally.sum("north", {"colour": "red"})),
+        (("mean", "east"), tally.mean("east")),
+        (("histogram", "north", "level=low"), tally.histogram("north", {"level": "low"})),
+        (("linear", "level", "--workload", "prefixes"), tally.linear("level", "prefixes")),
+        (("cdf", "east"), tally.cdf("east")),
+    ):
+        asked = [words[0], "survey.toml", "reports.parquet", *words[1:]]
+        code, out, err = run(capsys, *asked, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out) == json.loads(json.dumps(expected.to_dict(0.95)))
+        assert run(capsys, *asked)[0] == 0
+    assert run(capsys, "quantile", "survey.toml", "reports.parquet", "north", "0.5")[0] == 0
+    code, out, _ = run(capsys, "explain", "survey.toml")
+    assert "blurred together with north by planar-laplace" in out
+
+
+def test_mistakes_in_a_survey_file_are_one_line(at_work, capsys):
+    text = at_work.to_toml().replace('"planar-laplace"', '"planar"')
+    Path("wrong.toml").write_text(text)
+    code, out, err = run(capsys, "certify", "wrong.toml")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "wrong.toml: there is no mechanism 'planar'; choose hio, hio-hashing" in err
+
+
+# Comparisons -------------------------------------------------------------------------------------
+
+
+def test_a_survey_with_a_block_is_compared_as_it_is(tmp_path):
+    """Its own errors are those that it predicts for these very people, also beside its block."""
+    survey = Survey(
+        {**PLACE, "c": Categorical(["p", "q"], epsilon=1)}, joint={BOTH: "planar-laplace"}
+    )
+    people = some_people(survey, 200)
+    pc.write_csv(pa.table(people), tmp_path / "people.csv")
+    found = compare(survey, tmp_path / "people.csv", queries=4, repetitions=4)
+    own = {row.about: row for row in found.rows if row.group == OWN}
+    assert {"east", "age", "north", "c"} < set(own)
+    assert own["east"].mechanism == "planar-laplace"
+    assert (own["east"].step, own["age"].step) == (0.5, pytest.approx(0.3))
+    assert own["east"].width == pytest.approx(math.hypot(1.5, 1.0))
+    assert {own[about].title for about in ("east", "north")} == {"planar Laplace noise"}
+    assert all(row.exact > 0 and row.simulated is not None for row in own.values())
+    joined = next((row for about, row in own.items() if " x " in about and "age" in about), None)
+    assert joined is None or "+" in joined.mechanism
+
+
+def test_a_block_stays_together_in_a_comparison():
+    survey = SURVEYS["two"]
+    sizes = {name: survey.attributes[name].size for name in (*BOTH, "age")}
+    rng = np.random.default_rng(3)
+    positions = {name: rng.integers(0, size, 100) for name, size in sizes.items()}
+    crowd = Crowd({name: survey.attributes[name] for name in positions}, positions)
+    for names in (("east",), ("age", "north"), BOTH):
+        attributes = {name: survey.attributes[name] for name in names}
+        asked = Questions.draw(attributes, 5, np.random.default_rng(2))
+        group, entry = next(taking_part(attributes, survey))
+        assert group == OWN
+        assert set(entry.survey.attributes) == {*names, *BOTH}
+        variances = entry.variances(crowd.only(list(entry.survey.attributes)), asked)
+        shares = np.zeros([sizes[name] for name in sizes if name in names])
+        order = [name for name in sizes if name in names]
+        np.add.at(shares, tuple(positions[name] for name in order), 1)
+        alone = Survey(entry.survey.attributes, joint={BOTH: "planar-laplace"})
+        for where, variance in zip(asked.wheres(), variances, strict=True):
+            cut = {n: m for n, m in where.items() if m != (0, sizes[n] - 1)}
+            if len(cut) == len(names):
+                by_survey = [n for n in alone.attributes if n in names]
+                prior = np.transpose(shares, [order.index(n) for n in by_survey])
+                expected = alone.predict(where, 100, prior)
+                assert math.sqrt(variance) == pytest.approx(expected, rel=1e-9)
+
+
+def test_large_attributes_leave_their_block_out_of_a_comparison():
+    survey = Survey({"x": line(5000), "y": line(3), "a": line(4)}, joint={("x", "y"): "hio"})
+    kept, notes = compared(survey)
+    assert list(kept) == ["a"]
+    assert [note.split(",")[0] for note in notes] == [
+        "x is left out: it has 5",
+        "y is left out: x has 5",
+    ]
