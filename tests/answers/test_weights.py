@@ -250,7 +250,7 @@ def test_bad_weights():
         Weight(0, 1, epsilon=1)
     with pytest.raises(SurveyError, match="needs an epsilon"):
         Weight(0, 1, private=True)
-    with pytest.raises(SurveyError, match="from low to high"):
+    with pytest.raises(SurveyError, match="1 to 1 holds one value only; low must be below high"):
         Weight(1, 1)
     with pytest.raises(SurveyError, match="finite"):
         Weight(0, float("nan"))
