@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from checks import MECHANISMS
+from metricldp import Integer, Survey, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Geometric, Response
 from metricldp.channels.conformance import check_channel
@@ -129,3 +130,18 @@ def test_more_reports_than_positions():
     made = Simple("twice", twice, ANY_TWO)
     found = check_channel(made, sizes=(2,), epsilons=(2.0,))
     assert found.holds, str(found)
+
+
+def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
+    def blunt(size, epsilon):
+        return Response.for_epsilon(size, 3 * epsilon)
+
+    with pytest.raises(SurveyError, match="tells 0 from 1 better than the metric allows"):
+        Survey({"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO))})
+
+
+@pytest.mark.parametrize("name", ["geometric", ""])
+def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
+    made = Simple(name, Response.for_epsilon, ANY_TWO)
+    with pytest.raises(SurveyError, match="needs a name of its own"):
+        Survey({"v": Integer(0, 4, epsilon=1, mechanism=made)})

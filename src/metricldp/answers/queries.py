@@ -86,6 +86,8 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     described = attribute_of(survey, name)
     if described.kind == "weight":
         raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
+    if isinstance(rows, str) and rows in ("ranges", "prefixes") and not described.ordered:
+        raise QueryError(f"{name} has no order, so no {rows}; ask for its values")
     return workload_of(rows, described.size)
 
 

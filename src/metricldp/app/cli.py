@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from metricldp.answers.tally import Tally
 from metricldp.app import demo as story
 from metricldp.app import explain as words
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
@@ -26,6 +27,7 @@ from metricldp.basics.text import counted
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
 from metricldp.reports import files
+from metricldp.store.files import SUFFIX
 from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
 from metricldp.survey.certify import certify as prove
 
@@ -93,13 +95,19 @@ def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
 def verify(
     survey: SurveyFile,
     fingerprint: Annotated[
-        str,
+        str | None,
         typer.Argument(help=f"as published, the first {SHORTEST_FINGERPRINT} digits of it or more"),
-    ],
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a survey is the one that was published; exit code 1 if it is another."""
+    """Check that a survey is the one that was published; exit code 1 if it is another.
+
+    Without a fingerprint, print the one to publish.
+    """
     agreed = Agreement.load(survey)
+    if fingerprint is None:
+        show({"survey": agreed.fingerprint}, agreed.fingerprint, as_json)
+        return
     same = agreed.is_published_as(fingerprint)
     data = {"survey": agreed.fingerprint, "published": fingerprint, "same": same}
     words = f"{survey} is survey {agreed.fingerprint}"
@@ -133,8 +141,14 @@ def merge(
     output: ReportsOut,
     as_json: AsJson = False,
 ) -> None:
-    """Join several files of reports into one."""
+    """Join several files of reports, or of totals, into one."""
     agreed = Agreement.load(survey)
+    if output.suffix == SUFFIX:
+        whole = sum(Tally.of(agreed, path) for path in dict.fromkeys(reports))
+        assert isinstance(whole, Tally)
+        whole.save(output)
+        _show_reports(agreed, whole.n, output, as_json)
+        return
     _show_reports(agreed, files.merge_files(agreed, reports, output), output, as_json)
 
 

@@ -85,10 +85,16 @@ def explain(survey: Agreement, n: int) -> Explanation:
 
 def _together(survey: Agreement, width: float) -> list[str]:
     p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
-    if survey.metric.p == 1:
-        joined = ["Together: distances add up over attributes. Two people who differ as much as"]
+    blocks = [
+        f"{' and '.join(b.names)} are blurred together by {b.mechanism.name}: at epsilon "
+        f"{float(b.diameter / survey.share):.4g} at most for any two people."
+        for b in survey.blocks.values()
+    ]
+    share = float(survey.share)
+    if survey.metric.p == 1 or survey.parts == 1:
+        how = "distances add up" if survey.metric.p == 1 else f"the norm L{p} joins the distances"
+        joined = [f"Together: {how} over attributes. Two people who differ as much as"]
     else:
-        share = float(survey.share)
         joined = [
             f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
             f"works with {share:.3g} of its epsilon. Two people who differ as much as",

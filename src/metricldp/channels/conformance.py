@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -89,16 +89,13 @@ def check_channel(
     The metrics are lines, or one distance for all pairs, as the mechanism promises. Print the
     result, or assert that it `holds`.
     """
-    usual: list[Callable[[Fraction], Metric]] = (
-        [Uniform] if mechanism.promise == ANY_TWO else [Line]
-    )
+    if metrics is None:
+        metrics = [Uniform] if mechanism.promise == ANY_TWO else [Line]
     findings: list[Finding] = []
-    for size in sizes:
-        for epsilon in epsilons:
-            for metric_of in usual if metrics is None else metrics:
-                metric = metric_of(Fraction(str(epsilon)))
-                case = f"{size} positions, epsilon {epsilon:g}, {type(metric).__name__.lower()}"
-                findings += _checked(mechanism, size, metric, case, seed)
+    for size, epsilon, metric_of in product(sizes, epsilons, metrics):
+        metric = metric_of(Fraction(str(epsilon)))
+        case = f"{size} positions, epsilon {epsilon:g}, {type(metric).__name__.lower()}"
+        findings += _checked(mechanism, size, metric, case, seed)
     return Conformance(mechanism.name, tuple(findings))
 
 
@@ -161,8 +158,7 @@ def _loss(case: _Case) -> str:
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
             return f"{x} and {other} lose {log(worst):.9g}, worst_ratio says {log(stated):.9g}"
         if not at_most_exp(stated, allowed):
-            limit = exp_bounds(allowed)[1]
-            told, most = distinct(stated, limit)
+            told, most = distinct(stated, exp_bounds(allowed)[1])
             return f"a report tells {x} from {other} by a factor of {told}, allowed are {most}"
     return ""
 

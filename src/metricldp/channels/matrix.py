@@ -107,8 +107,6 @@ class Matrix(Channel):
             lows.append(int(a[k].min()) - beyond)
         return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
 
-    # The report ----------------------------------------------------------------------------------
-
     @cached_property
     def field(self) -> Struct:
         return Struct(tuple(noise.size for noise in self.noises))
@@ -143,8 +141,6 @@ class Matrix(Channel):
         rows = [{**noise.law(), "runs": _runs(row), "low": low} for row, low, noise in parts]
         return {"law": "matrix", "size": self.size, "rows": rows}
 
-    # Privacy -------------------------------------------------------------------------------------
-
     def probability(self, x: int, report: Column) -> Fraction:
         found = Fraction(1)
         for row, (step, noise) in enumerate(zip(self._steps[x], self.noises, strict=True)):
@@ -163,8 +159,6 @@ class Matrix(Channel):
                 ratios = noise.worst_ratios(here, there)
                 both = [shortened(a * b) for a, b in zip(both, ratios, strict=True)]
         return max(both)
-
-    # Decoding ------------------------------------------------------------------------------------
 
     @property
     def features(self) -> int:

@@ -72,8 +72,6 @@ class Unary(BitChannel):
         own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
         return {"law": "unary", "size": self.size, "own": own, "other": other}
 
-    # The device ----------------------------------------------------------------------------------
-
     def encode(self, positions: Integers, coins: Coins) -> Column:
         """Everybody's bits as if she had another value, a column at a time; then her own bit."""
         column = self.field.empty(len(positions))
@@ -105,8 +103,6 @@ class Unary(BitChannel):
         for position, threshold in enumerate(self.other):
             positions.setdefault(threshold, []).append(position)
         return list(positions.items())
-
-    # The collector -------------------------------------------------------------------------------
 
     def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
         pairs = list(zip(self.own, self.other, strict=True))
@@ -168,8 +164,6 @@ class Unary(BitChannel):
         sums = np.multiply.outer(self._middle, totals[0]) + (totals[1:].T / (2 * self._gap)).T
         missed = totals[0] - sums.sum(axis=0)
         return np.asarray(sums + np.multiply.outer(self._shares, missed))
-
-    # The certificate -----------------------------------------------------------------------------
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         if x == other:

@@ -79,6 +79,12 @@ def mechanism(
     `ordered`, `only` and `joint` say what it is for, so that a refusal lists no other.
     """
     if isinstance(said, Mechanism):
+        own = BUILT_IN.get(said.name)
+        if not said.name or (own is not None and own != said and not own.saves):
+            raise SurveyError(
+                f"a mechanism of one's own needs a name of its own, not {said.name!r}; its survey "
+                "file would mean another"
+            )
         return said
     if isinstance(said, Mapping):
         rest = dict(said)
@@ -157,10 +163,17 @@ def _loaded(name: str) -> Any:
         raise SurveyError(f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}")
     if isinstance(found, Mechanism) and found.name != name:
         raise SurveyError(
-            f"{entry.value} is registered as mechanism {name!r} and calls itself {found.name!r}; "
-            "both names have to be the same"
+            f"the entry point {name!r} of {entry.value} holds a mechanism called {found.name!r}; "
+            "give both one name"
         )
     return found
+
+
+def is_built_in(found: Mechanism) -> bool:
+    """Whether it is one of ours, whose channels keep what they are made for."""
+    return isinstance(found, tuple({type(own) for own in BUILT_IN.values()} - {Simple})) or (
+        BUILT_IN.get(found.name) == found
+    )
 
 
 def every_mechanism() -> Iterator[Mechanism]:

@@ -19,6 +19,7 @@ from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.exact import at_most_exp
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
@@ -32,6 +33,8 @@ from metricldp.survey.blocks import Block, blocks_of, joint_from
 
 FORMAT = 2
 """The version of survey files, fingerprints and reports."""
+MAX_PAIRS_CHECKED = 1 << 12
+"""Pairs of values for which a mechanism from elsewhere is proved when a survey is made."""
 SHORTEST_FINGERPRINT = 32
 """Hexadecimal digits, 128 bits: two surveys that share fewer can be made on purpose."""
 
@@ -81,6 +84,8 @@ class Agreement:
                 settled[name], kept[name] = _settled(attribute, self.share)
                 said = settled[name]
                 channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
+                if not registry.is_built_in(said.mechanism):
+                    _check_kept(channels[name], kept[name], said)
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -251,6 +256,21 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
     """
     metric = attribute.distances.scaled(share)
     return metric.on_grid_points() if attribute.rounded_at_random else metric
+
+
+def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
+    """Refuse a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
+    size, pairs = channel.size, metric.generating_pairs(channel.size)
+    if channel.same_ratio_for_all_pairs:
+        pairs = iter([metric.nearest(size)])
+    elif metric.generating_count(size) > MAX_PAIRS_CHECKED:
+        return
+    for x, other in pairs:
+        if not at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other)):
+            raise SurveyError(
+                f"mechanism {attribute.mechanism} tells {attribute.label(x)} from "
+                f"{attribute.label(other)} better than the metric allows; run check_channel on it"
+            )
 
 
 def _check(attributes: Any) -> None:

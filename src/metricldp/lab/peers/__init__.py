@@ -25,32 +25,22 @@ from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
 
-def _oracle(name: str, channel: Any, title: str, source: str, **limits: Any) -> Simple:
-    """A peer that keeps one epsilon between any two values, with or without an order."""
-    return Simple(name, channel.for_epsilon, ANY_TWO, title, source, **limits)
+def _oracle(name: str, channel: Any, title: str, source: str, most: int, **more: Any) -> Simple:
+    """A peer that keeps one epsilon between any two values, simulated up to so many of them."""
+    return Simple(name, channel.for_epsilon, ANY_TWO, title, source, max_simulated=most, **more)
 
 
 UNARY_SYMMETRIC = _oracle(
-    "unary-symmetric",
-    UnarySymmetric,
-    "symmetric unary",
-    "Erlingsson et al. 2014",
-    max_simulated=256,
+    "unary-symmetric", UnarySymmetric, "symmetric unary", "Erlingsson et al. 2014", 256
 )
-UNARY_OPTIMISED = _oracle(
-    "unary-optimised", UnaryOptimised, "optimised unary (OUE)", _WANG, max_simulated=256
-)
-HISTOGRAM_SUM = _oracle(
-    "histogram-sum", HistogramSum, "noisy histogram (SHE)", _WANG, max_simulated=64
-)
+UNARY_OPTIMISED = _oracle("unary-optimised", UnaryOptimised, "optimised unary (OUE)", _WANG, 256)
+HISTOGRAM_SUM = _oracle("histogram-sum", HistogramSum, "noisy histogram (SHE)", _WANG, 64)
 HISTOGRAM_THRESHOLD = _oracle(
-    "histogram-threshold", HistogramThreshold, "cut histogram (THE)", _WANG, max_simulated=256
+    "histogram-threshold", HistogramThreshold, "cut histogram (THE)", _WANG, 256
 )
-LOCAL_HASHING = _oracle(
-    "local-hashing", LocalHashing, "local hashing (OLH)", _WANG, max_simulated=256
-)
-HADAMARD = _oracle("hadamard", Hadamard, "Hadamard response", "Acharya et al. 2019")
-HAAR = _oracle("haar", Haar, "Haar wavelet (HaarHRR)", _CORMODE, needs_order=True)
+LOCAL_HASHING = _oracle("local-hashing", LocalHashing, "local hashing (OLH)", _WANG, 256)
+HADAMARD = _oracle("hadamard", Hadamard, "Hadamard response", "Acharya et al. 2019", 1 << 12)
+HAAR = _oracle("haar", Haar, "Haar wavelet (HaarHRR)", _CORMODE, 1 << 12, needs_order=True)
 PREFIX = Simple(
     "prefix",
     Prefix.for_epsilon,

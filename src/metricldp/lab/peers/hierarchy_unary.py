@@ -33,6 +33,7 @@ import numpy.typing as npt
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Column, Floats, Integers
+from metricldp.channels.base import farthest
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
@@ -145,9 +146,8 @@ class UnaryHierarchy(Tree, Channel):
         levels = self.field.level(column)
         for level, (count, features) in enumerate(zip(self.counts, self._slices, strict=True)):
             rows = np.flatnonzero(levels == level)
-            found[rows, features] = np.unpackbits(
-                column[rows], axis=1, count=count, bitorder="little"
-            )
+            bits = np.unpackbits(column[rows], axis=1, count=count, bitorder="little")
+            found[rows, features] = bits
         return found
 
     def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
@@ -162,9 +162,8 @@ class UnaryHierarchy(Tree, Channel):
 
     def coefficients(self, functions: Floats) -> Floats:
         written = self.write(np.asarray(functions, dtype=np.float64))
-        return np.concatenate(
-            [written.constant, *(self._scale * weights for weights in written.weights)], axis=-1
-        )
+        scaled = [self._scale * weights for weights in written.weights]
+        return np.concatenate([written.constant, *scaled], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B | x]."""
@@ -188,12 +187,8 @@ class UnaryHierarchy(Tree, Channel):
     def influence(self, function: Floats) -> float:
         """The level whose ones, where they add or where they take away, move most."""
         weights = self.coefficients(function)
-        ends = [
-            weights[0] + part[sign * part > 0].sum()
-            for part in (weights[features] for features in self._slices)
-            for sign in (1, -1)
-        ]
-        return float(max(map(abs, ends)))
+        levels = [weights[features] for features in self._slices]
+        return max(farthest(weights[0], np.stack([level, 0 * level])) for level in levels)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         return self.oracles[-1].worst_ratio(x, other)

@@ -140,12 +140,7 @@ class HadamardBoxes(Boxes):
 
     @classmethod
     def for_epsilon(
-        cls,
-        sizes: Sizes,
-        branchings: Sizes,
-        epsilon: Fraction,
-        *,
-        consistent: bool = False,
+        cls, sizes: Sizes, branchings: Sizes, epsilon: Fraction, *, consistent: bool = False
     ) -> HadamardBoxes:
         return cls(sizes, branchings, Response.for_epsilon(2, epsilon).keep, consistent)
 

@@ -8,6 +8,7 @@ Estimation" (USENIX Security 2017).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import ClassVar, Self
@@ -84,16 +85,13 @@ def best_threshold(epsilon: Fraction) -> Fraction:
 
     The variance falls and then rises in theta, so halving finds where it turns.
     """
-    low, high = _GRID // 2, _GRID
-    while low < high:
-        middle = (low + high) // 2
-        if _variance(Fraction(middle, _GRID), epsilon) <= _variance(
-            Fraction(middle + 1, _GRID), epsilon
-        ):
-            high = middle
-        else:
-            low = middle + 1
-    return Fraction(low, _GRID)
+    steps = range(_GRID // 2, _GRID)
+
+    def turned(step: int) -> bool:
+        here, there = (_variance(Fraction(k, _GRID), epsilon) for k in (step, step + 1))
+        return here <= there
+
+    return Fraction(steps[0] + bisect_left(steps, True, key=turned), _GRID)
 
 
 def _variance(theta: Fraction, epsilon: Fraction) -> Fraction:
