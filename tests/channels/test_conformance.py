@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from checks import MECHANISMS
-from metricldp import Integer, Survey, SurveyError
+from metricldp import CertificateError, Coins, Integer, Survey, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Geometric, Response
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.channels.table import Table
+from metricldp.coins.tape import Tape
 from metricldp.design.registry import mechanism
+from metricldp.metrics import Uniform
+from metricldp.survey.certify import prove
 
 SLOW = ("matrix", "prefix", "histogram-sum")
 """Long noise has so many reports that only the shortest cases can be listed."""
@@ -145,3 +148,81 @@ def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
     made = Simple(name, Response.for_epsilon, ANY_TWO)
     with pytest.raises(SurveyError, match="needs a name of its own"):
         Survey({"v": Integer(0, 4, epsilon=1, mechanism=made)})
+
+
+def test_a_device_that_sends_more_bits_than_its_field():
+    def blur(self, position, tape):
+        return Response.blur(self, position, tape) | position << self.bits
+
+    broken("blur", twin_with(blur=blur))
+
+
+def test_a_device_refuses_a_report_beyond_its_field():
+    leaky = twin_with(
+        blur=lambda self, position, tape: Response.blur(self, position, tape) | 1 << self.bits
+    )
+    made = Simple("leaky", leaky, ANY_TWO)
+    survey = Survey({"v": Integer(0, 4, epsilon=1, mechanism=made)})
+    with pytest.raises(CertificateError, match="beyond its field"):
+        survey.report({"v": 2})
+
+
+def test_an_encoder_that_blurs_the_first_person_for_everybody():
+    def encode(self, positions, coins):
+        return Response.encode(self, np.full(len(positions), positions[0]), coins)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_encoder_that_uses_its_coins_twice():
+    def encode(self, positions, coins):
+        half = len(positions) // 2
+        first = Response.encode(self, np.zeros(half, dtype=int), coins)
+        moved = np.concatenate([first, first])
+        return ((moved + positions) % self.size).astype(np.uint8)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_influence_that_is_too_small():
+    broken("no bias", twin_with(influence=lambda self, function: 0.1))
+
+
+def test_a_false_word_that_all_pairs_are_alike():
+    made = type("Twin", (Geometric,), {"same_ratio_for_all_pairs": True})
+
+    def twin(size, epsilon):
+        honest = Geometric.for_epsilon(size, epsilon / 4)
+        return made(honest.size, honest.epsilon, honest.noise)
+
+    broken("loss within the metric", twin)
+
+
+def test_nothing_checked_does_not_hold():
+    found = check_channel(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
+    assert not found.holds
+    assert "nothing was checked" in str(found)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [[ONE // 4, ONE - ONE // 4, 0], [ONE - ONE // 4, ONE // 4, 0]],
+        [[0, ONE // 4, ONE - ONE // 4], [0, ONE - ONE // 4, ONE // 4]],
+        [[ONE // 4, 0, ONE - ONE // 4], [ONE - ONE // 4, 0, ONE // 4]],
+    ],
+    ids=["last", "first", "inner"],
+)
+def test_reports_without_weight_are_never_drawn(weights):
+    table = Table.of(weights)
+    drawn = table.encode(np.arange(2000) % 2, Coins.seeded(1))
+    assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
+    lone = {table.blur(0, Tape(Coins.seeded(2))) for _ in range(50)}
+    assert lone <= {y for y in range(3) if weights[0][y]}
+
+
+def test_a_table_that_tells_for_certain_is_not_certified():
+    table = Table.of([[ONE, 0], [0, ONE]])
+    (pair,) = prove(table, Uniform(Fraction(1)))
+    assert not pair.holds
+    assert pair.loss > 1000

@@ -27,6 +27,8 @@ def canonical(data: Any) -> str:
         return _text(data)
     if data is None or isinstance(data, bool):
         return json.dumps(data)
+    if type(data) not in (int, float):
+        raise TypeError(f"{type(data).__name__} is not plain data; use Python's own numbers")
     return _number(data)
 
 

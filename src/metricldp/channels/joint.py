@@ -213,11 +213,11 @@ class JointMechanism(Mechanism):
 
     @abstractmethod
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
-        """The channel over a grid of these sizes that keeps the sum of the metrics."""
+        """The channel over a grid of these sizes; it keeps `distance`."""
 
     @abstractmethod
     def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        """What is kept for two people: at most the sum of their distances."""
+        """What is kept for two people: at most the root of the sum of their squared distances."""
 
     @abstractmethod
     def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:

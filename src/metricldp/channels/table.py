@@ -72,8 +72,11 @@ class Table(IntegerChannel):
         column = self.field.empty(len(positions))
         for x in np.unique(positions).tolist():
             here = np.flatnonzero(positions == x)
-            sums = np.array(self._below[x][:-1], dtype=np.uint64)
-            column[here] = np.searchsorted(sums, words[here], side="right")
+            # A sum may be 2^64, one more than the largest word.
+            sums = self._below[x]
+            first = sums.count(0)
+            last = np.array([below - 1 for below in sums[first:]], dtype=np.uint64)
+            column[here] = first + np.searchsorted(last, words[here], side="left")
         return column
 
     def blur(self, position: int, tape: Tape) -> int:

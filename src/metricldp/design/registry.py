@@ -63,7 +63,9 @@ def plugged_in() -> Mapping[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         before = found.setdefault(entry.name, entry)
-        if before.value != entry.value:
+        if _is_ours(entry) or _is_ours(before):
+            found[entry.name] = entry if _is_ours(entry) else before
+        elif before.value != entry.value:
             raise SurveyError(
                 f"two packages add a mechanism {entry.name!r}: {before.value} and {entry.value}; "
                 "uninstall one of them"
@@ -140,16 +142,23 @@ def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
 
 @cache
 def _from_plug_in(name: str) -> Mechanism | None:
-    """An entry point of that name, or a member of the family that the name begins with."""
+    """An entry point of that name, or a member of the family that the name begins with.
+
+    Our own come first: nobody else changes what one of our names means.
+    """
     parts = name.split("-")
-    for count in range(len(parts), 0, -1):
-        begins = "-".join(parts[:count])
-        if begins in plugged_in():
-            loaded = _loaded(begins)
-            found: Mechanism = loaded.named(name) if hasattr(loaded, "named") else loaded
-            if found.name == name:
-                return found
+    begins = ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    known = [begin for begin in begins if begin in plugged_in()]
+    for begin in sorted(known, key=lambda begin: not _is_ours(plugged_in()[begin])):
+        loaded = _loaded(begin)
+        found: Mechanism = loaded.named(name) if hasattr(loaded, "named") else loaded
+        if found.name == name:
+            return found
     return None
+
+
+def _is_ours(entry: EntryPoint) -> bool:
+    return entry.value.startswith("metricldp.")
 
 
 def _loaded(name: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import CertificateError, ValueRefused
 from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -26,6 +26,7 @@ class _Part(NamedTuple):
     """Its own of all positions: one, or of a block several."""
     blur: Callable[[Any, Tape], int]
     start: int
+    bits: int
 
 
 class Device:
@@ -41,11 +42,13 @@ class Device:
         for at, name in enumerate(names):
             block = survey.block_of(name)
             if block is None:
-                self._parts.append(_Part(itemgetter(at), _blur(survey, name), start))
+                self._parts.append(
+                    _Part(itemgetter(at), _blur(survey, name), start, survey.fields[name].bits)
+                )
                 start += survey.fields[name].bits
             elif name == block.names[0]:
                 own = itemgetter(*(names.index(name) for name in block.names))
-                self._parts.append(_Part(own, block.channel.blur, start))
+                self._parts.append(_Part(own, block.channel.blur, start, block.channel.bits))
                 start += block.channel.bits
 
     def report(self, person: Mapping[str, Any], *, coins: Coins | None, clip: bool) -> bytes:
@@ -71,8 +74,11 @@ class Device:
 
     def _blurred(self, positions: list[int], tape: Tape) -> bytes:
         fields = 0
-        for taken, blur, start in self._parts:
-            fields |= blur(taken(positions), tape) << start
+        for taken, blur, start, bits in self._parts:
+            field = blur(taken(positions), tape)
+            if field >> bits:
+                raise CertificateError("a channel drew a report beyond its field; nothing is sent")
+            fields |= field << start
         return self._header + fields.to_bytes(self._width, "little")
 
 
