@@ -456,6 +456,7 @@ def bad_files():
         "a key twice": head + good + "low = 1\n",
         "p below 1": head + "[metric]\np = 0.5\n\n" + good,
         "p as other text": head + '[metric]\np = "many"\n\n' + good,
+        "p infinite as a number": head + "[metric]\np = inf\n\n" + good,
         "another entry of the norm": head + "[metric]\np = 2\nq = 3\n\n" + good,
         "only a public weight": head + '[attributes.w]\nkind = "weight"\nlow = 0\nhigh = 1\n',
         "an equals sign in a name": head + good.replace("s.x]", 's."a=b"]'),
@@ -528,6 +529,16 @@ def bad_files():
         "a private weight without": 'kind = "weight"\nlow = 0\nhigh = 1\nprivate = true',
     }
     changes |= {why: f"{head}[attributes.x]\n{entry}\n" for why, entry in others.items()}
+    two = head + good + "\n" + good.replace("s.x]", "s.y]")
+    block = '[[joint]]\nattributes = ["x", "y"]\nmechanism = "hio"\n'
+    changes |= {
+        "two joint tables of the same attributes": f"{two}\n{block}\n{block}",
+        "two joint tables of an attribute": f"{two}\n{block}\n" + block.replace('"y"', '"x"'),
+        "a joint table of one attribute": f"{two}\n" + block.replace(', "y"', ""),
+        "consistent as a number": f"{two}\n"
+        + block.replace('"hio"', '{name = "hio", consistent = 1}'),
+        "one branch": f"{two}\n" + block.replace('"hio"', '{name = "hio", branching = 1}'),
+    }
     toml = [{"format": "toml", "because": why, "text": text} for why, text in changes.items()]
     text = '{"metricldp":2,"attributes":{"x":{"kind":"integer","low":0,"high":9,"epsilon":1}}}'
     in_json = {
@@ -535,6 +546,7 @@ def bad_files():
         "a list": f"[{text}]",
         "a key twice": text.replace('"low":0', '"low":0,"low":1'),
         "NaN": text.replace('"epsilon":1', '"epsilon":NaN'),
+        "infinite p as a number": text.replace("{", '{"metric":{"p":Infinity},', 1),
         "null": text.replace('"epsilon":1', '"epsilon":null'),
     }
     toml += [{"format": "json", "because": why, "text": text} for why, text in in_json.items()]

@@ -376,6 +376,56 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
         SURVEY.tally(tmp_path / "good.totals", layout="prefix")
 
 
+def test_sums_that_n_reports_cannot_have_are_refused(both, tmp_path):
+    _, totals = both
+    totals.save(tmp_path / "good.totals")
+    first, header, rest = (tmp_path / "good.totals").read_bytes()[:-32].split(b"\n", 2)
+    entries = np.frombuffer(rest, "<i8")
+    size = totals.store._tables["age", "visits"].sums.size
+
+    def refused(changed, n=1200):
+        told = header.replace(b'"n":1200', b'"n":%d' % n)
+        path = written(b"\n".join([first, told, changed.tobytes()]), tmp_path / "bad.totals")
+        with pytest.raises(ReportRefused, match=r"no sum over the file's|outgrow 64 bits") as why:
+            SURVEY.tally(path)
+        assert why.value.reason == "sums"
+        assert "\n" not in str(why.value)
+
+    refused(entries, n=7)
+    refused(entries, n=0)
+    refused(entries, n=1199)
+    refused(entries, n=2**53 - 1)
+    refused(-entries)
+    refused(np.full_like(entries, 2**62))
+    refused(np.full_like(entries, -(2**63)))
+    large = entries.copy()
+    large[size - 1] += 1201 * 2
+    refused(large)
+    apart = entries.copy()  # ages 0 and 1 of the second table swapped: each is right by itself
+    apart[size + 3 : size + 9] = np.roll(apart[size + 3 : size + 9], 3)
+    refused(apart)
+
+
+def test_literal_channels_and_nobody_are_saved_too(tmp_path):
+    survey = Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"})
+    reports = survey.encode({"a": [0, 1, 2], "b": [4, 4, 0]}, coins=Coins.seeded(1))
+    for given in ([reports], []):
+        totals = survey.tally(given, keep=[("a",)])
+        totals.save(tmp_path / "t.totals")
+        assert survey.tally(tmp_path / "t.totals") == totals
+
+
+def test_merging_never_outgrows_64_bits():
+    survey = Survey({"a": Integer(0, 3, epsilon=1, mechanism="response")})
+    one = survey.tally([], keep=[("a",)])
+    one.store._n = 1 << 62
+    with pytest.raises(
+        ReportRefused, match="sums over a of .* reports could outgrow 64 bits"
+    ) as no:
+        one + one
+    assert no.value.reason == "sums"
+
+
 def test_a_file_that_cannot_be_written(both, tmp_path):
     whole, totals = both
     with pytest.raises(ReportRefused, match="cannot write the totals file"):

@@ -461,7 +461,7 @@ def test_totals_are_kept_of_attributes_blurred_alone():
     table = survey.encode(some_people(survey), coins=Coins.seeded(6))
     for keep in ([("east",)], [("age", "north")]):
         with pytest.raises(
-            QueryError, match="is blurred together with others, and no totals are"
+            QueryError, match="is a joint attribute, which needs the reports themselves"
         ) as wrong:
             survey.tally(table, keep=keep)
         assert "\n" not in str(wrong.value)
@@ -474,7 +474,9 @@ def test_totals_are_kept_of_attributes_blurred_alone():
         lambda t: t.histogram("north"),
         lambda t: t.mean("east"),
     ):
-        with pytest.raises(QueryError, match=r"east\+north are blurred together, and no totals"):
+        with pytest.raises(
+            QueryError, match=r"east\+north are joint attributes, which need the reports"
+        ):
             ask(totals)
 
 

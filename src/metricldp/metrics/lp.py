@@ -36,6 +36,8 @@ class Lp:
     def from_dict(cls, entry: object) -> Lp:
         if not isinstance(entry, Mapping) or set(entry) != {"p"}:
             raise SurveyError(f"the entry metric says p = a number of at least 1, not {entry!r}")
+        if entry["p"] == math.inf:
+            raise SurveyError('an infinite p is written as text: p = "inf"')
         return cls(math.inf if entry["p"] == "inf" else entry["p"])
 
     def share(self, attributes: int) -> Fraction:

@@ -50,6 +50,11 @@ class Table:
     def __add__(self, other: Table) -> Table:
         return Table(self.channels, self.sums + other.sums)
 
+    @property
+    def largest_product(self) -> int:
+        """The most that one report adds to an entry, or takes from it."""
+        return _largest_product(self.channels.values())
+
     def over(self, names: Sequence[str]) -> Table:
         """The same reports over some of the attributes: the others are summed out, left whole."""
         sums = self.sums

@@ -23,8 +23,6 @@ from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings, attribute_of, involved
 from metricldp.survey.agreement import Agreement
 
-_NO_TOTALS = "and no totals are kept of that; tally the reports themselves, without keep="
-
 
 class Totals(Store):
     """Exact sums over all reports for some sets of attributes; adding and merging are exact.
@@ -70,7 +68,39 @@ class Totals(Store):
         for names, table in zip(saved.keep, saved.tables, strict=True):
             totals._tables[names] = cubes.Table(totals._tables[names].channels, table)
         totals._n = saved.n
+        totals._check_size()
+        totals._check_sums(path)
         return totals
+
+    def _check_size(self) -> None:
+        for names, table in self._tables.items():
+            if self.n * table.largest_product >= 1 << 63:
+                raise ReportRefused(
+                    "sums",
+                    f"sums over {' x '.join(names)} of {self.n:,} reports could outgrow 64 bits; "
+                    "keep them apart",
+                )
+
+    def _check_sums(self, path: str | Path) -> None:
+        """Whether the tables can be sums over n reports, and over the same ones."""
+        agreed: dict[tuple[str, ...], Any] = {(): np.int64(self.n)}
+        for names, table in self._tables.items():
+            most = self.n * table.largest_product
+            counts = all(channel.cumulates for channel in table.channels.values())
+            if table.sums.min() < (0 if counts else -most) or table.sums.max() > most:
+                raise ReportRefused("sums", self._no_sums(names, path))
+            whole = tuple(name for name in names if not table.channels[name].free_when_whole)
+            shared = {tuple(name for name in names if name in other) for other in self.keep}
+            for common in {whole, *shared}:
+                margin = table.over(common).sums
+                if not np.array_equal(agreed.setdefault(common, margin), margin):
+                    raise ReportRefused("sums", self._no_sums(names, path))
+
+    def _no_sums(self, names: tuple[str, ...], path: str | Path) -> str:
+        return (
+            f"the table over {' x '.join(names)} in {path} is no sum over the file's "
+            f"{counted(self.n, 'report')}; tally the reports again"
+        )
 
     def save(self, path: str | Path) -> None:
         """A file of totals, as `store.files` describes it."""
@@ -97,9 +127,10 @@ class Totals(Store):
             kept = f"{_words(self.keep)} and {_words(other.keep)}"
             raise ReportRefused("keep", f"totals that keep {kept} cannot be merged")
         merged = Totals(self.survey, self.keep)
+        merged._n = self._n + other._n
+        merged._check_size()
         for names in self.keep:
             merged._tables[names] = self._tables[names] + other._tables[names]
-        merged._n = self._n + other._n
         return merged
 
     def __eq__(self, other: object) -> bool:
@@ -126,7 +157,10 @@ class Totals(Store):
         if not self.holds(names):
             for name in names:
                 if name in self.survey.blocks:
-                    raise QueryError(f"{name} are blurred together, {_NO_TOTALS}")
+                    raise QueryError(
+                        f"{name} are joint attributes, which need the reports themselves; tally "
+                        "them without keep="
+                    )
             raise QueryError(
                 f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
@@ -178,7 +212,10 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             if attribute_of(survey, name).is_public:
                 raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
             if name not in survey.channels:
-                raise QueryError(f"{name} is blurred together with others, {_NO_TOTALS}")
+                raise QueryError(
+                    f"{name} is a joint attribute, which needs the reports themselves; leave it "
+                    "out of keep=, or tally the reports without keep="
+                )
         ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)
