@@ -85,11 +85,6 @@ def explain(survey: Agreement, n: int) -> Explanation:
 
 def _together(survey: Agreement, width: float) -> list[str]:
     p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
-    blocks = [
-        f"{' and '.join(b.names)} are blurred together by {b.mechanism.name}: at epsilon "
-        f"{float(b.diameter / survey.share):.4g} at most for any two people."
-        for b in survey.blocks.values()
-    ]
     share = float(survey.share)
     if survey.metric.p == 1 or survey.parts == 1:
         how = "distances add up" if survey.metric.p == 1 else f"the norm L{p} joins the distances"
@@ -101,7 +96,7 @@ def _together(survey: Agreement, width: float) -> list[str]:
         ]
     blocks = [
         f"{' and '.join(block.names)} are blurred together: at most epsilon "
-        f"{float(block.diameter / survey.share):.4g} for any two people."
+        f"{float(block.diameter) / share:.4g} for any two people."
         for block in survey.blocks.values()
     ]
     return [
