@@ -379,6 +379,24 @@ def test_a_population_of_people(name):
         assert drawn.stderr > own.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "attribute"),
+    [(n, a) for n, s in {**SURVEYS, "hashes": HASHES}.items() for a in s.attributes],
+)
+def test_the_worst_case_of_a_workload_is_one_kind_of_person(name, attribute):
+    """The largest sum over all rows of anybody, which everybody has who is like that."""
+    survey = {**SURVEYS, "hashes": HASHES}[name]
+    size = survey.attributes[attribute].size
+    asked = [[1, *[0] * (size - 1)], [*[0] * (size - 1), 2], [3, *[1] * (size - 1)]]
+    sizes = {name: a.size for name, a in survey.attributes.items()}
+    errors = []
+    for person in itertools.product(*map(range, sizes.values())):
+        alike = {n: np.eye(sizes[n])[at] for n, at in zip(sizes, person, strict=True)}
+        errors.append(survey.predict(n=7, prior=alike, attribute=attribute, workload=asked))
+    error = survey.predict(n=7, prior="worst", attribute=attribute, workload=asked)
+    assert error == pytest.approx(max(errors), rel=1e-9)
+
+
 def test_one_workload_is_predicted_from_its_rows():
     survey = SURVEYS["plane around a category"]
     rows = [survey.predict({"y": span}, 10, "uniform") ** 2 for span in ((0, 0), (0, 1), (1, 1))]

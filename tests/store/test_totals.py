@@ -420,7 +420,7 @@ def test_merging_never_outgrows_64_bits():
     one = survey.tally([], keep=[("a",)])
     one.store._n = 1 << 62
     with pytest.raises(
-        ReportRefused, match="sums over a of .* reports could outgrow 64 bits"
+        ReportRefused, match=r"sums over a of .* reports could outgrow 64 bits"
     ) as no:
         one + one
     assert no.value.reason == "sums"

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
+from metricldp.channels.joint import summed
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, Sum, read, read_one
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, Sum, read, read_block, read_one
 from metricldp.survey.agreement import Agreement
 
 _TINY = 1e-300
@@ -76,27 +77,33 @@ def predicted_total(
 
     A second moment is quadratic in the row, so the rows of any root of W^T W have the same total
     as those of W: there are as many of them as positions, however long W is. Where values are
-    rounded at random, or decoders do not add up, the rows themselves are read.
+    rounded at random, or decoders do not add up, the rows themselves are read. In the worst case
+    everybody is where the sum over all rows is largest, not where each row is.
     """
-    if attribute not in survey.channels:  # it is blurred together with others
-        rows = (row for k in range(workload.rows) for row in workload.rows_block(k, k + 1))
-        queries = (Query({attribute: row}, attribute) for row in rows)
-        return math.fsum(predicted(survey, query, n, prior) ** 2 for query in queries)
+    worst = isinstance(prior, str) and prior == "worst"
+    starts = range(0, workload.rows, MAX_ROWS_TOGETHER)
     blocks: Iterable[Floats]
-    if survey.attributes[attribute].rounded_at_random or not survey.channels[attribute].linear:
-        starts = range(0, workload.rows, MAX_ROWS_TOGETHER)
-        blocks = (workload.rows_block(start, start + MAX_ROWS_TOGETHER) for start in starts)
+    blocks = (workload.rows_block(start, start + MAX_ROWS_TOGETHER) for start in starts)
+    second = square = np.zeros(())
+    if (joint := survey.block_of(attribute)) and not worst:
+        queries = (Query({attribute: row}, attribute) for rows in blocks for row in rows)
+        return math.fsum(predicted(survey, query, n, prior) ** 2 for query in queries)
+    if joint:
+        for rows in blocks:
+            reading = read_block(joint, *({attribute: row} for row in rows))
+            _, seconds, squares = map(summed, reading.rows)
+            second, square = second + seconds, square + squares
     else:
-        blocks = [_root(workload.gram())]
-    second = square = np.zeros(workload.size)
-    for block in blocks:
-        ((seconds, squares),) = read_one(survey, attribute, block).pairs()
-        second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
+        if not survey.attributes[attribute].rounded_at_random and survey.channels[attribute].linear:
+            blocks = [_root(workload.gram())]
+        for rows in blocks:
+            ((seconds, squares),) = read_one(survey, attribute, rows).pairs()
+            second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
     others = [c for name, c in survey.channels.items() if name != attribute]
     for channel in others:
         if not channel.free_when_whole:
             second = second * float(channel.moment(np.ones(channel.size))[0])
-    if isinstance(prior, str) and prior == "worst":
+    if worst:
         return n * max(0.0, float((second - square).max()))
     return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
 

@@ -188,11 +188,7 @@ def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
         products = [term.factors for row in rows for term in row if term.factors]
         factors = [[factor[query] for factor in product] for product in products]
         values = [np.unique(np.stack(column), axis=1) for column in zip(*factors, strict=True)]
-        if math.prod(value.shape[1] for value in values) > MAX_KINDS:
-            raise QueryError(
-                "people of too many kinds for an exact error: ask for ranges, or for a mean over "
-                "fewer values"
-            )
+        _check_kinds([value.shape[1] for value in values])
         combined = np.ones((len(factors), 1))
         for value in values:
             combined = (combined[:, :, None] * value[:, None, :]).reshape(len(factors), -1)
@@ -204,6 +200,34 @@ def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
     most = max(sums.shape[1] for sums in found)
     padded = [np.pad(sums, ((0, 0), (0, most - sums.shape[1])), mode="edge") for sums in found]
     return np.stack(padded, axis=1).reshape(-1, most)
+
+
+def summed(terms: Sequence[Term]) -> Floats:
+    """The sum over all k rows of sums of terms, for every kind of person.
+
+    It has an axis for each attribute, of length 1 where that makes no difference.
+    """
+    found: Floats = np.zeros(())
+    for term in terms:
+        if term.factors is None:
+            found = found + term.scale.sum()
+            continue
+        factors = [f if np.ptp(f, axis=1).any() else f[:, :1] for f in term.factors]
+        shape = [f.shape[1] for f in factors]
+        _check_kinds(np.broadcast_shapes(found.shape, tuple(shape)))
+        product = term.scale[:, None]
+        for factor in factors[:-1]:
+            product = (product[:, :, None] * factor[:, None, :]).reshape(len(factor), -1)
+        found = found + (product.T @ factors[-1]).reshape(shape)
+    return found
+
+
+def _check_kinds(counts: Sequence[int]) -> None:
+    if math.prod(counts) > MAX_KINDS:
+        raise QueryError(
+            "people of too many kinds for an exact error: ask for ranges, or for a mean over "
+            "fewer values"
+        )
 
 
 class JointMechanism(Mechanism):

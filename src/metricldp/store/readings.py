@@ -186,15 +186,19 @@ def read(survey: Agreement, *queries: Functions) -> Readings:
     parts: list[Reading | BlockReading] = []
     for name in involved(survey, *queries):
         if name in survey.blocks:
-            block = survey.blocks[name]
-            f = _factors(block, *queries)
-            rows = (_product(f), tuple(block.channel.moment(f)), _product([g**2 for g in f]))
-            parts.append(BlockReading(block, rows))
+            parts.append(read_block(survey.blocks[name], *queries))
             continue
         whole = np.ones(survey.channels[name].size)
         functions = np.array([functions.get(name, whole) for functions in queries])
         parts.append(_one(survey, name, functions))
     return Readings(_ONE, len(queries), tuple(parts))
+
+
+def read_block(block: Block, *queries: Functions) -> BlockReading:
+    """The same rows of one block alone."""
+    f = _factors(block, *queries)
+    rows = (_product(f), tuple(block.channel.moment(f)), _product([g**2 for g in f]))
+    return BlockReading(block, rows)
 
 
 def _factors(block: Block, *queries: Functions) -> list[Floats]:
