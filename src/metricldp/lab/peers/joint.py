@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,8 +45,8 @@ class _OnTrees(JointMechanism):
         epsilon = min(self._smallest(sizes, metrics), LARGEST_EPSILON)
         return self._boxes(sizes, branchings, epsilon)
 
-    def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel:
-        raise NotImplementedError
+    @abstractmethod
+    def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel: ...
 
     def _smallest(self, sizes: Sizes, metrics: Metrics) -> Fraction:
         return min(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
