@@ -1,9 +1,12 @@
 """The rooms of the house: imports point one way, and nothing but rooms has to be listed."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import metricldp
 
 PACKAGE = Path(__file__).parents[1] / "src" / "metricldp"
 ROOMS = (
@@ -159,3 +162,11 @@ def test_the_package_is_small_and_so_are_its_files():
 )
 def test_the_rule_itself(module, source, allowed):
     assert (not list(violations(module, source))) == allowed
+
+
+def test_one_version_everywhere():
+    root = PACKAGE.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    cited = (root / "CITATION.cff").read_text("utf-8")
+    assert project["version"] == metricldp.__version__
+    assert f"\nversion: {metricldp.__version__}\n" in cited

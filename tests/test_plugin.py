@@ -85,10 +85,15 @@ def test_it_conforms_and_a_broken_twin_does_not(environment):
     python, folder = environment
     program = """
 from dataclasses import replace
+from metricldp import Integer, Survey
 from metricldp.channels.conformance import check_channel
 from metricldp_exponential import EXPONENTIAL, exponential
 found = check_channel(EXPONENTIAL)
 assert found.holds, str(found)
+for low, high, epsilon in ((1, 14, 8), (0, 99, 1), (0, 255, 64), (0, 2, 2e-12)):
+    far = Survey({"x": Integer(low, high, epsilon=epsilon, mechanism=EXPONENTIAL)})
+    assert far.certify().holds
+    assert far.channels["x"].worst_ratio(0, high - low) < 2**40
 twin = replace(EXPONENTIAL, make=lambda size, epsilon: exponential(size, 2 * epsilon))
 found = check_channel(twin)
 assert not found.holds

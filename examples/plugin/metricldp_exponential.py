@@ -10,14 +10,22 @@ from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
 
+FLOOR = 1 << 24
+
 
 def exponential(size: int, epsilon: Fraction) -> Table:
-    """Whole numbers over 2^64: each rounded down, and the true value takes what is left."""
+    """Whole numbers over 2^64: each rounded down, and the true value takes what is left.
+
+    Every report gets a floor of 2^24 first, for weights far away would be rounded to 0 and tell
+    values apart for certain. What all rows have in common brings them closer together only.
+    """
     shrink = exp_bounds(-epsilon / 2)[0]
+    powers = [int(shrink**k * ONE) for k in range(size)]
     rows = []
     for x in range(size):
-        weights = [shrink ** abs(x - y) for y in range(size)]
-        row = [int(weight / sum(weights) * ONE) for weight in weights]
+        weights = [powers[abs(x - y)] for y in range(size)]
+        scale = Fraction(ONE - size * FLOOR, sum(weights))
+        row = [FLOOR + int(weight * scale) for weight in weights]
         row[x] += ONE - sum(row)
         rows.append(row)
     return Table.of(rows)

@@ -1,6 +1,6 @@
 """metricldp: surveys under metric local differential privacy.
 
-The data goes one way, and the modules read in that order:
+The data goes one way, and the rooms of the package stand in that order:
 
 survey -> encode (on the device) -> report -> tally (at the collector) -> query -> answer
 
@@ -40,7 +40,7 @@ from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
 from metricldp.survey.certify import Certificate
 from metricldp.survey.ledger import Ledger
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Answer",

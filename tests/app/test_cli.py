@@ -84,6 +84,9 @@ def test_help(run):
     for command in ("demo", "explain", "certify", "encode", "merge", "count", "histogram"):
         assert command in overview
         assert "--json" in run(command, "--help")
+    for command in ("mean", "quantile", "cdf"):
+        assert "respondents only" in " ".join(run(command, "--help").split())
+    assert "respondents only" not in run("count", "--help")
 
 
 def test_version(run):

@@ -30,6 +30,13 @@ def test_every_mechanism_conforms(name):
     assert sum(finding.what != "skipped" for finding in found.findings) >= 8
 
 
+@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, ONE // 2)])
+def test_what_is_no_mechanism_is_refused(given):
+    with pytest.raises(SurveyError, match="check_channel checks a mechanism, such as") as wrong:
+        check_channel(given)
+    assert "\n" not in str(wrong.value)
+
+
 def broken(what, channel):
     """What is found wrong with a channel that does not follow from its epsilon."""
     made = Simple("twin", channel, ANY_TWO)

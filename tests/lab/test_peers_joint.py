@@ -761,6 +761,8 @@ def test_prefix_sums_have_a_limit():
         (lambda: hio(3, 2, branching="many"), "at least 2, not 'many'"),
         (lambda: hio(3, 2, consistent="yes"), "consistent is true or false, not 'yes'"),
         (lambda: hashed(4000, 4000), "16,000,000 positions into 4 buckets needs reports of more"),
+        # Nobody would see the end of a search for a prime from here.
+        (lambda: hashed(*[1 << 20] * 5), "positions into 4 buckets needs reports of more than 63"),
         (
             lambda: together(lines((2, 2, 2), 1), "planar-laplace"),
             "for two attributes, not 3",

@@ -614,7 +614,7 @@ def test_messages_name_the_remedy():
         (lambda: Integer(0, 1, epsilon=1, metric={"edges": []}), "a metric needs a kind; choose"),
         (lambda: Integer(0, 2, epsilon=1, metric=table), "give a row for each, in the order"),
         (lambda: Integer(0, 2, epsilon=1, metric=Tree({"x": [0, 1]})), "put every value into a"),
-        (lambda: Integer(0, 2, epsilon=1, reach=0), "a integer attribute has no 'reach'; it has"),
+        (lambda: Integer(0, 2, epsilon=1, reach=0), "an integer attribute has no 'reach'; it has"),
         (
             lambda: Survey({"v": Integer(0, 2, epsilon=1, mechanism={"name": "auto", "reach": 0})}),
             "mechanism 'auto' takes no 'reach'; name the one that does",

@@ -36,6 +36,10 @@ _About = Annotated[
     str,
     typer.Option("--about", help="respondents, or the population that they were drawn from"),
 ]
+_RespondentsOnly = Annotated[
+    str,
+    typer.Option("--about", help="respondents only; this question has no population yet"),
+]
 _Level = Annotated[float, typer.Option("--level", help="the level of the intervals")]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
@@ -65,6 +69,8 @@ class Question:
     draw: Callable[..., None] | None = None
     probabilities: bool = False
     """Whether words that are no conditions are probabilities."""
+    respondents_only: bool = False
+    """Whether there is no answer about the population."""
 
     def answer(
         self,
@@ -112,6 +118,8 @@ class Question:
         if self.draw is not None:
             taken["plot"] = _Plot, None
         taken |= _EVERY
+        if self.respondents_only:
+            taken["about"] = _RespondentsOnly, "respondents"
 
         def command(**given: Any) -> None:
             self.answer(**given)
@@ -185,6 +193,7 @@ QUESTIONS = (
         "Average an attribute over the people who meet the conditions, with the error.",
         Tally.mean,
         attribute="the attribute to average",
+        respondents_only=True,
     ),
     Question(
         "quantile",
@@ -195,6 +204,7 @@ QUESTIONS = (
         options={"method": (_METHOD, "isotonic")},
         data=_quantiles_data,
         probabilities=True,
+        respondents_only=True,
     ),
     Question(
         "cdf",
@@ -203,6 +213,7 @@ QUESTIONS = (
         _rows("share", 3, "band"),
         attribute="an attribute with an order",
         draw=plots.cdf,
+        respondents_only=True,
     ),
     Question(
         "histogram",

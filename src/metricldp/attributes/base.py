@@ -74,7 +74,8 @@ class Attribute(ABC):
                 why = "takes no metric; integer, ordinal and categorical ones do"
             else:
                 why = f"has no {key!r}; it has {listed(known)}{guess(key, known)}"
-            raise SurveyError(f"a {cls.kind} attribute {why}")
+            article = "an" if cls.kind[0] in "aeiou" else "a"
+            raise SurveyError(f"{article} {cls.kind} attribute {why}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import MetricLdpError, SeededCoinsWarning
+from metricldp.basics.errors import MetricLdpError, SeededCoinsWarning, SurveyError
 from metricldp.basics.exact import at_most_exp, exp_bounds, log
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
@@ -95,6 +95,11 @@ def check_channel(
     The metrics are lines, or one distance for all pairs, as the mechanism promises. Print the
     result, or assert that it `holds`.
     """
+    if not isinstance(mechanism, Mechanism):
+        raise SurveyError(
+            "check_channel checks a mechanism, such as Simple(name, make) of channels.mechanism, "
+            f"not {shown(mechanism)}"
+        )
     if metrics is None:
         metrics = [Uniform] if mechanism.promise == ANY_TWO else [Line]
     findings: list[Finding] = []

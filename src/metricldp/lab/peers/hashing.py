@@ -69,7 +69,8 @@ class LocalHashing(NumberChannel):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> LocalHashing:
         """g = e^epsilon + 1 rounded, at most P; within the buckets response keeps epsilon."""
-        prime = prime_from(size)
+        # No prime is looked for where there are so many values that none would do.
+        prime = prime_from(size) if size**3 <= _LARGEST else size
         buckets = min(prime, max(2, round(exp_bounds(epsilon)[0] + 1)))
         if prime**3 * buckets > _LARGEST:
             raise SurveyError(
