@@ -82,7 +82,7 @@ def mechanism(
     """
     if isinstance(said, Mechanism):
         own = BUILT_IN.get(said.name)
-        if not said.name or (own is not None and own != said and not own.saves):
+        if not said.name or (own is not None and not own.saves and own != said):
             raise SurveyError(
                 f"a mechanism of one's own needs a name of its own, not {said.name!r}; its survey "
                 "file would mean another"
