@@ -64,11 +64,15 @@ class Integer(base.Discrete, base.OnLine):
         return whole_within(value, ends, name, clip, booleans=self._yes_or_no) - self.low
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
-        wrong = np.zeros(len(numbers), dtype=bool)
-        if numbers.dtype.kind == "f":
-            wrong = ~np.isfinite(numbers) | (numbers != np.rint(numbers))
         kept = np.clip(numbers, self.low, self.high) if clip else numbers
-        self._refuse_first(wrong | (kept < self.low) | (kept > self.high), numbers, name, clip)
+        real = numbers.dtype.kind == "f"
+        if real or (
+            len(kept) and not self.low <= kept.min().item() <= kept.max().item() <= self.high
+        ):
+            wrong = (kept < self.low) | (kept > self.high)
+            if real:
+                wrong |= ~np.isfinite(numbers) | (numbers != np.rint(numbers))
+            self._refuse_first(wrong, numbers, name, clip)
         return kept.astype(np.int64) - self.low
 
     def choose(self, words: object, name: str) -> Chosen:
