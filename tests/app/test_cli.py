@@ -521,3 +521,17 @@ def test_reproduce_into_a_file_is_refused(tmp_path, monkeypatch, capsys):
         cli.main()
     assert stopped.value.code == 2
     assert "is a file; name a directory to write into" in capsys.readouterr().err
+
+
+def test_totals_are_merged_and_none_counts_twice(at_work, survey, people, run, monkeypatch, capsys):
+    for name in ("one.totals", "two.totals"):
+        survey.tally(survey.encode(people), keep=[(next(iter(survey.channels)),)]).save(name)
+    out = run("merge", "survey.toml", "one.totals", "two.totals", "-o", "both.totals")
+    assert out.startswith(f"{2 * people.num_rows:,} reports")
+    words = ["merge", "survey.toml", "one.totals", "./one.totals", "-o", "twice.totals"]
+    monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "named twice" in capsys.readouterr().err
+    assert not (at_work / "twice.totals").exists()

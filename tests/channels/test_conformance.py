@@ -150,7 +150,7 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
         Survey({"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO))})
 
 
-@pytest.mark.parametrize("name", ["geometric", ""])
+@pytest.mark.parametrize("name", ["geometric", "matrix", "unary", ""])
 def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
     made = Simple(name, Response.for_epsilon, ANY_TWO)
     with pytest.raises(SurveyError, match="needs a name of its own"):

@@ -144,8 +144,8 @@ def merge(
     """Join several files of reports, or of totals, into one."""
     agreed = Agreement.load(survey)
     if output.suffix == SUFFIX:
-        whole = sum(Tally.of(agreed, path) for path in dict.fromkeys(reports))
-        assert isinstance(whole, Tally)
+        first, *others = (Tally.of(agreed, path) for path in files.once_each(reports))
+        whole = sum(others, start=first)
         whole.save(output)
         _show_reports(agreed, whole.n, output, as_json)
         return

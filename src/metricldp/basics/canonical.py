@@ -55,6 +55,11 @@ def _number(number: float) -> str:
     return "-" * sign + text
 
 
+def as_lists(value: Any) -> Any:
+    """Tuples in tuples as lists, which is what files hold."""
+    return [as_lists(item) for item in value] if isinstance(value, tuple) else value
+
+
 def hexadecimal(word: int) -> str:
     """A 64-bit word, or a probability over 2^64, as 16 hexadecimal digits."""
     return f"{word:016x}"

@@ -25,6 +25,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.channels.fields import Bits, Column, Field, Number
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
+from metricldp.metrics.base import Metric
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -142,6 +143,16 @@ class Channel(ABC):
     def same_ratio_for_all_pairs(self) -> bool:
         """Whether every two positions are told apart equally well, so that one pair shows all."""
         return False
+
+    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
+        """The pairs whose worst ratios prove that a metric is kept: those that generate it.
+
+        Of a channel that treats all pairs alike the nearest pair is proof for all: the others have
+        the same ratio and no smaller distance.
+        """
+        if self.same_ratio_for_all_pairs:
+            return iter([metric.nearest(self.size)])
+        return metric.generating_pairs(self.size)
 
     # Decoding ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, cast
 
+from metricldp.basics.canonical import as_lists
 from metricldp.basics.checks import refuse_unknown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.metrics import Line, Metric, Uniform
@@ -64,7 +65,7 @@ class Mechanism(ABC):
 
     def saved(self) -> dict[str, Any]:
         """Plain data: all that has to be known beside the name."""
-        found = {key: _plain(getattr(self, key)) for key in self.saves}
+        found = {key: as_lists(getattr(self, key)) for key in self.saves}
         return {key: value for key, value in found.items() if value is not None}
 
     def with_saved(self, data: Mapping[str, Any]) -> Self:
@@ -106,7 +107,3 @@ class Simple(Mechanism):
 
     def __repr__(self) -> str:
         return repr(self.name)
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -81,8 +81,9 @@ def mechanism(
     `ordered`, `only` and `joint` say what it is for, so that a refusal lists no other.
     """
     if isinstance(said, Mechanism):
-        own = BUILT_IN.get(said.name)
-        if not said.name or (own is not None and not own.saves and own != said):
+        own = BUILT_IN.get(said.name, said)
+        ours = type(own) is type(said) and (own.saves or own == said)
+        if not said.name or not ours:
             raise SurveyError(
                 f"a mechanism of one's own needs a name of its own, not {said.name!r}; its survey "
                 "file would mean another"
@@ -176,13 +177,6 @@ def _loaded(name: str) -> Any:
             "give both one name"
         )
     return found
-
-
-def is_built_in(found: Mechanism) -> bool:
-    """Whether it is one of ours, whose channels keep what they are made for."""
-    return isinstance(found, tuple({type(own) for own in BUILT_IN.values()} - {Simple})) or (
-        BUILT_IN.get(found.name) == found
-    )
 
 
 def every_mechanism() -> Iterator[Mechanism]:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from metricldp.basics.canonical import as_lists
 from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import SurveyError, TightenedMetricWarning
 from metricldp.basics.exact import as_written
@@ -56,7 +57,7 @@ class MetricInWords(ABC):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        listed = {f.name: _as_list(getattr(self, f.name)) for f in fields(self)}
+        listed = {f.name: as_lists(getattr(self, f.name)) for f in fields(self)}
         return {"kind": self.kind, **listed}
 
     @classmethod
@@ -191,7 +192,3 @@ def length_of(said: object, pair: str) -> Fraction:
             f"below, not {shown(said)}; round it"
         )
     return length
-
-
-def _as_list(value: Any) -> Any:
-    return [_as_list(item) for item in value] if isinstance(value, tuple) else value

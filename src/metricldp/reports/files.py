@@ -84,19 +84,25 @@ def read_positions(
 
 def merge_files(survey: Agreement, sources: Sequence[str | Path], output: str | Path) -> int:
     """Join files of reports into one, and say how many reports it holds."""
-    paths = [Path(source) for source in sources]
-    seen: set[Path] = set()
-    for path in paths:
-        if path.resolve() in seen:
-            raise ReportRefused("file", f"{path} is named twice; its reports would count twice")
-        seen.add(path.resolve())
     count = 0
+    paths = once_each(sources)
     with _written(survey, Path(output)) as file:
         for path in paths:
             table = arrow.read(survey, path)
             file.write_table(table)
             count += table.num_rows
     return count
+
+
+def once_each(sources: Sequence[str | Path]) -> list[Path]:
+    """Files to be joined, refused if one is named twice."""
+    paths = [Path(source) for source in sources]
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise ReportRefused("file", f"{path} is named twice; its reports would count twice")
+        seen.add(path.resolve())
+    return paths
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ class Agreement:
                 settled[name], kept[name] = _settled(attribute, self.share)
                 said = settled[name]
                 channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                if not registry.is_built_in(said.mechanism):
+                if said.mechanism.name not in registry.BUILT_IN:
                     _check_kept(channels[name], kept[name], said)
             except (CertificateError, SurveyError) as wrong:
                 raise SurveyError(f"attribute {name}: {wrong}") from None
@@ -260,12 +260,10 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
 
 def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
     """Refuse a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
-    size, pairs = channel.size, metric.generating_pairs(channel.size)
-    if channel.same_ratio_for_all_pairs:
-        pairs = iter([metric.nearest(size)])
-    elif metric.generating_count(size) > MAX_PAIRS_CHECKED:
+    few = metric.generating_count(channel.size) <= MAX_PAIRS_CHECKED
+    if not few and not channel.same_ratio_for_all_pairs:
         return
-    for x, other in pairs:
+    for x, other in channel.proving_pairs(metric):
         if not at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other)):
             raise SurveyError(
                 f"mechanism {attribute.mechanism} tells {attribute.label(x)} from "

@@ -197,17 +197,10 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
-    """The exact worst ratio of every generating pair, held against e^E.
-
-    Of a channel that treats all pairs alike the nearest pair is proof for all: the others have the
-    same ratio and no smaller distance.
-    """
+    """The exact worst ratio of every pair that has to be looked at, held against e^E."""
     holds = cache(at_most_exp)
-    pairs = metric.generating_pairs(channel.size)
-    if channel.same_ratio_for_all_pairs:
-        pairs = iter([metric.nearest(channel.size)])
     found = []
-    for x, other in pairs:
+    for x, other in channel.proving_pairs(metric):
         allowed = metric.distance(x, other)
         try:
             ratio = channel.worst_ratio(x, other)
