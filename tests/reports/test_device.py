@@ -557,10 +557,9 @@ ALWAYS_DRAWN = {
 def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
     """Epsilon is the largest there is: a bit is flipped once in 2^64 times.
 
-    The best bits of unary encoding are flipped far more often, so it has some that tell 24 nats.
+    Of unary encoding a pair of bits tells 24 nats at most, so one in some hundred thousand is
+    flipped; these seeds flip none. What is compared is how bytes are put together, not chance.
     """
-    if mechanism == "unary":
-        mechanism = {"name": "unary", "bits": [[24.0, 24.0]] * size}
     survey = Survey(
         {
             "a": Integer(0, size - 1, epsilon=900, mechanism=mechanism),
@@ -571,8 +570,9 @@ def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
     )
     for x in {0, 1, size // 2, size - 1}:
         person = {"a": x, "w": -0.3, "b": size - 1 - x, "p": x % 2}
-        table = survey.encode({name: [value] for name, value in person.items()})
-        assert survey.report(person) == pack.pack(survey, table)[0]
+        people = {name: [value] for name, value in person.items()}
+        table = survey.encode(people, coins=Coins.seeded(3))
+        assert survey.report(person, coins=Coins.seeded(4)) == pack.pack(survey, table)[0]
 
 
 @pytest.mark.parametrize("mechanism", sorted(ALWAYS_DRAWN))
