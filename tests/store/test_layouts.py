@@ -242,7 +242,7 @@ def test_real_and_nearly_certain_counts_in_all_layouts(epsilon):
     people = {"x": rng.uniform(0, 10, 400), "y": rng.integers(0, 32, 400)}
     reports = survey.encode(people, coins=Coins.seeded(1))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]
-    for where in ({"x": (3, 6)}, {"x": (3, 3)}, {"y": (8, 15)}, {"y": (8, None), "x": (0, 4)}):
+    for where in ({"x": (3, 6)}, {"x": (2.5, 3.5)}, {"y": (8, 15)}, {"y": (8, None), "x": (0, 4)}):
         for about in ("respondents", "population"):
             one, other = (tally.count(where, about=about) for tally in tallies)
             assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)

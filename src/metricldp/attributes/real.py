@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
-from metricldp.attributes.selection import Chosen, range_ends, range_words
+from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import plain
 from metricldp.coins.draws import FRACTION_BITS
@@ -71,24 +71,53 @@ class Real(Interval, OnLine):
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         return super().distance(x, other, metric) / (1 << FRACTION_BITS)
 
+    @property
+    def _cells(self) -> npt.NDArray[np.float64]:
+        """The ends of the stretch around each point that is nearer to it than to any other."""
+        grid = self.grid
+        return np.concatenate([grid[:1], (grid[:-1] + grid[1:]) / 2, grid[-1:]])
+
     def choose(self, words: object, name: str) -> Chosen:
-        """A pair of ends; points inside count fully, and up to a step beyond them in part."""
+        """A pair of ends; each point counts by how much of the stretch around it lies between.
+
+        A value between two points is rounded to either, so she counts the straight line between
+        their weights. That line is 1/2 at an end that lies on a point or midway between two; its
+        integral is the length of the range, so values spread evenly are counted without bias; and
+        ranges that meet add up.
+        """
         if not isinstance(words, tuple):
             raise QueryError(f"{name} takes a range such as (10, 20), not {words!r}")
         low, high = range_ends(words, name)
-        said, step, grid = range_words(low, high), float(self.step), self.grid
-        slack = 1e-9 * step  # a point that was meant is not lost to rounding
-        inside = grid >= (self.low if low is None else low - slack)
-        inside &= grid <= (self.high if high is None else high + slack)
-        if not inside.any():
+        start = self.low if low is None else max(low, self.low)
+        end = self.high if high is None else min(high, self.high)
+        said, step = range_words(low, high), float(self.step)
+        if start > end:
+            raise empty(words, name, f"from {plain(self.low)} to {plain(self.high)}")
+        cells = self._cells
+        inside = np.minimum(end, cells[1:]) - np.maximum(start, cells[:-1])
+        # Nine digits: an end that was meant to lie on a point is not lost to rounding.
+        weights = np.clip(np.round(inside / np.diff(cells), 9), 0.0, 1.0)
+        if not weights.any():
+            around = plain(start - step / 2), plain(start + step / 2)
             raise QueryError(
-                f"{name} {said} holds no point of the grid, whose steps are "
-                f"{plain(step)} from {plain(self.low)} to {plain(self.high)}"
+                f"{name} {said} has no width, and values are rounded in steps of {plain(step)}; "
+                f"ask for a range such as ({', '.join(around)})"
             )
-        cuts = [] if inside[0] else [f"below {plain(grid[inside][0])}"]
-        cuts += [] if inside[-1] else [f"above {plain(grid[inside][-1])}"]
-        note = f"{name} {said} fades out over one step of {plain(step)} {' and '.join(cuts)}"
-        return Chosen.of(inside, said, note if cuts else None)
+        if (weights == 1).all():
+            return Chosen(Span(0, self.size, self.size), said)
+        return Chosen(weights, said, f"{name} {said} {self._fading(weights)}")
+
+    def _fading(self, weights: npt.NDArray[np.float64]) -> str:
+        """Where a range begins and ends to count values in part."""
+        grid, some = self.grid, np.flatnonzero(weights)
+        most = np.flatnonzero(weights == weights.max())
+        fades = []
+        if most[0] > 0:
+            fades.append(f"in from {plain(grid[max(some[0] - 1, 0)])} to {plain(grid[most[0]])}")
+        if most[-1] < self.size - 1:
+            last = min(some[-1] + 1, self.size - 1)
+            fades.append(f"out from {plain(grid[most[-1]])} to {plain(grid[last])}")
+        return f"fades {' and '.join(fades)}"
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The points: rounding at random keeps the mean of every value."""
@@ -100,3 +129,9 @@ class Real(Interval, OnLine):
 
     def name_of(self, position: int) -> str:
         return plain(self.grid[position])
+
+    def label(self, first: int, last: int | None = None) -> str:
+        """One point, or the stretch that several points stand for."""
+        if last is None or first == last:
+            return self.name_of(first)
+        return f"{plain(self._cells[first])} to {plain(self._cells[last + 1])}"

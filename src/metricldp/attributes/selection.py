@@ -30,9 +30,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Chosen:
-    """A part of a domain: which positions, in words, and a note where the words were bent."""
+    """A part of a domain: which positions, in words, and a note where the words were bent.
 
-    part: Span | npt.NDArray[np.bool_]
+    Where values are rounded at random, positions may count in part: numbers from 0 to 1.
+    """
+
+    part: Span | npt.NDArray[Any]
     words: str
     note: str | None = None
 
@@ -45,7 +48,7 @@ class Chosen:
         return cls(Span(first, end, len(inside)) if unbroken else inside, words, note)
 
     @property
-    def inside(self) -> npt.NDArray[np.bool_]:
+    def inside(self) -> npt.NDArray[Any]:
         return self.part.inside if isinstance(self.part, Span) else self.part
 
     @property
