@@ -77,7 +77,7 @@ class EveryCoin:
     """Coins for 2^bits people at once, each with a different tape of `bits` coins: all of them.
 
     A sampler that is run on them shows its law exactly, as counts over 2^bits. Each plane that the
-    sampler draws gives every person `lanes` fresh coins of her tape; a person occupies `stride`
+    sampler draws gives every person `lanes` fresh coins of their tape; a person occupies `stride`
     lanes. A draw of one whole word per person gives `word` coins in its top bits.
     """
 

@@ -50,7 +50,7 @@ class Survey(Agreement):
     def report(
         self, person: Mapping[str, Any], *, coins: Coins | None = None, clip: bool = False
     ) -> bytes:
-        """Blur one person's values on her device: the bytes to send."""
+        """Blur one person's values on their device: the bytes to send."""
         return self._device.report(person, coins=coins, clip=clip)
 
     @cached_property

@@ -128,7 +128,7 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
 
 
 class OwnBitBare(Unary):
-    """The broken twin: her own bit is sent as it is."""
+    """The broken twin: a person's own bit is sent as it is."""
 
     def encode(self, positions, coins):
         column = super().encode(positions, coins)

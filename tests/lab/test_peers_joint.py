@@ -465,7 +465,7 @@ class SignBare(HadamardBoxes):
 
 
 class NextBox(HashedBoxes):
-    """The leaf beside hers."""
+    """The leaf beside theirs."""
 
     def encode(self, positions, coins):
         return super().encode([1 - positions[0]], coins)
@@ -498,7 +498,7 @@ def test_broken_samplers_are_caught_on_every_coin(name, cls):
 
 
 class OneTermLess(HashedBoxes):
-    """As if her own box and the others were not correlated; five residues in two buckets are."""
+    """As if one's own box and the others were not correlated; five residues in two buckets are."""
 
     def _moment(self, functions, others):
         return super()._moment(functions, others)[:-1]

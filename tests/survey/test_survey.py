@@ -153,8 +153,8 @@ def test_explain_says_what_matters():
     )
     told = survey.explain(n=100_000)
     text = " ".join(str(told).split())
-    assert "age 5 apart: at most 2.72 times more likely" in text
-    assert "age 1 apart: at most 1.23 times more likely" in text
+    assert "age 5 apart: at most 2.72 times as likely" in text
+    assert "age 1 apart: at most 1.23 times as likely" in text
     assert "epsilon is 19.8" in text
     assert "not plain 1-LDP" in text
     assert "a hair apart on both sides of an edge" in text

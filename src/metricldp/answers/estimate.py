@@ -1,7 +1,7 @@
 """From sums over people to answers: values, variances, and ratios with honest intervals.
 
 The variance of an answer is a sum over people as well, because what a person at x adds to it,
-prod E[F_d^2 | x_d] - prod f_d(x_d)^2, is itself a function of her values and can be decoded.
+prod E[F_d^2 | x_d] - prod f_d(x_d)^2, is itself a function of their values and can be decoded.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def with_private_squares(sums: Sums, ends: Floats) -> Sums:
 
 
 def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bounds:
-    """What one person adds is concave in her weight, so it is smallest with a weight at an end."""
+    """What one person adds is concave in the weight, so it is smallest with a weight at an end."""
     at_ends = [
         (second, np.square(ends)[None] if part == name else square)
         for part, (second, square) in zip(readings.names, readings.pairs(), strict=True)

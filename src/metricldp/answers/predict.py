@@ -134,7 +134,7 @@ def _weight_pair(
 
 
 def variance_bounds(pairs: Pairs) -> tuple[Floats, Floats]:
-    """The least and the most that one person, wherever she is, adds to each query's variance."""
+    """The least and the most that one person, wherever they are, adds to each query's variance."""
     if not pairs:  # everybody is known
         return np.zeros(1), np.zeros(1)
     if all(((square == 0) | (square == 1)).all() for _, square in pairs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context
 from fractions import Fraction
@@ -20,13 +21,20 @@ from metricldp.design.plans import GIVEN, workload_of
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.ledger import kept
+from metricldp.survey.strength import grade, legend, rounded, together, warnings_of, widest
 
 MOST_PEOPLE = 10**15
 """More than this nobody expects."""
-_MOST_NAMES = 5
+_WIDTH = 95
+"""Letters in a line of running text; lines about an attribute may be a little longer."""
 _MOST_PLANNED = 1000
 """Up to so many positions the total error of a plan is found at once."""
+_PREFACE = (
+    "Each person's device blurs their values before anything leaves it. The promise says how much "
+    "more likely one value may make a report than another value, all else being equal. 'At most 3 "
+    "times as likely': whoever sees the report becomes at most 3 times surer of one value against "
+    "the other."
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,11 @@ class Explanation:
         """Plain data for a program."""
         return self.data
 
+    @property
+    def warnings(self) -> list[str]:
+        """Where a promise is none."""
+        return list(self.data["warnings"])
+
 
 def explain(survey: Agreement, n: int) -> Explanation:
     """Every attribute's promise and accuracy, then the survey's as a whole."""
@@ -52,16 +65,12 @@ def explain(survey: Agreement, n: int) -> Explanation:
         )
     n = int(n)
     size = packed_size(survey)
-    alone = [_widest(survey, name) for name in survey.channels]
-    blocks = [block.diameter / survey.share for block in survey.blocks.values()]
-    width = survey.metric.join([float(part) for part in (*alone, *blocks)])
+    width, warnings = together(survey), warnings_of(survey)
     lines = [
         f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
         f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",
-        "Each person's device blurs her values before anything leaves it. The promise: whatever",
-        "it sends, it would have sent with nearly the same probability had her value been another,",
-        "everything else about her being the same. 'At most 3 times more likely' says how nearly:",
-        "seeing the report, nobody becomes more than 3 times surer of one value against the other.",
+        *textwrap.wrap(f"{_PREFACE} In words, {legend()}.", _WIDTH),
+        *(text for line in warnings for text in textwrap.wrap(f"Warning: {line}.", _WIDTH)),
     ]
     described = []
     for name, attribute in survey.attributes.items():
@@ -70,43 +79,51 @@ def explain(survey: Agreement, n: int) -> Explanation:
             continue
         entry = _entry(survey, name, n)
         described.append(entry)
-        lines += ["", *_attribute_lines(name, attribute, entry)]
-    lines += ["", *_together(survey, width)]
+        told = _attribute_lines(name, attribute, entry)
+        lines += ["", *(folded for line in told for folded in _folded(line))]
+    lines += ["", *_together(survey, [entry["attribute"] for entry in described], width)]
     data = {
         "survey": survey.fingerprint,
         "n": n,
         "bytes_per_report": size,
         "metric_p": "inf" if survey.metric.p == math.inf else survey.metric.p,
         "effective_epsilon": width,
+        "words": grade(width),
+        "warnings": list(warnings),
         "attributes": described,
     }
     return Explanation("\n".join(lines), data)
 
 
-def _together(survey: Agreement, width: float) -> list[str]:
+def _folded(line: str) -> list[str]:
+    return textwrap.wrap(line, 100, subsequent_indent=" " * 14, break_long_words=False)
+
+
+def _together(survey: Agreement, names: list[str], width: float) -> list[str]:
     p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
-    share = float(survey.share)
-    if survey.metric.p == 1 or survey.parts == 1:
-        how = "distances add up" if survey.metric.p == 1 else f"the norm L{p} joins the distances"
-        joined = [f"Together: {how} over attributes. Two people who differ as much as"]
-    else:
-        joined = [
-            f"Together: the norm L{p} joins the distances. The channels keep their sum, so each",
-            f"works with {share:.3g} of its epsilon. Two people who differ as much as",
-        ]
     blocks = [
         f"{' and '.join(block.names)} are blurred together: at most epsilon "
-        f"{float(block.diameter) / share:.4g} for any two people."
+        f"{rounded(block.diameter / survey.share)} for any two people."
         for block in survey.blocks.values()
     ]
-    return [
-        *blocks,
-        *joined,
-        f"possible in everything are at epsilon {width:.4g}; that, and not a single epsilon above,",
-        "is the figure to compare with plain epsilon-LDP. Where attributes go together, as age and",
-        "income do, a report tells of one through the other: both distances together bound that.",
-        "A second report by the same person spends it all again.",
-    ]
+    at_most = f"epsilon {rounded(width)}, {grade(width)}"
+    again = "A second report by the same person spends it all again."
+    if len(names) == 1:
+        told = f"The whole report: two people who differ as much as possible in {names[0]} are at"
+        return textwrap.wrap(f"{told} {at_most}. {again}", _WIDTH)
+    how = "distances add up" if survey.metric.p == 1 else f"the norm L{p} joins the distances"
+    if survey.metric.p == 1 or survey.parts == 1:
+        how += " over attributes."
+    else:
+        how += ". The channels keep their sum, so each works with "
+        how += f"{float(survey.share):.3g} of its epsilon."
+    told = (
+        f"Together: {how} Two people who differ as much as possible in everything are at "
+        f"{at_most}; that, and not a single epsilon above, is the figure to compare with plain "
+        f"epsilon-LDP. Where attributes go together, as {names[0]} and {names[1]} may, a report "
+        f"tells of one through the other: both distances together bound that. {again}"
+    )
+    return [*blocks, *textwrap.wrap(told, _WIDTH)]
 
 
 def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
@@ -121,8 +138,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "epsilon": attribute.epsilon,
         "per": getattr(attribute, "per", None),
         "metric": attribute.metric_kind,
-        "epsilon_per_step": float(attribute.distances.smallest(attribute.size)),
-        "effective_epsilon": float(_widest(survey, name)),
+        **_distances_entry(survey, name),
         "bits": survey.channels[name].bits if block is None else block.channel.bits,
         "together_with": [] if block is None else [n for n in block.names if n != name],
         "question": attribute.label(0, last),
@@ -131,6 +147,19 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "influence": _influence(survey, query, name),
         "n": n,
         **_plan_entry(survey, name, n),
+    }
+
+
+def _distances_entry(survey: Agreement, name: str) -> dict[str, Any]:
+    """Epsilon of one step, of two values on average, and of any two; and what to call it."""
+    metric, size = survey.attributes[name].distances, survey.attributes[name].size
+    near, across = float(metric.smallest(size)), float(widest(survey, name))
+    typical = min(metric.mean(size), across)
+    return {
+        "epsilon_per_step": near,
+        "typical_epsilon": typical,
+        "effective_epsilon": across,
+        "words": {"step": grade(near), "typical": grade(typical), "across": grade(across)},
     }
 
 
@@ -171,16 +200,16 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
     metric = attribute.distances
     if metric.is_line:
         lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
-        for apart in _examples(attribute):
+        for apart, what in _examples(attribute).items():
             times = _times(float(metric.per_step(attribute.size)) * apart / attribute.grid_step)
-            lines.append(f"            {name} {plain(apart)} apart: at most {times} more likely")
+            lines.append(f"            {name} {plain(apart)} apart{what}: {times}")
         lines += _width_lines(attribute, entry)
     elif not metric.is_uniform:
         lines += _pair_lines(attribute, metric)
         lines += _more_lines(attribute, entry)
     else:
         lines.append(
-            f"  promise   any two values: at most {_times(attribute.epsilon)} more likely "
+            f"  promise   any two values: {_times(attribute.epsilon)} "
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
         lines += _more_lines(attribute, entry)
@@ -217,7 +246,8 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
     lines = [
         f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
         f"evenly, ± {worst:,.0f} at worst",
-        f"            one report moves that count by at most {entry['influence']:.3g}",
+        "            one report moves that count by at most "
+        f"{plain(float(format(entry['influence'], '.3g')))}",
     ]
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
@@ -230,10 +260,12 @@ def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
     told = metric.telling_pairs(size, attribute.name_of)
     if metric.diameter(size) == metric.smallest(size):
         told = told[:1]
+    else:
+        told.insert(1, ("two values on average", Fraction(metric.mean(size))))
     kind, count = attribute.metric_kind.replace("-", " "), metric.generating_count(size)
     return [
         f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}",
-        *(f"            {what}: at most {_times(float(far))} more likely" for what, far in told),
+        *(f"            {what}: {_times(float(far))}" for what, far in told),
     ]
 
 
@@ -245,7 +277,7 @@ def _more_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     most = f"{_up(epsilon):.4g}"
     return [
         f"            {entry['mechanism']} keeps more: epsilon {most} for any two values, "
-        f"plain {most}-LDP"
+        f"plain {most}-LDP, {grade(epsilon)}"
     ]
 
 
@@ -254,27 +286,21 @@ def _width_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     if more:
         return more
     ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
+    across = f"  at full width ({ends}) epsilon is {rounded(epsilon)}"
     if epsilon <= attribute.epsilon:
-        return [f"  at full width ({ends}) epsilon is {epsilon:.4g}: plain {epsilon:.4g}-LDP"]
+        return [f"{across}: plain {rounded(epsilon)}-LDP, {grade(epsilon)}"]
     return [
-        f"  at full width ({ends}) epsilon is {epsilon:.4g}:",
-        "            far values can be told apart; this is not plain "
-        f"{plain(attribute.epsilon)}-LDP",
+        f"{across}: {grade(epsilon)};",
+        f"            this is not plain {plain(attribute.epsilon)}-LDP",
     ]
-
-
-def _widest(survey: Agreement, name: str) -> Fraction:
-    """The epsilon that plain local differential privacy would state for an attribute."""
-    return kept(survey, name).diameter(survey.attributes[name].size) / survey.share
 
 
 def _edge_lines(attribute: Attribute) -> list[str]:
     step, width = float(attribute.distances.per_step(attribute.size)), plain(attribute.grid_step)
     return [
         f"  bin edges values are kept as bins of {width}; two values a hair apart on both sides of",
-        f"            an edge are a whole bin apart: at most {_times(step)} more "
-        f"likely. For any two values",
-        f"            E is at most {step:.4g} x (distance / {width} + 1)",
+        f"            an edge are a whole bin apart: {_times(step)}.",
+        f"            For any two values E is at most {step:.4g} x (distance / {width} + 1)",
     ]
 
 
@@ -284,12 +310,13 @@ def _unit(attribute: Attribute) -> str:
     return f"{plain(per)}{noun}{'s' if noun and per != 1 else ''}"
 
 
-def _examples(attribute: Attribute) -> list[float]:
-    """One step, `per` units and twice that, as far as they fit the grid and the domain."""
+def _examples(attribute: Attribute) -> dict[float, str]:
+    """One step, `per` units, twice that, and what two values are apart on average, a third of the
+    domain: as far as they fit the grid and the domain."""
     step, per = attribute.grid_step, float(getattr(attribute, "per", 1.0))
-    widest = step * (attribute.size - 1)
-    apart = {step, *(step * math.floor(k * per / step + 1e-9) for k in (1, 2))}
-    return sorted(a for a in apart if step <= a <= widest)
+    apart = {step * (attribute.size // 3): " (about a third)"}
+    apart |= {step: ""} | {step * math.floor(k * per / step + 1e-9): "" for k in (1, 2)}
+    return {a: apart[a] for a in sorted(apart) if step <= a <= step * (attribute.size - 1)}
 
 
 def _up(epsilon: float) -> float:
@@ -298,12 +325,17 @@ def _up(epsilon: float) -> float:
 
 
 def _times(exponent: float) -> str:
-    """e^exponent in words, rounded up; beyond a million the exponent says more than the digits."""
+    """What two values at this distance are promised, in numbers and in words."""
+    return f"at most {_ratio(exponent)} times as likely, {grade(exponent)}"
+
+
+def _ratio(exponent: float) -> str:
+    """e^exponent, rounded up; beyond a million the exponent says more than the digits."""
     if exponent >= 13:
-        return f"e^{exponent:.4g} times"
+        return f"e^{rounded(exponent)}"
     ratio = math.exp(exponent)
     digits = (
         2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
     )
     digits = min(max(digits, 0), 12)
-    return f"{math.ceil(ratio * 10**digits) / 10**digits:.{digits}f} times"
+    return f"{math.ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"

@@ -91,7 +91,7 @@ class Threshold(BitChannel):
         return np.concatenate([middle, self.kappa / 2 * steps], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g, and what everybody pays for every step of both, wherever she is."""
+        """f g, and what everybody pays for every step of both, wherever they are."""
         others = functions if others is None else others
         steps = np.diff(functions, axis=-1) * np.diff(others, axis=-1)
         return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))

@@ -73,7 +73,7 @@ class Unary(BitChannel):
         return {"law": "unary", "size": self.size, "own": own, "other": other}
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        """Everybody's bits as if she had another value, a column at a time; then her own bit."""
+        """Everybody's bits as if they had another value, a column at a time; then their own bit."""
         column = self.field.empty(len(positions))
         own = np.array(self.own, dtype=np.uint64)
         step = 64 * max(1, _AT_ONCE // 64 // self.size)
@@ -87,7 +87,7 @@ class Unary(BitChannel):
         return column
 
     def blur(self, position: int, tape: Tape) -> int:
-        """The same: a coin for every bit, whatever her value, and one more for her own."""
+        """The same: a coin for every bit, whatever the value, and one more for its own."""
         report = 0
         for threshold, positions in self._positions:
             drawn = tape.lanes(threshold, len(positions))
@@ -151,7 +151,7 @@ class Unary(BitChannel):
         return np.concatenate([fixed, rest / (2 * self._gap)], axis=-1)
 
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g, what everybody pays for every bit, and what is different about her own."""
+        """f g, what everybody pays for every bit, and what is different about their own."""
         others = functions if others is None else others
         rest = self._from_level(functions)[1]
         products = rest * (rest if others is functions else self._from_level(others)[1])

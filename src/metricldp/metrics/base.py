@@ -70,6 +70,10 @@ class Metric(ABC):
         """The largest distance: the epsilon that plain local differential privacy would state."""
         return self.distance(*self.farthest(size))
 
+    def mean(self, size: int) -> float:
+        """Of two different positions that are picked at random."""
+        return float(self.matrix(size).sum()) / (size * (size - 1))
+
     def per_step(self, size: int) -> Fraction:
         """The largest e with e |x - x'| <= E(x, x') for all pairs: what a line has to keep.
 

@@ -51,6 +51,9 @@ class Line(_InSteps):
         positions = np.arange(size, dtype=np.int64)
         return np.asarray(np.abs(positions[:, None] - positions))
 
+    def mean(self, size: int) -> float:
+        return float(self.step * (size + 1) / 3)
+
     def per_step(self, size: int) -> Fraction:
         return self.step
 
@@ -83,6 +86,9 @@ class Uniform(_InSteps):
 
     def whole(self, size: int) -> Integers:
         return 1 - np.eye(size, dtype=np.int64)
+
+    def mean(self, size: int) -> float:
+        return float(self.step)
 
     def per_step(self, size: int) -> Fraction:
         return self.step / (size - 1)
@@ -150,6 +156,10 @@ class Sensitive(Metric):
         told += f" and {more:,} more" if more > 0 else ""
         near = f"a sensitive value ({told}) against any other", self.smallest(size)
         return [near, ("any two others", self.diameter(size))]
+
+    def mean(self, size: int) -> float:
+        outside = size - len(self.places)
+        return float(self.step * (1 + Fraction(outside * (outside - 1), size * (size - 1))))
 
     def per_step(self, size: int) -> Fraction:
         """By the sensitive value and the end farthest from it."""

@@ -67,7 +67,7 @@ class Device:
         for name, position in self._attributes:
             if name not in person:
                 there = f"{listed(person)}{guess(name, person)}"
-                why = f"the person has no value for {name!r}; she has {there}"
+                why = f"the person has no value for {name!r}; they have {there}"
                 raise ValueRefused(why, reason="missing")
             found.append(position(person[name], name, clip=clip))
         return found

@@ -59,7 +59,7 @@ class Store(ABC):
     def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
         """The sum over people of every row, for each query; cuts are asked of "reports" only.
 
-        With the name of a public weight each person counts as much as her weight says.
+        With the name of a public weight each person counts as much as their weight says.
         """
 
     @abstractmethod

@@ -92,7 +92,7 @@ class Cuts:
     The decoder of a range is F = c + w g, with g a digit: of two cuts c = 0 and w = kappa, of one
     c = 1/2 and w = +-kappa/2. Wherever a person is, E[F^2] = f + v, with v = (kappa^2 - 1)/4 for
     each cut. So the variance is the sum of prod (F + v) - prod F, which the same digits tell, and
-    one person adds prod v if she is outside of all ranges, prod (1 + v) - 1 if she is inside.
+    one person adds prod v outside of all ranges, prod (1 + v) - 1 inside.
     """
 
     def __init__(self, digits: Sequence[Digit], parts: tuple[Part, ...]) -> None:

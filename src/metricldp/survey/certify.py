@@ -22,6 +22,7 @@ from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp.survey.strength import warnings_of
 
 _SAME = 1e-12
 """Losses that differ by no more are the same: machines round the last digits differently."""
@@ -83,6 +84,8 @@ class Certificate:
     proofs: tuple[Proof, ...]
     public: tuple[str, ...] = ()
     """Public weights: sent as they are, nothing is promised for them."""
+    warnings: tuple[str, ...] = ()
+    """Where a promise is proved, but is none."""
 
     @property
     def holds(self) -> bool:
@@ -93,6 +96,7 @@ class Certificate:
             "survey": self.fingerprint,
             "holds": self.holds,
             "public": list(self.public),
+            "warnings": list(self.warnings),
             "attributes": [
                 {
                     "attribute": proof.attribute,
@@ -119,7 +123,8 @@ class Certificate:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
         open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
-        return "\n".join([table(rows, left=2), *plain, *open_ones, verdict])
+        weak = [f"warning: {line}" for line in self.warnings]
+        return "\n".join([table(rows, left=2), *plain, *open_ones, verdict, *weak])
 
 
 def _plain_line(name: str, pair: Pair) -> str:
@@ -152,7 +157,7 @@ def certify(survey: Agreement) -> Certificate:
         )
     proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
-    return Certificate(survey.fingerprint, tuple(proofs), public)
+    return Certificate(survey.fingerprint, tuple(proofs), public, warnings_of(survey))
 
 
 def _implies(survey: Agreement, name: str) -> bool:

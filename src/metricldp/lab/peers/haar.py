@@ -1,9 +1,9 @@
-"""The Haar wavelet: on one level of a binary tree, which half of her node a person is in.
+"""The Haar wavelet: on one level of a binary tree, which half of their node a person is in.
 
 The values are padded to a power of two. At every node a function has one coefficient, half the
 difference of its means in both halves, and with its mean over all values they are the function: for
 a power of two values the decoder is unique. A person is at one node of each level, with a plus sign
-in the left half and a minus sign in the right one, and she reports this sign for one level.
+in the left half and a minus sign in the right one, and they report this sign for one level.
 
 This is HaarHRR of Cormode, Kulkarni and Srivastava (see `levels`), who bound the variance that one
 person adds to a range by (log_2 m)^2 V / 2. Each end of a range cuts one node per level, and a cut

@@ -8,7 +8,7 @@ Different rows are orthogonal to each other and to the constant, so
     E[H[x' + 1, y] | x] = t [x = x'],   t = (e^epsilon - 1) / (e^epsilon + 1).
 
 Published estimator of a frequency: the sum of H[x + 1, y] / t over people, where each adds
-1/t^2 - [x is her value] to the variance, exactly. From Acharya, Sun and Zhang, "Hadamard Response:
+1/t^2 - [x is the value] to the variance, exactly. From Acharya, Sun and Zhang, "Hadamard Response:
 Estimating Distributions Privately, Efficiently, and with Little Communication" (AISTATS 2019): the
 version for small epsilon. As 1/t^2 is never below 1, their version with blocks is better for large.
 """

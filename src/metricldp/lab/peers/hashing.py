@@ -1,4 +1,4 @@
-"""Optimised local hashing: everybody hashes her value to a few buckets and blurs the bucket.
+"""Optimised local hashing: everybody hashes their value to a few buckets and blurs the bucket.
 
 The device draws a hash function h of its own, sends it with a bucket y, which is h(x) with
 probability p and each other of the g buckets with probability q = (1 - p)/(g - 1), p/q = e^epsilon.
@@ -149,7 +149,7 @@ class LocalHashing(NumberChannel):
 
     @cached_property
     def _excess(self) -> tuple[float, float]:
-        """What everybody pays for each square of a weight, and the difference at her own value.
+        """What everybody pays for each square of a weight, and the difference at their own value.
 
         The weights w of a decoder add up to 0, so sum_k sum_k' w_k w_k' Cov(S_k, S_k' | x) is
         (A - B) sum_k w_k^2 + (A_x - A + 2 B - 2 B_x) w_x^2, for the variances A, A_x and the

@@ -1,7 +1,7 @@
 """Hierarchies with optimised unary encoding: a level, and a bit for each of its nodes.
 
 A person draws one of the L levels of a tree, all alike, and sends a bit for each node there: 1 with
-probability p = 1/2 if it is hers and q = 1/(e^epsilon + 1) otherwise. The level is drawn without
+probability p = 1/2 if it is their own, q = 1/(e^epsilon + 1) otherwise. The level is drawn without
 looking at the value, so the bits alone pay with epsilon. This is TreeOUE of Cormode, Kulkarni and
 Srivastava (see `levels`), made consistent by least squares.
 
@@ -11,8 +11,8 @@ A function that is written as f(x) = c + sum_l w_l(v_l(x)) has the decoder
 
 Least squares make the weights of each level add up to 0, because a constant costs nothing at the
 root; so q cancels out, and no constant per level could lower the variance of evenly filled nodes. A
-bit (b - q)/(p - q) has the mean [v is hers] and the variance V = q (1 - q)/(p - q)^2, but V + 1 at
-her own node, for any q if p is 1/2. So
+bit (b - q)/(p - q) has the mean [v is own] and the variance V = q (1 - q)/(p - q)^2, but V + 1 at
+one's own node, for any q if p is 1/2. So
 
     E[(F - c)^2 | x] = L * sum_l (V * sum_v w_l(v)^2 + 2 w_l(v_l(x))^2).
 

@@ -3,11 +3,12 @@
 Wang, Ding, Zhou, Hong, Huang, Li and Jha, "Answering Multi-Dimensional Analytical Queries under
 Local Differential Privacy", SIGMOD 2019. Each attribute has a tree: level 0 is the root with all
 positions, every node of a level is cut into `branching` of the next, the last level has a node for
-each position. A person draws one level for each attribute, and reports the box of nodes that she is
-in with a frequency oracle of the whole epsilon. A range is a sum of few boxes of all level vectors.
+each position. A person draws one level for each attribute, and reports the box of their
+nodes with a frequency oracle of the whole epsilon. A range is a sum of few boxes of all level
+vectors.
 
-The oracle here is the Hadamard response in its product form. She also draws an index j_d below the
-order of her level's Hadamard matrix; her sign is prod_d H[j_d, node_d], kept with probability
+The oracle here is the Hadamard response in its product form. They also draw an index j_d below the
+order of their level's Hadamard matrix; their sign is prod_d H[j_d, node_d], kept with probability
 p = e^eps / (1 + e^eps). A report is levels, indices and sign. With kappa = 1 / (2p - 1), which is
 coth(eps / 2), and any weights w of nodes with f_d(x) = sum_l w_{d,l}(node of x at level l), take
 
@@ -25,7 +26,7 @@ The second moment. sign^2 = 1, and the mean of W_d^2 over j_d is |w_{d,l_d}|^2, 
 The published oracle, optimised local hashing, has 4 e^eps / (e^eps - 1)^2 in the place of kappa^2,
 which is kappa^2 - 1: Hadamard response is 1.27 times that at eps = 1, 5.5 times at eps = 3, and
 equal for small eps; see `hio_hashing` for the oracle itself. Where the
-published system groups people by level vector at random, here too a person draws hers, so the size
+published system groups people by level vector at random, here too a person draws one, so the size
 of a group is part of the variance.
 """
 

@@ -6,13 +6,13 @@ function have weights, and a box v of a report's level vector L has their produc
 
     F = N sum over the boxes v of L of w_v (S_v - d) / (p - d),   N the number of level vectors.
 
-No bias: her own box has E[S_v] = p and every other d, and each L comes up with probability 1/N; the
-weights of her boxes of all level vectors add up to f(x).
+No bias: one's own box has E[S_v] = p and every other d, and each L comes up with probability 1/N;
+the weights of one's boxes of all level vectors add up to f(x).
 
 The second moment. With the notation of `hashing` let A = d (1 - d), B the covariance of two boxes
-that she is not in, A' = p (1 - p) + (p - d)^2 the second moment of S_v - d of her own, b, and X = p
-(C - d) the mean of the product of her own with another. Of a level vector, the mean of the square
-of sum_v w_v (S_v - d) is
+that one is not in, A' = p (1 - p) + (p - d)^2 the second moment of S_v - d of one's own, b, and X =
+p (C - d) the mean of the product of one's own with another. Of a level vector, the mean of the
+square of sum_v w_v (S_v - d) is
 
     (A - B) sum_v w_v^2 + B (sum_v w_v)^2 + (A' - A - 2 (X - B)) w_b^2 + 2 (X - B) w_b sum_v w_v.
 

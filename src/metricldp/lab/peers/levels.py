@@ -1,8 +1,8 @@
 """One level of a tree per person: what hierarchies and the Haar wavelet have in common.
 
 The values are leaves of a tree. A person draws one of its L levels, all alike, and reports a sign
-of her node there by Hadamard randomized response: an index j below a power of two D, all alike, and
-the sign (-1)^|v & j| of her node v, kept with probability e^epsilon / (e^epsilon + 1), else turned.
+of the node there by Hadamard randomized response: an index j below a power of two D, all alike, and
+the sign (-1)^|v & j| of the node v, kept with probability e^epsilon / (e^epsilon + 1), else turned.
 Levels and indices are drawn without looking at the value, so the sign alone pays with epsilon. With
 t = tanh(epsilon/2) the sign, times the Walsh function of a node u and 1/t, has the mean [u = v].
 

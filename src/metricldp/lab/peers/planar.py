@@ -118,7 +118,7 @@ class Planar(JointChannel):
         return np.cumsum(self.table[:, :-1], axis=1, dtype=np.uint64)
 
     def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
-        """One uniform word for each person, looked up in the sums of her cell's law."""
+        """One uniform word for each person, looked up in the sums of their cell's law."""
         cells = self._cell(positions)
         words = coins.words(len(cells))
         drawn = np.empty(len(cells), dtype=np.int64)

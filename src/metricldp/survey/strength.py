@@ -1,0 +1,80 @@
+"""How strong a promise is, in words: graded by how many times as likely a report may become."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from metricldp.basics.text import plain
+from metricldp.survey.agreement import Agreement
+from metricldp.survey.ledger import kept
+
+NO_PROMISE_NEARBY = 10
+"""Above this epsilon between the nearest two values a promise is none: it allows 22,026 times."""
+NO_PROMISE_ACROSS = 20
+"""The same between the farthest two: 485 million times."""
+GRADES = ((1.5, "hardly a hint"), (10.0, "a hint"), (100.0, "a strong hint"))
+"""Up to so many times as likely, and what to call it."""
+BEYOND = "hardly any protection"
+
+
+def grade(epsilon: float) -> str:
+    """What a report gives away of two values at this distance."""
+    return next((word for times, word in GRADES if epsilon <= math.log(times)), BEYOND)
+
+
+def legend() -> str:
+    """What the words of `grade` stand for."""
+    graded = ", ".join(f"up to {plain(times)} times is {word}" for times, word in GRADES)
+    return f"{graded}, and more is {BEYOND}"
+
+
+def widest(survey: Agreement, name: str) -> Fraction:
+    """The epsilon that plain local differential privacy would state for an attribute."""
+    return kept(survey, name).diameter(survey.attributes[name].size) / survey.share
+
+
+def together(survey: Agreement) -> float:
+    """The epsilon of two people who differ as much as possible in everything."""
+    alone = [widest(survey, name) for name in survey.channels]
+    blocks = [block.diameter / survey.share for block in survey.blocks.values()]
+    return survey.metric.join([float(part) for part in (*alone, *blocks)])
+
+
+def rounded(epsilon: float | Fraction) -> str:
+    """Four digits, as people write them."""
+    return plain(float(f"{float(epsilon):.4g}"))
+
+
+def warnings_of(survey: Agreement) -> tuple[str, ...]:
+    """Where a promise is none: a line for each attribute or block, else one for all together."""
+    found = [line for name in survey.attributes if (line := _of_attribute(survey, name))]
+    most = "people who differ as much as possible"
+    for block in survey.blocks.values():
+        if (epsilon := block.diameter / survey.share) > NO_PROMISE_ACROSS:
+            found.append(_none(" and ".join(block.names), f"between {most}", epsilon))
+    if not found and (width := together(survey)) > NO_PROMISE_ACROSS:
+        found = [_none("all attributes together", f"between {most}", width)]
+    return tuple(found)
+
+
+def _of_attribute(survey: Agreement, name: str) -> str | None:
+    attribute = survey.attributes[name]
+    if attribute.is_public:
+        return None
+    size, metric = attribute.size, kept(survey, name)
+    near, far = (d / survey.share for d in (metric.smallest(size), metric.diameter(size)))
+    if near > NO_PROMISE_NEARBY:
+        x, other = (attribute.label(position) for position in metric.nearest(size))
+        pair = f"even between {x} and {other}, the nearest two values"
+        who = "between any two values" if near == far else pair
+        return _none(name, who, near, NO_PROMISE_NEARBY)
+    if far > NO_PROMISE_ACROSS:
+        x, other = (attribute.label(position) for position in metric.farthest(size))
+        return _none(name, f"between {x} and {other}", far)
+    return None
+
+
+def _none(name: str, who: str, epsilon: float | Fraction, most: int = NO_PROMISE_ACROSS) -> str:
+    limit = f"epsilon {rounded(epsilon)}, above {most}"
+    return f"{name}: no promise {who}: a report may tell them apart ({limit})"
