@@ -878,10 +878,14 @@ def test_total_errors_of_rounded_values_and_costly_neighbours():
     literal = Integer(0, 2, epsilon=1, mechanism="threshold-paper")
     costly = Survey({"v": Integer(0, 3, epsilon=1), "p": literal})
     for which in (survey, costly):
-        grid = [0, 1 / 3, 2 / 3, 1] if which is survey else range(4)
+        # The points of a grid in full: the range that holds the stretches around them.
+        step, around = (1 / 3, 1 / 6) if which is survey else (1, 0)
         one_by_one = sum(
-            which.predict({"v": (low, high)}, prior={"v": np.ones(4)}) ** 2
-            for low, high in product(grid, repeat=2)
+            which.predict(
+                {"v": (low * step - around, high * step + around)}, prior={"v": np.ones(4)}
+            )
+            ** 2
+            for low, high in product(range(4), repeat=2)
             if low <= high
         )
         assert total_error(which, "v", "ranges", prior="uniform") == pytest.approx(one_by_one)
