@@ -30,7 +30,7 @@ from metricldp import (
     Tally,
     ValueRefused,
 )
-from metricldp.reports import arrow
+from metricldp.reports import arrow, incoming
 from metricldp.reports import bytes as pack
 
 SIZES = [2, 3, 8, 9, 17, 256, 257, 300]
@@ -299,6 +299,86 @@ def test_batches_are_encoded_like_one(monkeypatch, survey):
     assert pack.unpack(survey, packed).equals(table)
 
 
+class Recorded:
+    """A stream of coins that knows the streams it spawned and how often it was drawn from."""
+
+    def __init__(self, coins):
+        self.coins, self.spawned, self.draws = coins, [], 0
+
+    def spawn(self):
+        self.spawned.append(Recorded(self.coins.spawn()))
+        return self.spawned[-1]
+
+    def words(self, count):
+        self.draws += 1
+        return self.coins.words(count)
+
+    def draw(self, count):
+        self.draws += 1
+        return self.coins.draw(count)
+
+
+class OneForAll(Recorded):
+    """The broken twin: whoever asks for coins of their own gets the same ones."""
+
+    def spawn(self):
+        return self
+
+
+class Backwards:
+    """A pool of threads that happens to run the last batch first."""
+
+    def __init__(self, threads):
+        self.waiting = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failed):
+        assert not self.waiting
+
+    def submit(self, job):
+        self.waiting.append(job)
+        return self
+
+    def result(self):
+        while self.waiting:
+            self.waiting.pop()()
+
+
+def encoded(people, coins, monkeypatch, backwards):
+    survey = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="threshold")})
+    with monkeypatch.context() as patch:
+        patch.setattr("metricldp.reports.encode.BATCH", 7)
+        patch.setattr("metricldp.reports.encode._cores", lambda: 2)
+        if backwards:
+            patch.setattr("metricldp.reports.encode.ThreadPoolExecutor", Backwards)
+        return survey.encode({"age": [30] * people}, coins=coins)
+
+
+def test_each_batch_has_coins_of_its_own(monkeypatch):
+    """So no two threads race for the words of one stream, and no order of batches matters."""
+    forth, back = Recorded(Coins.seeded(4)), Recorded(Coins.seeded(4))
+    table = encoded(40, forth, monkeypatch, backwards=False)
+    assert encoded(40, back, monkeypatch, backwards=True).equals(table)
+    for coins in (forth, back):
+        assert coins.draws == 0
+        assert len(coins.spawned) == 6
+        assert all(own.draws and not own.spawned for own in coins.spawned)
+    batches = [tuple(table["age"][k : k + 5].to_pylist()) for k in range(0, 40, 7)]
+    assert len(set(batches)) == 6
+    # Eight people are two batches, seven are one, which needs no stream but the one it is given.
+    for people, streams in ((8, 2), (7, 0), (0, 0)):
+        coins = Recorded(Coins.seeded(4))
+        encoded(people, coins, monkeypatch, backwards=False)
+        assert len(coins.spawned) == streams
+    shared = OneForAll(Coins.seeded(4)), OneForAll(Coins.seeded(4))
+    mixed_up = [
+        encoded(40, s, monkeypatch, backwards=b) for s, b in zip(shared, (0, 1), strict=True)
+    ]
+    assert not mixed_up[0].equals(mixed_up[1])
+
+
 # Clipping ----------------------------------------------------------------------------------------
 
 
@@ -412,6 +492,59 @@ def test_only_bad_ones_and_none_at_all(strict, packed):
     assert seen == {"length": 2}
     assert pack.unpack(strict, [], refused=seen).num_rows == 0
     assert strict.tally([]).n == 0
+
+
+def impossible(strict, table, row):
+    """The same reports but one, which no device could send."""
+    codes = table["a"].to_numpy().copy()
+    codes[row] = 6
+    return table.set_column(0, table.schema.field(0), pa.array(codes))
+
+
+def test_a_refused_report_is_named_by_its_place_in_what_arrived(
+    strict, packed, monkeypatch, tmp_path
+):
+    """Counted from 1 over bytes and tables in the order in which they come, refused ones too."""
+    monkeypatch.setattr("metricldp.reports.incoming.BATCH", 4)
+    monkeypatch.setattr("metricldp.reports.arrow.BATCH", 3)
+    monkeypatch.setattr("metricldp.reports.arrow._PIECE", 4)
+    table = pack.unpack(strict, packed[:10])
+    batch = table.to_batches()[0]
+    bad, wrong = impossible(strict, table, 8), packed[0][:-1]
+    for collected, number in (
+        ([wrong], 1),
+        ([packed[0], wrong, wrong], 2),
+        ([*packed[:4], wrong], 5),
+        ([*packed[:11], wrong], 12),
+        ([table, batch, wrong], 21),
+        ([table, *packed[:5], wrong], 16),
+        ([bad], 9),
+        ([packed[0], bad], 10),
+        ([*packed[:6], bad], 15),
+        ([table, bad.to_batches()[0]], 19),
+        ([wrong, table, *packed[:3]], 1),
+    ):
+        for stream in (collected, iter(collected)):
+            with pytest.raises(ReportRefused, match=f"^report {number} has"):
+                strict.tally(stream)
+    with pytest.raises(ReportRefused, match=r"^report 9 has an impossible value for a"):
+        pack.pack(strict, bad)
+    good = tmp_path / "good.parquet"
+    arrow.write(strict, table, good)
+    with pytest.raises(ReportRefused, match=r"^report 24 has"):
+        strict.tally([good, str(good), *packed[:3], wrong])
+
+
+def test_whatever_is_refused_the_rest_keeps_its_order_and_its_number(strict, packed, monkeypatch):
+    monkeypatch.setattr("metricldp.reports.incoming.BATCH", 4)
+    table = pack.unpack(strict, packed[:10])
+    seen = Counter()
+    stream = [packed[10], b"", packed[11], table, b"", *packed[12:20], b"", b""]
+    found = pa.concat_tables(incoming.pieces(strict, stream, refused=seen))
+    assert pack.pack(strict, found) == [*packed[10:12], *packed[:10], *packed[12:20]]
+    assert seen == {"length": 4}
+    with pytest.raises(ReportRefused, match=r"^report 12 has an impossible"):
+        list(incoming.pieces(strict, [b"", b"", impossible(strict, table, 9)], refused=seen))
 
 
 @given(surveys(), st.integers(0, 71))

@@ -134,6 +134,29 @@ def test_shares_and_values_between_positions():
     assert ledger.spent("b", 0.5, 1.9) == 0
 
 
+def between(channel, v):
+    """The law of a value that is rounded at random to one of the positions next to it."""
+    low, rest = int(v), Fraction(v) - int(v)
+    laws = [exact_law(channel, x) for x in (low, min(low + 1, channel.size - 1))]
+    return {report: (1 - rest) * laws[0][report] + rest * laws[1][report] for report in laws[0]}
+
+
+def test_far_values_between_positions_cost_no_more_than_response_tells():
+    """By enumeration: near values cost their distance, far ones what the channel keeps for all."""
+    real = Real(0, 4, points=5, epsilon=0.5, mechanism="response")
+    shared = Survey({"v": real, "age": Integer(0, 9, epsilon=1)}, metric=Lp(float("inf")))
+    for survey, most in ((Survey({"v": real}), Fraction(1, 2)), (shared, Fraction(1, 4))):
+        ledger = ledger_of(survey)
+        channel = survey.channels["v"]
+        for x, other in itertools.permutations((0, 0.25, 0.5, 1.75, 4), 2):
+            spent = ledger.spent("v", x, other)
+            assert spent == min(most * Fraction(abs(other - x)), most)
+            worst = enumerated_ratio(between(channel, x), between(channel, other))
+            assert at_most_exp(worst, spent)
+    line = Real(0, 4, points=5, epsilon=0.5, mechanism="threshold")
+    assert ledger_of(Survey({"v": line})).spent("v", 0.5, 3.5) == Fraction(3, 2)
+
+
 @pytest.mark.parametrize("mechanism", ["threshold", "response", "matrix"])
 def test_the_share_of_an_lp_metric_is_counted_once_everywhere(mechanism):
     """Two attributes under the largest of their distances have half of them each."""
@@ -278,6 +301,41 @@ def test_of_unary_bits_the_ledger_counts_what_they_tell(case):
     assert entry["effective_epsilon"] == float(total.diameter(3)) == float(ledger.together)
     more = total.diameter(3) < promised.diameter(3)
     assert ("unary keeps more: epsilon" in str(survey.explain())) == more
+
+
+def broken(ledger, key, value, inside=False):
+    """A ledger as plain data in which one thing is another, of the whole or of its last entry."""
+    data = ledger.to_dict()
+    (data["entries"][-1] if inside else data)[key] = value
+    return data
+
+
+def test_a_ledger_file_holds_what_is_known_and_nothing_else(ledger, tmp_path):
+    """A key that is not understood may change what the rest means, so it is not passed over."""
+    assert Ledger.from_dict(ledger.to_dict()) == ledger
+    whole = "metricldp-ledger and a list of entries, nothing else"
+    part = "entry 3 of the ledger needs a note and a survey, and may have names"
+    for data, needle in (
+        (broken(ledger, "owner", "me"), whole),
+        (broken(ledger, "entries", {}), whole),
+        (broken(ledger, "entries", None), whole),
+        (broken(ledger, "metricldp-ledger", True), "metricldp-ledger = 1, not True"),
+        (broken(ledger, "metricldp-ledger", 1.0), "metricldp-ledger = 1, not 1.0"),
+        (broken(ledger, "times", 2, inside=True), part),
+        (broken(ledger, "survey", 3, inside=True), "entry 3 of the ledger has no survey"),
+        (broken(ledger, "note", 3, inside=True), "a note is a line of text, not 3"),
+        (broken(ledger, "names", 3, inside=True), "names map attributes"),
+    ):
+        with pytest.raises(SurveyError, match=needle):
+            Ledger.from_dict(data)
+    for key in ("note", "survey"):
+        data = ledger.to_dict()
+        del data["entries"][1][key]
+        with pytest.raises(SurveyError, match="entry 2 of the ledger needs"):
+            Ledger.from_dict(data)
+    (tmp_path / "ledger.json").write_text(json.dumps(broken(ledger, "owner", "me")))
+    with pytest.raises(SurveyError, match=f"ledger.json: a ledger holds {whole}"):
+        Ledger.load(tmp_path / "ledger.json")
 
 
 def test_mistakes(ledger, tmp_path):

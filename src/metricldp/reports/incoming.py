@@ -38,21 +38,30 @@ def pieces(
             f"bytes, not {type(collected).__name__}",
         )
     waiting: list[bytes] = []
-    before = 0  # reports so far, so that messages count on
+    before = 0  # reports so far, refused ones too, so that messages count on
+
+    def gathered() -> pa.Table:
+        nonlocal before
+        table = unpack(survey, waiting, refused=refused, before=before)
+        before += len(waiting)
+        waiting.clear()
+        return table
+
     for item in collected:
+        whole = isinstance(item, str | Path | pa.Table | pa.RecordBatch)
+        if not whole:
+            waiting.append(item)
+        if waiting and (whole or len(waiting) == BATCH):
+            yield gathered()
+        if not whole:
+            continue
         if isinstance(item, str | Path):
             found = stream(survey, item)
-        elif isinstance(item, pa.Table | pa.RecordBatch):
+        else:
             table = item if isinstance(item, pa.Table) else pa.Table.from_batches([item])
             found = iter([check_table(survey, table, before)])
-        else:
-            waiting.append(item)
-            if len(waiting) < BATCH:
-                continue
-            found = iter([unpack(survey, waiting, refused=refused, before=before)])
-            waiting = []
         for table in found:
             before += table.num_rows
             yield table
     if waiting:
-        yield unpack(survey, waiting, refused=refused, before=before)
+        yield gathered()
