@@ -39,19 +39,35 @@ class Survey(Agreement):
 
     # The doors -----------------------------------------------------------------------------------
 
-    def encode(self, people: Any, *, coins: Coins | None = None, clip: bool = False) -> pa.Table:
+    def encode(
+        self,
+        people: Any,
+        *,
+        coins: Coins | None = None,
+        clip: bool = False,
+        show_values: bool = False,
+    ) -> pa.Table:
         """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
-        nearest end instead. Coins come from the operating system unless a test passes others.
+        nearest end instead. A refusal names the row; the value only with `show_values=True`, since
+        messages end up in logs. Coins come from the operating system unless a test passes others.
         """
-        return encode.encode(self, people, coins=coins, clip=clip)
+        return encode.encode(self, people, coins=coins, clip=clip, show_values=show_values)
 
     def report(
-        self, person: Mapping[str, Any], *, coins: Coins | None = None, clip: bool = False
+        self,
+        person: Mapping[str, Any],
+        *,
+        coins: Coins | None = None,
+        clip: bool = False,
+        show_values: bool = False,
     ) -> bytes:
-        """Blur one person's values on their device: the bytes to send."""
-        return self._device.report(person, coins=coins, clip=clip)
+        """Blur one person's values on their device: the bytes to send.
+
+        A refusal names the attribute; the value only with `show_values=True`.
+        """
+        return self._device.report(person, coins=coins, clip=clip, show_values=show_values)
 
     @cached_property
     def _device(self) -> Device:

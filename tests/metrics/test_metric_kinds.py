@@ -563,9 +563,9 @@ def test_distances_that_no_coin_could_keep_are_refused():
     ):
         with pytest.raises(SurveyError, match=words):
             Ordinal(["a", "b"], epsilon=1, metric=Graph([("a", "b", length)]))
-    with pytest.raises(ValueRefused, match="ordinal value is 'z'"):
+    with pytest.raises(ValueRefused, match=r"ordinal value \('z'\) is not one of"):
         attribute("graph").distance("z", "news")
-    with pytest.raises(ValueRefused, match="ordinal value holds object values"):
+    with pytest.raises(ValueRefused, match=r"ordinal value \(<object.*\) holds object values"):
         attribute("graph").distance(object(), "news")
     deep = ["a", "b"]
     for k in range(5000):

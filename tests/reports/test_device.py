@@ -629,7 +629,7 @@ class NoCoins(Coins):
 
 
 def test_all_values_are_checked_before_the_first_coin():
-    with pytest.raises(ValueRefused, match="hidden is 11"):
+    with pytest.raises(ValueRefused, match="hidden is outside 0 to 10"):
         Survey(EVERY_KIND).report(PERSON | {"hidden": 11}, coins=NoCoins())
 
 

@@ -272,8 +272,8 @@ def test_dictionaries_may_hold_names_that_nobody_has():
     expected = survey.encode({"x": ["high", "low", "high"]}, coins=Coins.seeded(1))
     assert survey.encode({"x": fine}, coins=Coins.seeded(1)).equals(expected)
     wrong = pa.DictionaryArray.from_arrays(pa.array([0, 2, 2], pa.int8()), names)
-    with pytest.raises(ValueRefused, match="row 2 is 'higher'"):
-        survey.encode({"x": wrong})
+    with pytest.raises(ValueRefused, match=r"row 2 \('higher'\) is not one of"):
+        survey.encode({"x": wrong}, show_values=True)
 
 
 @pytest.mark.parametrize("column", [[], np.array([]), pa.array([], pa.string()), pd.Series([])])
@@ -416,7 +416,7 @@ def test_clipping_repairs_nothing_else(value):
 
 def test_names_do_not_clip():
     survey = Survey({"x": Ordinal(["low", "high"], epsilon=1)})
-    with pytest.raises(ValueRefused, match="'higher'"):
+    with pytest.raises(ValueRefused, match="only numbers can be clipped"):
         survey.encode({"x": ["higher"]}, clip=True)
 
 
@@ -727,5 +727,5 @@ def test_true_and_false_are_one_and_zero(survey, tally):
 
 @pytest.mark.parametrize("name", ["age", "income"])
 def test_true_and_false_are_no_other_numbers(survey, name):
-    with pytest.raises(ValueRefused, match=f"{name} holds bool values"):
+    with pytest.raises(ValueRefused, match=f"{name} in row 1 holds bool values"):
         survey.encode({**PEOPLE, name: SICK})

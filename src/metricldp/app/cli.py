@@ -41,6 +41,9 @@ app = typer.Typer(
 PeopleFile = Annotated[Path, typer.Argument(help="people's values, a .csv or .parquet file")]
 ReportsOut = Annotated[Path, typer.Option("--output", "-o", help="the reports file to write")]
 Clip = Annotated[bool, typer.Option("--clip", help="move values outside to the end")]
+ShowValues = Annotated[
+    bool, typer.Option("--show-values", help="show the value that is refused, for your eyes only")
+]
 _STOPPED = 130
 """The exit code of an interrupt, which typer may return instead of raising it."""
 
@@ -125,12 +128,15 @@ def encode(
     people: PeopleFile,
     output: ReportsOut,
     clip: Clip = False,
+    show_values: ShowValues = False,
     as_json: AsJson = False,
 ) -> None:
     """Blur people's values: CSV or Parquet in, a Parquet file of reports out."""
     agreed = Agreement.load(survey)
     with watched("encoding") as progress:
-        count = files.encode_file(agreed, people, output, clip=clip, progress=progress)
+        count = files.encode_file(
+            agreed, people, output, clip=clip, show_values=show_values, progress=progress
+        )
     _show_reports(agreed, count, output, as_json)
 
 
@@ -175,6 +181,7 @@ def compare(
     ] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of questions and simulation")] = 1,
     clip: Clip = False,
+    show_values: ShowValues = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
@@ -183,7 +190,13 @@ def compare(
         directory(output)
     with watched("comparing") as progress:
         found = contest.compare(
-            agreed, people, queries=queries, seed=seed, clip=clip, progress=progress
+            agreed,
+            people,
+            queries=queries,
+            seed=seed,
+            clip=clip,
+            show_values=show_values,
+            progress=progress,
         )
     written = [] if output is None else [str(p) for p in write(contest.page(found), output)]
     more = f"\n\nWritten: {', '.join(written)}" if written else ""

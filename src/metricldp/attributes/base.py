@@ -103,8 +103,15 @@ class Attribute(ABC):
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """E of two values in the data's own words, or what another metric on positions says."""
-        here, there = (self.position(value, f"the {self.kind} value") for value in (x, other))
+        here, there = (self._stated(value) for value in (x, other))
         return (metric or self.distances).distance(here, there)
+
+    def _stated(self, value: object) -> int:
+        """The position of a value that is nobody's, so that a refusal may show it."""
+        try:
+            return self.position(value, f"the {self.kind} value")
+        except ValueRefused as wrong:
+            raise wrong.showing(value) from None
 
     @property
     def is_public(self) -> bool:

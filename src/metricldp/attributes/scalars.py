@@ -1,30 +1,37 @@
 """One value of a person: a Python or numpy scalar to a number or a name, or a refusal.
 
 No table is made of it, so a device needs no library of tables. Columns of many people are cleaned
-in `reports.columns`; whatever is wrong with one of their values is said here as well.
+in `reports.columns`; whatever is wrong with one of their values is said here as well. A refusal
+says what is allowed and never what the value is: messages end up in logs. What is accepted or
+clipped takes the same steps whatever its size; there are no shortcuts and no exceptions on the way.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import ValueRefused
-from metricldp.basics.text import guess, listed, plain, shown
+from metricldp.basics.text import listed, plain
 
 Number = int | float | Fraction
+N = TypeVar("N", int, float)
 _NUMBER = re.compile(
     r"[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
 )
 _MISSING = ("NAType", "NaTType")
 """What pandas has where a value is missing."""
+_LONGEST_TEXT = 1_000
+"""Letters of a number; what is longer is none."""
+_LARGEST = int(sys.float_info.max)
 
 
 def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
@@ -40,7 +47,7 @@ def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
     if isinstance(found, bool) or not isinstance(found, int | float | Fraction):
         _refuse(f"holds {type(found).__name__} values where numbers are needed", name)
     if isinstance(found, float) and math.isinf(found):
-        _refuse_infinite(value, name)
+        _refuse_infinite(name)
     return found
 
 
@@ -49,25 +56,23 @@ def _parsed(text: str, name: str) -> Number:
     trimmed = text.strip()
     if not trimmed:
         _refuse_missing(None, name)
-    if not _NUMBER.fullmatch(trimmed):
-        _refuse(f"is {shown(trimmed)}, not a number; correct it or leave the row out", name)
+    if len(trimmed) > _LONGEST_TEXT or not _NUMBER.fullmatch(trimmed):
+        _refuse("is not a number; correct it or leave the row out", name)
     number = float(trimmed)
     if not math.isfinite(number):
-        _refuse_infinite(text, name)
+        _refuse_infinite(name)
     return int(trimmed) if trimmed.lstrip("+-").isdigit() else number
 
 
 def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
-    """A value as a float from low to high; clipping is the same work for every number."""
+    """A value as a float from low to high."""
     if type(value) is float and math.isfinite(value):
-        number = value
-    else:
-        value = _plain(value)
-        number = _float(value if type(value) is int else _number(value, name))
-    low, high = ends
-    if clip:
-        number = min(max(number, low), high)
-    return number if low <= number <= high else _refuse_outside(value, ends, name)
+        return _within(value, ends, name, clip)
+    value = _plain(value)
+    exact: Any = value if type(value) is int else _number(value, name)
+    # The nearest float, and twice the largest one, which is infinity, for whatever is beyond it.
+    number: float = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
+    return _within(number, ends, name, clip)
 
 
 def whole_within(
@@ -75,31 +80,28 @@ def whole_within(
 ) -> int:
     """A value as a whole number from low to high; fractions are refused, not rounded."""
     if type(value) is int:
-        number = value
-    else:
-        value = _plain(value)
-        exact = _number(value, name, booleans=booleans)
-        number = int(exact)
-        if number != exact:
-            why = f"is {shown(value)}, which is not a whole number; round it first"
-            _refuse(why, name, "whole")
+        return _within(value, ends, name, clip)
+    exact = _number(_plain(value), name, booleans=booleans)
+    number = int(exact)
+    if number != exact:
+        _refuse("is not a whole number; round it first", name, "whole")
+    return _within(number, ends, name, clip)
+
+
+def _within(number: N, ends: tuple[N, N], name: str, clip: bool) -> N:
+    """The number, or the end that is nearest; refused where they differ and nothing is clipped."""
     low, high = ends
-    if clip:
-        number = min(max(number, low), high)
-    return number if low <= number <= high else _refuse_outside(value, ends, name)
+    nearest = min(max(number, low), high)
+    if not clip and nearest != number:
+        domain = f"outside {plain(low)} to {plain(high)}"
+        _refuse(f"is {domain}; correct it or clip it (clip=True, --clip)", name, "range")
+    return nearest
 
 
 def _plain(value: Any) -> Any:
-    """What a row of a data frame holds, as Python has it."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _float(number: Number) -> float:
-    """Beyond the largest float, infinity."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
+    """What a row of a data frame holds, as Python has it; a span of time is no number."""
+    known = isinstance(value, np.number | np.bool_ | np.str_)
+    return value.item() if known and not isinstance(value, np.timedelta64) else value
 
 
 def reals_within(
@@ -122,23 +124,20 @@ def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bo
     if isinstance(found, bool):
         found = "true" if found else "false"
     elif isinstance(found, int):
-        found = str(found)
+        found = str(min(max(found, -_LARGEST), _LARGEST))
     elif not isinstance(found, str):
         _refuse(f"holds {type(found).__name__} values where names are needed", name)
     if found not in positions:
-        _refuse_missing(found or None, name)
         rest = "; only numbers can be clipped" if clip else ""
-        names = f"{listed(positions)}{rest}{guess(found, positions)}"
-        _refuse(f"is {shown(found)}, which is not one of {names}", name, "name")
+        _refuse(f"is not one of {listed(positions)}{rest}", name, "name")
     return positions[found]
 
 
 def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.int64]:
     wrong = (codes < 0) | (codes >= size)
     if wrong.any():
-        row = int(np.argmax(wrong))
-        why = f"has the code {codes[row]}; the codes of its names go from 0 to {size - 1}"
-        raise ValueRefused(why, attribute=name or None, row=row)
+        why = f"has a code of no name; the codes of its names go from 0 to {size - 1}"
+        raise ValueRefused(why, attribute=name or None, row=int(np.argmax(wrong)))
     return codes.astype(np.int64)
 
 
@@ -146,19 +145,13 @@ def _refuse(why: str, name: str, reason: str = "kind") -> NoReturn:
     raise ValueRefused(why, attribute=name or None, reason=reason)
 
 
-def _refuse_outside(value: Any, ends: tuple[float, float], name: str) -> NoReturn:
-    domain = f"outside {plain(ends[0])} to {plain(ends[1])}"
-    why = f"is {shown(value)}, which is {domain}; correct it or clip it (clip=True, --clip)"
-    _refuse(why, name, "range")
-
-
-def _refuse_infinite(value: Any, name: str) -> NoReturn:
-    why = "is not a finite number; correct it or leave the row out"
-    _refuse(f"is {shown(value)}, which {why}", name, "range")
+def _refuse_infinite(name: str) -> NoReturn:
+    _refuse("is not a finite number; correct it or leave the row out", name, "range")
 
 
 def _refuse_missing(value: Any, name: str) -> None:
+    nothing = value is None or (isinstance(value, str) and not value)
     nan = isinstance(value, float) and math.isnan(value)
-    if value is None or nan or type(value).__name__ in _MISSING:
+    if nothing or nan or type(value).__name__ in _MISSING:
         why = "is missing; every person needs a value, so fill it in or leave the row out"
         _refuse(why, name, "missing")

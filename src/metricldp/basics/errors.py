@@ -8,8 +8,10 @@ MetricLdpError
 ├── CertificateError   a channel was asked to promise what it cannot keep
 └── MissingLibrary     what was asked for needs a library that is not installed
 
-Each message names the value, the place and the remedy, in one line.
+Each message names the value, the place and the remedy, in one line; a person's value only if asked.
 """
+
+from metricldp.basics.text import shown
 
 
 class MetricLdpError(Exception):
@@ -24,7 +26,8 @@ class ValueRefused(MetricLdpError, ValueError):
     """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
 
     Where one value is to blame, `attribute` says of what, `row` (from 0) in which row, and
-    `reason` is one word to count by: missing, kind, whole, range or name.
+    `reason` is one word to count by: missing, kind, whole, range or name. The value itself is not
+    in it, unless who asked wanted to see it.
     """
 
     def __init__(
@@ -46,6 +49,11 @@ class ValueRefused(MetricLdpError, ValueError):
     def at(self, row: int) -> "ValueRefused":
         """The same refusal of a value that stands in a row."""
         return ValueRefused(self.why, attribute=self.attribute, row=row, reason=self.reason)
+
+    def showing(self, value: object) -> "ValueRefused":
+        """The same refusal with the value in it, for those who may see it."""
+        why = f"({shown(value)}) {self.why}"
+        return ValueRefused(why, attribute=self.attribute, row=self.row, reason=self.reason)
 
 
 class ReportRefused(MetricLdpError, ValueError):

@@ -54,7 +54,7 @@ class Response(IntegerChannel):
     def blur(self, position: int, tape: Tape) -> int:
         """Keep or move on; both are drawn, so that the time does not tell which."""
         keep, moved = tape.toss(self.keep), 1 + tape.uniform(self.size - 1)
-        return position if keep else (position + moved) % self.size
+        return (position + moved * (not keep)) % self.size
 
     def law(self) -> dict[str, Any]:
         return {"law": self.mechanism, "size": self.size, "keep": hexadecimal(self.keep)}

@@ -134,9 +134,7 @@ class GeometricNoise:
                 break
             size += self.length
         negative, zero = tape.integer(1), tape.toss(self.zero)
-        if zero:
-            return 0
-        return -size if negative else size
+        return size * (1 - 2 * negative) * (not zero)
 
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""

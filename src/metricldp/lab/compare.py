@@ -186,6 +186,7 @@ def compare(
     queries: int = 100,
     seed: int = 1,
     clip: bool = False,
+    show_values: bool = False,
     repetitions: int = REPETITIONS,
     progress: Progress = silent,
 ) -> Comparison:
@@ -199,7 +200,11 @@ def compare(
         )
     attributes, notes = compared(survey)
     positions = read_positions(
-        attributes, people, clip=clip, progress=lambda done: progress(0.1 * done)
+        attributes,
+        people,
+        clip=clip,
+        show_values=show_values,
+        progress=lambda done: progress(0.1 * done),
     )
     crowd = Crowd(attributes, positions)
     rng = np.random.default_rng(seed)

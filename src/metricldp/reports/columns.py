@@ -6,8 +6,10 @@ its attribute says. Rows count from 1 in messages, the header of a file not coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +28,14 @@ else:
     nw, pa, pc = optional("narwhals"), optional("pyarrow"), optional("pyarrow.compute")
 
 
-def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Positions]:
+def checked(
+    survey: Agreement, people: Any, *, clip: bool, show_values: bool = False
+) -> dict[str, Positions]:
     """The position of every value of a table of people, or a refusal."""
     found = {
-        name: positions_of(attribute, _column(people, name), name, clip=clip)
+        name: positions_of(
+            attribute, _column(people, name), name, clip=clip, show_values=show_values
+        )
         for name, attribute in survey.attributes.items()
     }
     lengths = {name: len(column) for name, column in found.items()}
@@ -39,54 +45,103 @@ def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Position
 
 
 def positions_of(
-    attribute: Attribute, values: pa.Array, name: str, *, clip: bool = False
+    attribute: Attribute,
+    values: pa.Array | list[Any],
+    name: str,
+    *,
+    clip: bool = False,
+    show_values: bool = False,
 ) -> Positions:
     """The positions of one column."""
-    if attribute.named:
-        return attribute.positions(_codes(attribute, values, name, clip), name)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if values.null_count:
-        _one(attribute, values, _first(values.is_null()), name, clip)
-    numbers = _numbers(attribute, values, name)
-    if numbers is None:
-        found = [_one(attribute, values, row, name, clip) for row in range(len(values))]
-        return np.array(found, dtype=np.uint64).view(np.int64)
-    try:
-        return attribute.positions(numbers, name, clip=clip)
-    except ValueRefused as wrong:
-        _one(attribute, values, wrong.row or 0, name, clip)  # shows the value as it was written
-        raise
+    return _Column(attribute, values, name, clip, show_values).positions()
 
 
-def _one(attribute: Attribute, values: pa.Array, row: int, name: str, clip: bool) -> int:
-    """The position of one value, or a refusal that names its row."""
-    try:
-        return attribute.position(values[row].as_py(), name, clip=clip)
-    except ValueRefused as wrong:
-        raise wrong.at(row) from None
+@dataclass(frozen=True)
+class _Column:
+    """One column of people; a list where Arrow has no type for it."""
 
+    attribute: Attribute
+    values: pa.Array | list[Any]
+    name: str
+    clip: bool
+    show_values: bool
 
-def _numbers(attribute: Attribute, values: pa.Array, name: str) -> npt.NDArray[Any] | None:
-    """A column as integers or floats; None where only a look at each value can tell."""
-    kind, types = values.type, pa.types
-    if types.is_floating(kind):
-        return np.asarray(values.to_numpy(zero_copy_only=False))
-    if _is_text(kind):
-        values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
-        # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
-        if pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py():
-            return None
-    elif types.is_boolean(kind) and len(values):
-        attribute.position(values[0].as_py(), name)
-    elif not (types.is_integer(kind) or types.is_decimal(kind) or not len(values)):
-        raise ValueRefused(f"holds {kind} values where numbers are needed", attribute=name)
-    for target in (pa.int64(), pa.float64()):
+    def positions(self) -> Positions:
+        numbers = None if isinstance(self.values, list) else self._numbers(self.values)
+        if numbers is None:
+            found = [self._one(row) for row in range(len(self.values))]
+            return np.array(found, dtype=np.uint64).view(np.int64)
         try:
-            return np.asarray(values.cast(target).to_numpy(zero_copy_only=False))
-        except pa.ArrowInvalid:
-            continue
-    return None
+            return self.attribute.positions(numbers, self.name, clip=self.clip)
+        except ValueRefused as wrong:
+            self._one(wrong.row or 0)  # in the words for the value as it was written
+            raise
+
+    def _one(self, row: int) -> int:
+        """The position of one value, or a refusal that names its row."""
+        values = self.values
+        value = values[row] if isinstance(values, list) else values[row].as_py()
+        try:
+            return self.attribute.position(value, self.name, clip=self.clip)
+        except ValueRefused as wrong:
+            raise (wrong.showing(value) if self.show_values else wrong).at(row) from None
+
+    def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
+        """As integers, floats or codes of names; None where only a look at each value can tell."""
+        if pa.types.is_dictionary(values.type):
+            codes = self._codes_of_entries(values) if self.attribute.named else None
+            if codes is not None:
+                return codes
+            values = values.dictionary_decode()
+        if values.null_count:
+            self._one(_first(values.is_null()))
+        return self._codes(values) if self.attribute.named else self._parsed(values)
+
+    def _parsed(self, values: pa.Array) -> npt.NDArray[Any] | None:
+        kind, types = values.type, pa.types
+        if types.is_floating(kind):
+            return np.asarray(values.to_numpy(zero_copy_only=False))
+        if _is_text(kind):
+            values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
+            # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
+            if pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py():
+                return None
+        elif types.is_boolean(kind) and len(values):
+            self._one(0)
+        elif not (types.is_integer(kind) or types.is_decimal(kind) or not len(values)):
+            self._refuse(f"holds {kind} values where numbers are needed")
+        for target in (pa.int64(), pa.float64()):
+            try:
+                return np.asarray(values.cast(target).to_numpy(zero_copy_only=False))
+            except pa.ArrowInvalid:
+                continue
+        return None
+
+    def _codes_of_entries(self, values: pa.Array) -> npt.NDArray[Any] | None:
+        """A look-up per entry of a dictionary; an unknown one that nobody has is no matter."""
+        if not _is_text(values.type.value_type):
+            return None
+        entries = pc.index_in(values.dictionary.cast(pa.string()), value_set=self._names)
+        codes = entries.take(values.indices)
+        return None if codes.null_count else np.asarray(codes.to_numpy())
+
+    def _codes(self, values: pa.Array) -> npt.NDArray[Any] | None:
+        kind, types = values.type, pa.types
+        if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind) or not values):
+            self._refuse(f"holds {kind} values where names are needed")
+        codes = pc.index_in(values.cast(pa.string()), value_set=self._names)
+        if codes.null_count:
+            self._one(_first(codes.is_null()))
+            return None
+        return np.asarray(codes.to_numpy())
+
+    @property
+    def _names(self) -> pa.Array:
+        names = [self.attribute.name_of(position) for position in range(self.attribute.size)]
+        return pa.array(names, pa.string())
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ValueRefused(why, attribute=self.name)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -94,35 +149,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _codes(attribute: Attribute, values: pa.Array, name: str, clip: bool) -> npt.NDArray[Any]:
-    """A column of names as the position of each."""
-    names = [attribute.name_of(position) for position in range(attribute.size)]
-    known = pa.array(names, pa.string())
-    if pa.types.is_dictionary(values.type):
-        if _is_text(values.type.value_type):
-            # A look-up per entry of the dictionary; an unknown one that nobody has is no matter.
-            entries = pc.index_in(values.dictionary.cast(pa.string()), value_set=known)
-            codes = entries.take(values.indices)
-            if not codes.null_count:
-                return np.asarray(codes.to_numpy())
-        values = values.dictionary_decode()
-    try:
-        texts = values.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        why = f"holds {values.type} values where names are needed"
-        raise ValueRefused(why, attribute=name) from None
-    codes = pc.index_in(texts, value_set=known)
-    if codes.null_count:
-        _one(attribute, texts, _first(codes.is_null()), name, clip)
-    return np.asarray(codes.to_numpy())
-
-
 def _first(mask: pa.Array) -> int:
     return int(pc.index(mask, True).as_py())
 
 
-def _column(people: Any, name: str) -> pa.Array:
-    """One column of pandas, polars, Arrow or a dict of arrays, as an Arrow array."""
+def _column(people: Any, name: str) -> pa.Array | list[Any]:
+    """One column of pandas, polars, Arrow or a dict of arrays, as an Arrow array where it fits."""
     if isinstance(people, pa.RecordBatch):
         people = pa.Table.from_batches([people])
     if not isinstance(people, Mapping):
@@ -135,16 +167,46 @@ def _column(people: Any, name: str) -> pa.Array:
             ) from None
         except nw.exceptions.DuplicateError:
             raise ValueRefused("people have two columns of one name; rename one") from None
-    try:
-        names = list(people) if isinstance(people, Mapping) else people.columns
-        if name not in names:
-            there = f"{listed(names)}{guess(name, names)}"
-            raise ValueRefused(f"people have no column {name!r}; they have {there}")
-        if isinstance(people, Mapping):
-            found = pa.array(people[name], from_pandas=True)
-        else:
-            found = people.get_column(name).to_arrow()
-    except (pa.ArrowException, OverflowError, TypeError) as wrong:
-        why = " ".join(str(wrong).split())
-        raise ValueRefused(f"{name} is not a column of one kind of values: {why}") from None
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    names = list(people) if isinstance(people, Mapping) else people.columns
+    if name not in names:
+        there = f"{listed(names)}{guess(name, names)}"
+        raise ValueRefused(f"people have no column {name!r}; they have {there}")
+    column = people[name]
+    if not _is_column(column):
+        hint = '; df.to_dict("list") makes lists' if isinstance(column, Mapping) else ""
+        why = (
+            f"is a {type(column).__name__}, not a column: give a list or an array of one dimension"
+        )
+        raise ValueRefused(f"{why}{hint}", attribute=name)
+    if not _alike(column):
+        return list(column)
+    with contextlib.suppress(pa.ArrowException, OverflowError, TypeError):
+        native = isinstance(people, Mapping)
+        found = pa.array(column, from_pandas=True) if native else column.to_arrow()
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return list(column)
+
+
+def _alike(values: Any) -> bool:
+    """Whether Arrow takes all values for what they are; among numbers, True would become 1."""
+    if hasattr(values, "type") or getattr(values, "dtype", object) not in (object, nw.Object):
+        return True  # of Arrow, or of numbers
+    kinds = set(map(type, values)) - {type(None)}
+    numbers = (int, float, np.integer, np.floating)
+    others = (bool, np.timedelta64)
+    return kinds in ({str}, {bool}) or all(
+        issubclass(kind, numbers) and not issubclass(kind, others) for kind in kinds
+    )
+
+
+def _is_column(values: Any) -> bool:
+    """Whether it has one value for each person: a text and a set have not, nor has a table."""
+    if len(getattr(values, "shape", (0,))) != 1:
+        return False
+    if any(
+        hasattr(values, door) for door in ("__array__", "__arrow_c_array__", "__arrow_c_stream__")
+    ):
+        return True
+    return isinstance(values, Sequence) and not isinstance(
+        values, str | bytes | bytearray | memoryview
+    )

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from metricldp.basics.errors import CertificateError, ValueRefused
-from metricldp.basics.text import guess, listed, shown
+from metricldp.basics.text import guess, listed
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import header, packed_size
@@ -51,25 +51,36 @@ class Device:
                 self._parts.append(_Part(own, block.channel.blur, start, block.channel.bits))
                 start += block.channel.bits
 
-    def report(self, person: Mapping[str, Any], *, coins: Coins | None, clip: bool) -> bytes:
+    def report(
+        self,
+        person: Mapping[str, Any],
+        *,
+        coins: Coins | None,
+        clip: bool,
+        show_values: bool = False,
+    ) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
-        positions = self._positions(person, clip)
+        positions = self._positions(person, clip, show_values)
         return self._blurred(positions, Tape(coins or Coins()))
 
     def from_tape(self, person: Mapping[str, Any], tape: Tape, *, clip: bool = False) -> bytes:
         """The same from coins that are written down: for tests only, it gives no privacy."""
         return self._blurred(self._positions(person, clip), tape)
 
-    def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
+    def _positions(self, person: Mapping[str, Any], clip: bool, show: bool = False) -> list[int]:
         if not isinstance(person, Mapping):
-            raise ValueRefused(f"a person is a dict of values by attribute, not {shown(person)}")
+            kind = type(person).__name__
+            raise ValueRefused(f"a person is a dict of values by attribute, not {kind}")
         found = []
         for name, position in self._attributes:
             if name not in person:
-                there = f"{listed(person)}{guess(name, person)}"
-                why = f"the person has no value for {name!r}; they have {there}"
-                raise ValueRefused(why, reason="missing")
-            found.append(position(person[name], name, clip=clip))
+                there = [key for key in person if isinstance(key, str)]
+                why = f"the person has no value for {name!r}, only for {listed(there)}"
+                raise ValueRefused(f"{why}{guess(name, there)}", reason="missing")
+            try:
+                found.append(position(person[name], name, clip=clip))
+            except ValueRefused as wrong:
+                raise (wrong.showing(person[name]) if show else wrong) from None
         return found
 
     def _blurred(self, positions: list[int], tape: Tape) -> bytes:

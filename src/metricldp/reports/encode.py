@@ -31,9 +31,10 @@ def encode(
     *,
     coins: Coins | None = None,
     clip: bool = False,
+    show_values: bool = False,
 ) -> pa.Table:
     """Blur a table of people. All values are checked before the first coin is drawn."""
-    found = checked(survey, people, clip=clip)
+    found = checked(survey, people, clip=clip, show_values=show_values)
     source = coins or Coins()
     columns = {}
     for name, column in found.items():

@@ -41,6 +41,7 @@ def encode_file(
     output: str | Path,
     *,
     clip: bool = False,
+    show_values: bool = False,
     progress: Callable[[float], None] = lambda done: None,
 ) -> int:
     """Encode a file of people into a file of reports, and say how many they were."""
@@ -51,7 +52,7 @@ def encode_file(
     with _written(survey, output) as file:
         for batch, done in read_people(people, list(survey.attributes)):
             with _rows_from(count):
-                file.write_table(encode(survey, batch, coins=None, clip=clip))
+                file.write_table(encode(survey, batch, clip=clip, show_values=show_values))
             count += batch.num_rows
             progress(done)
         if not count:
@@ -64,6 +65,7 @@ def read_positions(
     people: str | Path,
     *,
     clip: bool = False,
+    show_values: bool = False,
     progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """The positions of everybody in a file of people, for some of its columns."""
@@ -74,7 +76,8 @@ def read_positions(
         with _rows_from(count):
             for name, attribute in attributes.items():
                 values = batch.column(name).combine_chunks()
-                parts[name].append(positions_of(attribute, values, name, clip=clip))
+                found = positions_of(attribute, values, name, clip=clip, show_values=show_values)
+                parts[name].append(found)
         count += batch.num_rows
         progress(done)
     if not count:
@@ -183,8 +186,9 @@ def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
                     f"row {row.number - 1} of {path} has {row.actual_columns} cells, the header "
                     f"{row.expected_columns}; put values with commas in quotes"
                 ) from None
-            if "Empty CSV" not in str(wrong):
-                raise
+            if "Empty CSV" not in str(wrong):  # Arrow's own words would quote the file
+                why = "is not in UTF-8" if "UTF8" in str(wrong) else "has a row that does not end"
+                raise ValueRefused(f"{path} {why}; save it again as CSV in UTF-8") from None
 
 
 def _header(path: Path) -> list[str]:
@@ -210,10 +214,12 @@ def _read_parquet(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, floa
 def _require(path: Path, names: list[str], found: list[str]) -> None:
     for name in names:
         if name not in found:
-            hint = guess(name, found)
+            hint = f"; it has {listed(found)}{guess(name, found)}"
             if len(found) == 1 and any(mark in found[0] for mark in ";\t|"):
                 hint = "; separate columns by commas"
-            raise ValueRefused(f"{path} has no column {name!r}; it has {listed(found)}{hint}")
+            elif not guess(name, found) and not set(names) & set(found):  # perhaps a person's row
+                hint = f"; its first line names {len(found)} others, if it is a header at all"
+            raise ValueRefused(f"{path} has no column {name!r}{hint}")
         if found.count(name) > 1:
             raise ValueRefused(f"{path} has more than one column {name!r}; rename the others")
 

@@ -54,7 +54,7 @@ class Hadamard(SignChannel):
 
     def blur(self, position: int, tape: Tape) -> int:
         keep, drawn, row = tape.toss(self.keep), tape.uniform(self.outputs), position + 1
-        return drawn if _agrees(row, drawn) == keep else drawn ^ (row & -row)
+        return drawn ^ (row & -row) * bool(_agrees(row, drawn) != keep)
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = l + sum_x (f(x) - l) H[x + 1, y] / t, for the mean l of f.
