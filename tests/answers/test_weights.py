@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -355,7 +356,8 @@ def test_means_cover():
     for _ in range(500):
         tally = survey.tally(survey.encode(people, coins=coins))
         for k, ((name, where), _) in enumerate(asked):
-            low, high = tally.mean(name, where).interval()
+            # Of the middles of bins: what these leave open is in test_bins.py.
+            low, high = replace(tally.mean(name, where), between=()).interval()
             covered[k] += low <= truths[k] <= high
     assert np.all((covered >= 0.925 * 500) & (covered <= 0.975 * 500)), covered
 

@@ -31,6 +31,10 @@ class Answer:
     add, as so few can go unseen by chance, and at most what all people there would."""
     layout: str = field(default="", compare=False)
     """How the sums were found: from "reports", "cells" or "prefix"."""
+    between: tuple[Answer, ...] = ()
+    """Where bins leave it open: the same question with every value at the lower, and with every
+    value at the upper edge of its bin. The truth lies between theirs, so the interval reaches from
+    the lower end of the first one's to the upper end of the second one's."""
 
     @property
     def stderr(self) -> float:
@@ -38,7 +42,9 @@ class Answer:
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The two-sided normal interval at that level."""
+        """The two-sided normal interval at that level, wider by what bins leave open."""
+        if self.between:
+            return self.between[0].interval(level)[0], self.between[1].interval(level)[1]
         reach = normal_reach(level) * self.stderr
         return self.value - reach, self.value + reach
 
@@ -51,6 +57,7 @@ class Answer:
             variance=self.variance * factor**2,
             unit=unit,
             bounds=(low * factor**2, high * factor**2),
+            between=tuple(one.scaled(factor, unit) for one in self.between),
         )
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
@@ -124,6 +131,8 @@ class Ratio(Answer):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
+        if self.between:
+            return super().interval(level)
         z = normal_reach(level)
         numerator = self.value * self.denominator
         leading = self.denominator**2 - z**2 * self.denominator_variance

@@ -156,8 +156,9 @@ class Tally:
         """The sum of an attribute or of a weight over the people of the where-clause."""
         if attribute_of(self.survey, attribute).kind == "weight":
             return self._weighted(attribute, self._parsed(where), about)
-        query, _ = self._valued(attribute, where)
-        return replace(self._answers([query], about)[0], unit=attribute)
+        queries, _ = self._valued(attribute, where)
+        answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
+        return replace(answers[0], between=tuple(answers[1:]))
 
     def _weighted(self, name: str, query: Query, about: str) -> Answer:
         described: Any = self.survey.attributes[name]
@@ -183,7 +184,11 @@ class Tally:
     ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
         check_about(about, only="a mean")
-        query, group = self._valued(attribute, where)
+        queries, group = self._valued(attribute, where)
+        ratios = [self._mean(attribute, query, group) for query in queries]
+        return replace(ratios[0], between=tuple(ratios[1:]))
+
+    def _mean(self, attribute: str, query: Query, group: Query) -> Ratio:
         readings = read_pair(self.survey, query.functions, group.functions)
         layout = self.store.layout_for(readings.names)
         ratio = to_ratio(
@@ -351,15 +356,25 @@ class Tally:
         sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
         return to_answers(sums, limits, self.n, asked, about=about, layout=layout)
 
-    def _valued(self, attribute: str, where: Where | None) -> tuple[Query, Query]:
-        """The query of an attribute's values over a group, and the group's own."""
+    def _valued(self, attribute: str, where: Where | None) -> tuple[list[Query], Query]:
+        """The query of an attribute's values over a group, and the group's own.
+
+        Where a position stands for many values, two more: of the lowest, and of the highest.
+        """
         described = attribute_of(self.survey, attribute)
         group = self._parsed(where)
         values, note = described.numbers(attribute)
         inside = group.functions.get(attribute, np.ones(described.size))
-        factors = {**group.factors, attribute: values * inside}
         notes = (*group.notes, note) if note else group.notes
-        return Query(factors, f"{attribute} among {group.words}", notes), group
+        queries = [
+            Query(
+                {**group.factors, attribute: numbers * inside},
+                f"{attribute} among {group.words}",
+                notes,
+            )
+            for numbers in (values, *(described.extremes() or ()))
+        ]
+        return queries, group
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -171,6 +171,10 @@ class Attribute(ABC):
         """The number that each position stands for, and a note where it stands for several."""
         raise QueryError(f"{name} is {self.kind}: its values are names and have no sum or mean")
 
+    def extremes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+        """The lowest and the highest number that each position stands for, where they differ."""
+        return None
+
     def label(self, first: int, last: int | None = None) -> str:
         """A position, or the positions from first to last, in the data's own words."""
         if last is None or first == last:

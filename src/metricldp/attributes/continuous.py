@@ -168,9 +168,13 @@ class Continuous(Interval, OnLine):
         return Chosen(Span(first, last, self.size), said, None if exact else note)
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        low, high = self.extremes()
+        note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each; "
+        return (low + high) / 2, note + "the interval is wider by that, as a bound"
+
+    def extremes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         edges = self.edges
-        note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each"
-        return (edges[:-1] + edges[1:]) / 2, note
+        return edges[:-1], edges[1:]
 
     @property
     def _domain(self) -> str:
