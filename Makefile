@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench vectors format clean
+.PHONY: demo test test-slow check mutants bench vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -22,6 +22,10 @@ check: .venv/.tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Change the program in thousands of small ways: some test must notice each. An hour or so.
+mutants: .venv/.tests
+	OPENBLAS_NUM_THREADS=1 nice $(BIN)/python tests/mutants
+
 # The peers of the benchmarks live in an environment of their own.
 bench: .venv-bench/.runs
 	.venv-bench/bin/python benchmarks/core.py
@@ -37,7 +41,7 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

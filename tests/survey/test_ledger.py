@@ -217,7 +217,12 @@ def test_it_reads_well(ledger):
     assert str(Ledger()) == "nothing spent"
     unnamed = Ledger()
     unnamed.add(Survey({"a": Integer(0, 1, epsilon=1)}))
-    assert "survey " in str(unnamed)
+    survey = f"survey {unnamed.entries[0].survey.fingerprint[:8]}"
+    assert str(unnamed).splitlines() == [
+        f"attribute  {'collection':15}  nearest pair  farthest pair",
+        f"a          {survey}             1              1",
+        "1 collection; two people who differ as much as possible in everything are at epsilon 1",
+    ]
 
 
 def test_files(ledger, tmp_path):
@@ -226,8 +231,10 @@ def test_files(ledger, tmp_path):
     assert again == ledger
     assert str(again) == str(ledger)
     assert again.to_dict() == json.loads(json.dumps(ledger.to_dict()))
+    assert all(set(entry) == {"note", "survey"} for entry in ledger.to_dict()["entries"])
     again.add(Survey({"a": Integer(0, 1, epsilon=1)}))
     assert again != ledger
+    assert ledger != ledger.entries
 
 
 @pytest.mark.parametrize(
@@ -263,7 +270,7 @@ def test_another_domain_counts_in_full_under_another_name(ledger, tmp_path):
     ledger.save(tmp_path / "ledger.json")
     assert Ledger.load(tmp_path / "ledger.json") == ledger
     for names, needle in (
-        ({"Age": "x"}, "no attribute 'Age' to be called another name"),
+        ({"Age": "x"}, "no attribute 'Age' to be called another name.*differs only in its case"),
         ({"age": "site"}, "two attributes of one survey are called 'site'"),
         ({"age": "two\nlines"}, "a name in the ledger is a line of text"),
         ({"age": 3}, "a name in the ledger is a line of text, not 3"),

@@ -101,7 +101,7 @@ class Ledger:
         """
         if not isinstance(survey, Agreement):
             raise SurveyError(f"a ledger adds up surveys, not {shown(survey)}")
-        if not isinstance(note, str) or not (note.isprintable() or note == ""):
+        if not isinstance(note, str) or not note.isprintable():
             raise SurveyError(f"a note is a line of text, not {shown(note)}")
         entry = Entry(survey, note, _checked_names(names, survey))
         for name in entry.called:
