@@ -35,7 +35,7 @@ from metricldp import (
 )
 from metricldp.app import cli
 from metricldp.basics.text import shown
-from metricldp.reports import arrow, files
+from metricldp.reports import arrow, files, parquet
 from metricldp.reports import bytes as pack
 
 NAN, INF = math.nan, math.inf
@@ -81,7 +81,7 @@ def at_work(survey, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey.save("survey.toml")
     (tmp_path / "people.csv").write_text(HEAD + GOOD)
-    arrow.write(survey, table, "reports.parquet")
+    parquet.write(survey, "reports.parquet", [table])
     return tmp_path
 
 

@@ -65,6 +65,7 @@ def isolated():
         contextlib.chdir(directory),
         mock.patch("metricldp.reports.encode.Coins", coins),
         mock.patch("metricldp.reports.device.Coins", coins),
+        mock.patch("metricldp.reports.files.Coins", coins),
     ):
         yield
 

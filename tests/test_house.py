@@ -164,6 +164,64 @@ def test_the_rule_itself(module, source, allowed):
     assert (not list(violations(module, source))) == allowed
 
 
+WRITERS = {"basics/writing.py": {"open", "TemporaryFile"}, "app/terminal.py": {"open"}}
+"""Who may open files for writing: the one place for all, and what drops a closed output."""
+_ALWAYS = {"write_text", "write_bytes", "TemporaryFile", "NamedTemporaryFile", "mkstemp", "tofile"}
+_INTO_OPEN_FILES = {"savefig", "ParquetWriter", "save", "savez", "dump", "write_table", "to_csv"}
+"""Libraries' own ways to write, which are given a file that is open already."""
+
+
+def writes(source):
+    """Calls that could write a file behind the back of basics/writing.py, as (line, name)."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        given = [*node.args, *(word.value for word in node.keywords)]
+        if name == "open":
+            modes = [a.value for a in given if isinstance(a, ast.Constant)]
+            plain = [m for m in modes if isinstance(m, str) and set(m) <= set("rwxabt+")]
+            if owner == "os" or any(set(mode) & set("wxa+") for mode in plain):
+                yield node.lineno, name
+        elif name in _ALWAYS:
+            yield node.lineno, name
+        elif name in _INTO_OPEN_FILES and owner in ("pq", "np", "json", "figure", "pickle"):
+            first = getattr(node.args[0], "id", "") if node.args else ""
+            if first not in ("file", "sink"):
+                yield node.lineno, name
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_all_writing_goes_through_one_place(module):
+    path = MODULES[module]
+    allowed = WRITERS.get(str(path.relative_to(PACKAGE)), set())
+    found = [call for call in writes(path.read_text("utf-8")) if call[1] not in allowed]
+    assert not found, f"{path}: use basics.writing.replacing at {found}"
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed"),
+    [
+        ("path.write_text('a')", False),
+        ("open(path, 'w')", False),
+        ("path.open('rb+')", False),
+        ("path.open(mode='ab')", False),
+        ("os.open(path, flags)", False),
+        ("tempfile.mkstemp()", False),
+        ("figure.savefig(path)", False),
+        ("pq.ParquetWriter(path, schema)", False),
+        ("json.dump(data, open('x'))", False),
+        ("path.open('rb')", True),
+        ("path.open(encoding='utf-8', newline='')", True),
+        ("figure.savefig(file, dpi=3)", True),
+        ("tally.save(path)", True),
+    ],
+)
+def test_the_rule_of_writing(source, allowed):
+    assert (not list(writes(source))) == allowed
+
+
 def test_one_version_everywhere():
     root = PACKAGE.parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]

@@ -46,14 +46,18 @@ class Survey(Agreement):
         coins: Coins | None = None,
         clip: bool = False,
         show_values: bool = False,
+        shuffle: bool = False,
     ) -> pa.Table:
         """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
         nearest end instead. A refusal names the row; the value only with `show_values=True`, since
-        messages end up in logs. Coins come from the operating system unless a test passes others.
+        messages end up in logs. With `shuffle` the reports stand in a random order, not in that of
+        the people. Coins come from the operating system unless a test passes others.
         """
-        return encode.encode(self, people, coins=coins, clip=clip, show_values=show_values)
+        return encode.encode(
+            self, people, coins=coins, clip=clip, show_values=show_values, shuffle=shuffle
+        )
 
     def report(
         self,
@@ -80,10 +84,13 @@ class Survey(Agreement):
         refused: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
+        trust: bool = False,
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
-        `collected` may also be a list or a stream of tables, files and bytes, or a file of totals.
+        A table is one of Arrow, pandas or polars, a lazy frame or a DuckDB relation. Files may be
+        a folder, or a pattern such as "day-*.parquet". `collected` may also be a list or a stream
+        of tables, files and bytes, or a file of totals. No file is counted twice, nor a copy of it.
 
         A report that no device could have sent is refused with an exception. Bytes from many
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
@@ -92,8 +99,12 @@ class Survey(Agreement):
 
         With `keep`, a list of sets of attributes, only exact sums over those are kept and the
         reports are let go: the memory is the same for any number of people.
+
+        Reports that went through another program have often lost the marks of their survey. With
+        `trust` you vouch that they are this survey's and not counted yet; that every report is
+        possible is checked all the same.
         """
-        return Tally.of(self, collected, refused=refused, layout=layout, keep=keep)
+        return Tally.of(self, collected, refused=refused, layout=layout, keep=keep, trust=trust)
 
     def predict(
         self,

@@ -159,6 +159,99 @@ def test_merge_of_what_does_not_belong(other, at_work, monkeypatch, capsys):
     assert not list(at_work.glob("all*"))
 
 
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Run a command that is refused: the one line that says why."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert (stopped.value.code, out, err.count("\n")) == (2, "", 1)
+        return err
+
+    return call
+
+
+def test_what_is_read_is_never_replaced(at_work, refused):
+    """Every command that writes, and every name of what it reads."""
+    (at_work / "hard.parquet").hardlink_to("survey.toml")
+    (at_work / "soft.parquet").symlink_to("survey.toml")
+    (at_work / "people-hard.parquet").hardlink_to("people.csv")
+    (at_work / "survey.png").hardlink_to("survey.toml")
+    (at_work / "reports.png").symlink_to("reports.parquet")
+    (at_work / "compare.csv").hardlink_to("people.csv")
+    before = {path.name: path.read_bytes() for path in at_work.iterdir()}
+    drawn = ("histogram", "survey.toml", "reports.parquet", "age", "--plot")
+    for *words, output in (
+        ("encode", "survey.toml", "people.csv", "-o", "survey.toml"),
+        ("encode", "survey.toml", "people.csv", "-o", "hard.parquet"),
+        ("encode", "survey.toml", "people.csv", "-o", "soft.parquet"),
+        ("encode", "survey.toml", "people.csv", "-o", "people-hard.parquet"),
+        ("encode", "survey.toml", "people.parquet", "-o", "people.parquet"),
+        ("merge", "survey.toml", "reports.parquet", "-o", "soft.parquet"),
+        ("merge", "survey.toml", "reports.parquet", "-o", "survey.toml"),
+        (*drawn, "survey.png"),
+        (*drawn, "reports.png"),
+        ("compare", "survey.toml", "people.csv", "-o", "."),
+    ):
+        line = refused(*words, output)
+        assert "would replace" in line
+        assert "name another file" in line
+    assert {path.name: path.read_bytes() for path in at_work.iterdir()} == before
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out", "out.totals", "out.json", "out.parquet.gz"])
+def test_reports_are_parquet_and_nothing_else(output, at_work, refused):
+    line = refused("encode", "survey.toml", "people.csv", "-o", output)
+    assert line == f"metricldp: cannot write {output}: a reports file ends in .parquet or .pq\n"
+    if output != "out.totals":
+        assert "ends in .parquet" in refused(
+            "merge", "survey.toml", "reports.parquet", "-o", output
+        )
+    assert not list(at_work.glob("out*"))
+
+
+def test_encode_keeps_the_order_only_when_asked(at_work, run):
+    """Public weights stand for who is who."""
+    Survey({"x": Integer(0, 1, epsilon=1), "w": Weight(0, 1000)}).save("s.toml")
+    rows = "".join(f"0,{k}\n" for k in range(500))
+    (at_work / "p.csv").write_text("x,w\n" + rows)
+    run("encode", "s.toml", "p.csv", "-o", "mixed.parquet")
+    run("encode", "s.toml", "p.csv", "-o", "kept.parquet", "--no-shuffle")
+    mixed, kept = (pq.read_table(f"{k}.parquet")["w"].to_pylist() for k in ("mixed", "kept"))
+    assert kept == list(range(500))
+    assert sorted(mixed) == kept
+    # At random a Poisson number with mean 1: 20 or more has probability 2e-19.
+    assert sum(a == b for a, b in zip(mixed, kept, strict=True)) < 20
+
+
+def test_folders_and_patterns(survey, people, at_work, run, refused):
+    (at_work / "days").mkdir()
+    for k in range(2):
+        survey.tally(survey.encode(people.slice(k, 100))).save(f"days/{k}.parquet")
+    whole = survey.tally("days")
+    assert (
+        run("count", "survey.toml", "days", "age=18..29") == f"{whole.count({'age': (18, 29)})}\n"
+    )
+    assert run("count", "survey.toml", "days/*.parquet").startswith("200 ± 0 people")
+    assert run("merge", "survey.toml", "days", "-o", "all.parquet").startswith("200 reports")
+    assert "counted already" in refused("merge", "survey.toml", "days", "all.parquet", "-o", "x.pq")
+    assert "days/x*" in refused("count", "survey.toml", "days/x*")
+
+
+def test_reports_of_other_programs_are_merged_when_trusted(survey, at_work, run, refused):
+    pq.write_table(pq.read_table("reports.parquet").replace_schema_metadata(None), "duck.parquet")
+    for words in (
+        ("count", "survey.toml", "duck.parquet"),
+        ("merge", "survey.toml", "duck.parquet", "-o", "a.pq"),
+    ):
+        assert "metricldp merge --trust" in refused(*words)
+    run("merge", "survey.toml", "duck.parquet", "-o", "a.pq", "--trust")
+    assert survey.tally("a.pq") == survey.tally("reports.parquet")
+
+
 # Answers -----------------------------------------------------------------------------------------
 
 QUESTIONS = [
@@ -533,5 +626,5 @@ def test_totals_are_merged_and_none_counts_twice(at_work, survey, people, run, m
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 2
-    assert "named twice" in capsys.readouterr().err
+    assert "the reports in one.totals were counted already" in capsys.readouterr().err
     assert not (at_work / "twice.totals").exists()

@@ -371,7 +371,7 @@ def test_mistakes(ledger, tmp_path):
             Ledger.load(path)
     with pytest.raises(SurveyError, match="cannot read the ledger"):
         Ledger.load(tmp_path / "none.json")
-    with pytest.raises(SurveyError, match="cannot write the ledger"):
+    with pytest.raises(SurveyError, match=r"cannot write .*directory"):
         ledger.save(tmp_path)
     with pytest.raises(SurveyError, match="adds up surveys"):
         ledger.add({"age": 3})

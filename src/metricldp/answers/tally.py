@@ -65,11 +65,12 @@ class Tally:
         refused: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
+        trust: bool = False,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
         saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
         if keep is None and not saved:
-            return cls(Raw.of(survey, collected, refused=refused, layout=layout))
+            return cls(Raw.of(survey, collected, refused=refused, layout=layout, trust=trust))
         if layout != "auto":
             raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
         if saved and keep is None:
@@ -77,7 +78,7 @@ class Tally:
         totals = Totals(survey, keep or ())
         if saved:
             return cls(totals.merge(Totals.load(survey, collected)))
-        totals.add(collected, refused=refused)
+        totals.add(collected, refused=refused, trust=trust)
         return cls(totals)
 
     @classmethod
@@ -101,12 +102,14 @@ class Tally:
         """How many people reported."""
         return self.store.n
 
-    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
-        """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
+        """Count more reports in, in any form that `survey.tally` takes but a file of totals.
 
         All of them or, if one is refused, none.
         """
-        self.store.add(collected, refused=refused)
+        self.store.add(collected, refused=refused, trust=trust)
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):

@@ -24,9 +24,11 @@ from metricldp.app.runner import directory, run, write
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.basics.text import counted
+from metricldp.basics.writing import check_apart
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
 from metricldp.reports import files
+from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
 from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
 from metricldp.survey.certify import certify as prove
@@ -129,13 +131,23 @@ def encode(
     output: ReportsOut,
     clip: Clip = False,
     show_values: ShowValues = False,
+    in_order: Annotated[
+        bool, typer.Option("--no-shuffle", help="keep the order of the people, which may tell")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Blur people's values: CSV or Parquet in, a Parquet file of reports out."""
     agreed = Agreement.load(survey)
+    check_apart(output, [survey], QueryError)
     with watched("encoding") as progress:
         count = files.encode_file(
-            agreed, people, output, clip=clip, show_values=show_values, progress=progress
+            agreed,
+            people,
+            output,
+            clip=clip,
+            show_values=show_values,
+            shuffle=not in_order,
+            progress=progress,
         )
     _show_reports(agreed, count, output, as_json)
 
@@ -145,17 +157,25 @@ def merge(
     survey: SurveyFile,
     reports: Annotated[list[Path], typer.Argument(help="reports, Parquet files made by encode")],
     output: ReportsOut,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Join several files of reports, or of totals, into one."""
     agreed = Agreement.load(survey)
+    check_apart(output, [survey], QueryError)
     if output.suffix == SUFFIX:
-        first, *others = (Tally.of(agreed, path) for path in files.once_each(reports))
-        whole = sum(others, start=first)
+        whole = Tally.of(agreed, reports[0])
+        for path in reports[1:]:
+            more = Tally.of(agreed, path)
+            check_uncounted(more.store.counted, whole.store.counted, f"the reports in {path}")
+            whole += more
         whole.save(output)
         _show_reports(agreed, whole.n, output, as_json)
         return
-    _show_reports(agreed, files.merge_files(agreed, reports, output), output, as_json)
+    count = files.merge_files(agreed, reports, output, trust=trust)
+    _show_reports(agreed, count, output, as_json)
 
 
 def _show_reports(survey: Agreement, count: int, output: Path, as_json: bool) -> None:
@@ -187,7 +207,8 @@ def compare(
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
     agreed = Agreement.load(survey)
     if output is not None:
-        directory(output)
+        for ending in ("txt", "csv", "png"):
+            check_apart(directory(output) / f"compare.{ending}", [survey, people], QueryError)
     with watched("comparing") as progress:
         found = contest.compare(
             agreed,

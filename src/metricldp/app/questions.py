@@ -19,11 +19,14 @@ from metricldp.app import plots
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain, table
+from metricldp.basics.writing import check_apart
 from metricldp.survey.agreement import Agreement
 
 SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
-_ReportsFile = Annotated[Path, typer.Argument(help="reports, a Parquet file made by encode")]
+_ReportsFile = Annotated[
+    Path, typer.Argument(help="reports: a Parquet file made by encode, or a folder of them")
+]
 _Conditions = Annotated[
     list[str] | None,
     typer.Argument(help="conditions such as age=18..29, income=50000.. or region=north,south"),
@@ -86,6 +89,7 @@ class Question:
         """Run the command; a mistake in its words is found before the reports are read."""
         if plot is not None:
             plots.check_picture(plot)
+            check_apart(plot, [survey, reports], QueryError)
         words = conditions or []
         if self.probabilities:
             rest = [word for word in words if "=" not in word]

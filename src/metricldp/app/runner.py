@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 from metricldp.app.plots import draw
 from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
+from metricldp.basics.writing import replacing
 from metricldp.lab.pages import Page, Progress, Rows
 
 
@@ -31,17 +33,23 @@ def run(name: str, work: Callable[[Progress], Page], output: Path) -> tuple[Page
 def write(page: Page, output: Path) -> list[Path]:
     """The text, the tables as CSV files, the pictures."""
     files = [output / f"{page.name}.{page.kind}"]
-    files[0].write_text(page.text, "utf-8")
+    _write(files[0], page.text)
     for name, rows in page.tables.items():
         files.append(output / name)
-        _write_rows(files[-1], rows)
+        _write(files[-1], _as_csv(rows))
     for picture in page.pictures:
         files += draw(picture, output)
     return files
 
 
-def _write_rows(path: Path, rows: Rows) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+def _write(path: Path, text: str) -> None:
+    with replacing(path, QueryError) as file:
+        file.write(text.encode("utf-8"))
+
+
+def _as_csv(rows: Rows) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

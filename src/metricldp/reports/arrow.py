@@ -1,13 +1,11 @@
-"""Reports as Arrow tables and Parquet files, marked with the survey that they belong to.
+"""Reports as Arrow tables, marked with the survey that they belong to.
 
 Reading is strict: whatever no device of this survey could have sent is refused with a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,14 +18,11 @@ from metricldp.survey.agreement import FORMAT, Agreement
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 else:
-    pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
+    pa = optional("pyarrow")
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
-_PIECE = 1 << 20
-"""Reports of a Parquet file read at a time, where they are not all wanted at once."""
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 
@@ -59,12 +54,22 @@ def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=marked)
 
 
-def check_marks(survey: Agreement, found: pa.Schema, source: str = "these reports") -> None:
-    """Refuse reports of another survey, another version, or none at all."""
+def check_marks(
+    survey: Agreement,
+    found: pa.Schema,
+    source: str = "these reports",
+    *,
+    trust: bool = False,
+) -> None:
+    """Refuse reports of another survey, another version, or, unless trusted, none at all."""
     marks = found.metadata or {}
+    if trust and not {_SURVEY_KEY, _VERSION_KEY} & marks.keys():
+        return
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
         raise ReportRefused(
-            "unmarked", f"{source} carry no survey fingerprint; read them from a reports file"
+            "unmarked",
+            f"{source} carry no survey fingerprint, which other programs drop; if you know that "
+            "they are of this survey, say survey.tally(..., trust=True) or metricldp merge --trust",
         )
     version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
     if version != str(FORMAT):
@@ -77,14 +82,21 @@ def check_marks(survey: Agreement, found: pa.Schema, source: str = "these report
         )
 
 
-def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table:
+def check_table(
+    survey: Agreement,
+    table: pa.Table,
+    before: int = 0,
+    *,
+    trust: bool = False,
+) -> pa.Table:
     """The table, if every row could have come from a device of this survey; else a refusal.
 
-    `before` reports came before these: messages count on from there.
+    `before` reports came before these: messages count on from there. With `trust` the marks may be
+    missing, and columns have any type that holds the same values.
     """
     if not isinstance(table, pa.Table):
         raise ReportRefused("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
-    check_marks(survey, table.schema)
+    check_marks(survey, table.schema, trust=trust)
     expected = schema(survey)
     for field in expected:
         times = len(table.schema.get_all_field_indices(field.name))
@@ -94,8 +106,8 @@ def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table
     for name in table.schema.names:
         if name not in expected.names:
             raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
-    table = table.select(expected.names)
-    for field, column in zip(expected, table.columns, strict=True):
+    columns = [_as(field.type, table[field.name], trust) for field in expected]
+    for field, column in zip(expected, columns, strict=True):
         if column.type != field.type:
             raise ReportRefused(
                 "columns", f"column {field.name} holds {column.type}, expected {field.type}"
@@ -106,7 +118,7 @@ def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table
                 f"column {field.name} has {counted(column.null_count, 'empty row')}",
             )
     # From here on the schema is the survey's own, so that all its tables can be joined.
-    table = pa.Table.from_arrays(table.columns, schema=expected)
+    table = pa.Table.from_arrays(columns, schema=expected)
     row = before
     for batch in batches(table):
         for name, values in batch.items():
@@ -120,11 +132,39 @@ def check_table(survey: Agreement, table: pa.Table, before: int = 0) -> pa.Table
     return table
 
 
+def _as(kind: pa.DataType, column: pa.ChunkedArray, trust: bool) -> pa.ChunkedArray:
+    """The same values in the type of the survey, if other programs are trusted to have changed it.
+
+    DuckDB and polars know no binaries of a fixed size, and some programs no small integers.
+    """
+    if not trust or pa.types.is_floating(column.type) != pa.types.is_floating(kind):
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        return column
+
+
 def batches(table: pa.Table) -> Iterator[dict[str, Column]]:
     """The columns of a table of reports as numpy arrays, without copying, chunk by chunk."""
     for batch in table.to_batches(max_chunksize=BATCH):
         if batch.num_rows:
             yield {name: _to_numpy(batch.column(name)) for name in batch.schema.names}
+
+
+def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of one length, but for the last."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= rows:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, rows)
+            waiting, count = [whole.slice(rows)], count - rows
+    if count:
+        yield pa.concat_tables(waiting)
 
 
 def _to_numpy(array: pa.Array) -> Column:
@@ -133,57 +173,3 @@ def _to_numpy(array: pa.Array) -> Column:
     width = array.type.byte_width
     raw = np.frombuffer(array.buffers()[1], dtype=np.uint8)
     return raw[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
-
-
-def writer(survey: Agreement, path: str | Path) -> pq.ParquetWriter:
-    """A Parquet file of reports, to be written batch by batch.
-
-    Bits are random and do not compress; small integers are stored as small dictionary codes.
-    """
-    dictionary = [name for name, field in survey.fields.items() if field.small_numbers]
-    return pq.ParquetWriter(
-        path, schema(survey), compression="none", use_dictionary=dictionary or False
-    )
-
-
-def write(survey: Agreement, table: pa.Table, path: str | Path) -> None:
-    """A Parquet file of reports."""
-    table = check_table(survey, table)
-    try:
-        with writer(survey, path) as file:
-            file.write_table(table)
-    except OSError as wrong:
-        why = wrong.strerror or str(wrong).splitlines()[0]
-        raise ReportRefused("file", f"cannot write the reports file {path}: {why}") from None
-
-
-def read(survey: Agreement, path: str | Path) -> pa.Table:
-    """Reports from a Parquet file, refused unless they are this survey's."""
-    with _opened(survey, path) as file:
-        table = file.read()
-    return check_table(survey, table)
-
-
-def stream(survey: Agreement, path: str | Path) -> Iterator[pa.Table]:
-    """The same, a piece of about a million reports at a time."""
-    with _opened(survey, path) as file:
-        before = 0
-        for batch in file.iter_batches(_PIECE):
-            table = pa.Table.from_batches([batch], schema=file.schema_arrow)
-            yield check_table(survey, table, before)
-            before += table.num_rows
-
-
-@contextmanager
-def _opened(survey: Agreement, path: str | Path) -> Iterator[pq.ParquetFile]:
-    try:
-        with pq.ParquetFile(path) as file:
-            check_marks(survey, file.schema_arrow, f"the reports in {path}")
-            yield file
-    except ReportRefused:
-        raise
-    except FileNotFoundError:
-        raise ReportRefused("file", f"there is no reports file {path}") from None
-    except (pa.ArrowException, OSError) as wrong:
-        why = str(wrong).splitlines()[0]
-        raise ReportRefused("file", f"{path} is not a whole Parquet file: {why}") from None

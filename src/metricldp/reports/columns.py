@@ -210,3 +210,12 @@ def _is_column(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(
         values, str | bytes | bytearray | memoryview
     )
+
+
+def is_lazy(frame: Any) -> bool:
+    """Whether it is a frame or a query of some library that has yet to be computed."""
+    return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
+
+
+def collected_lazy(frame: Any) -> pa.Table:
+    return nw.from_native(frame).collect("pyarrow").to_arrow()

@@ -16,6 +16,7 @@ from metricldp.coins.draws import round_at_random
 from metricldp.coins.stream import Coins
 from metricldp.reports.arrow import BATCH, to_table
 from metricldp.reports.columns import checked
+from metricldp.reports.shuffle import random_order
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -32,8 +33,12 @@ def encode(
     coins: Coins | None = None,
     clip: bool = False,
     show_values: bool = False,
+    shuffle: bool = False,
 ) -> pa.Table:
-    """Blur a table of people. All values are checked before the first coin is drawn."""
+    """Blur a table of people. All values are checked before the first coin is drawn.
+
+    Reports stand in the order of the people, or in a random one.
+    """
     found = checked(survey, people, clip=clip, show_values=show_values)
     source = coins or Coins()
     columns = {}
@@ -46,6 +51,9 @@ def encode(
         elif name == block.names[0]:
             blurred = block.channel.encode([found[other] for other in block.names], source)
             columns |= {block.columns[part]: column for part, column in blurred.items()}
+    if shuffle:
+        order = random_order(len(next(iter(columns.values()))), source)
+        columns = {name: column[order] for name, column in columns.items()}
     return to_table(survey, columns)
 
 

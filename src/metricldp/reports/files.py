@@ -1,7 +1,4 @@
-"""Files: people from CSV and Parquet, encoded batch by batch; files of reports, merged.
-
-Reports appear under their name only when all of them are written; a refusal leaves no file behind.
-"""
+"""Files: people from CSV and Parquet, encoded batch by batch; files of reports, merged."""
 
 from __future__ import annotations
 
@@ -15,12 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import ReportRefused, ValueRefused
+from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
-from metricldp.reports import arrow
+from metricldp.basics.writing import check_apart
+from metricldp.coins.stream import Coins
+from metricldp.reports import arrow, parquet
 from metricldp.reports.columns import positions_of
 from metricldp.reports.encode import encode
+from metricldp.reports.incoming import pieces
+from metricldp.reports.shuffle import scattered
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -40,24 +41,32 @@ def encode_file(
     people: str | Path,
     output: str | Path,
     *,
+    coins: Coins | None = None,
     clip: bool = False,
     show_values: bool = False,
+    shuffle: bool = True,
     progress: Callable[[float], None] = lambda done: None,
 ) -> int:
     """Encode a file of people into a file of reports, and say how many they were."""
-    people, output = Path(people), Path(output)
-    if output.resolve() == people.resolve():
-        raise ValueRefused(f"the reports would replace the people in {people}; name another file")
-    count = 0
-    with _written(survey, output) as file:
-        for batch, done in read_people(people, list(survey.attributes)):
+    people, source = Path(people), coins or Coins()
+    check_apart(output, [people], ValueRefused)
+
+    def reports() -> Iterator[pa.Table]:
+        count = 0
+        # So many at a time, however they stand in the file: then coins are drawn in one order.
+        found = read_people(people, list(survey.attributes), progress)
+        for batch in arrow.regrouped(found, parquet.ROW_GROUP):
             with _rows_from(count):
-                file.write_table(encode(survey, batch, clip=clip, show_values=show_values))
+                table = encode(survey, batch, coins=source, clip=clip, show_values=show_values)
+            yield table
             count += batch.num_rows
-            progress(done)
         if not count:
             raise ValueRefused(f"{people} holds no people; each row after the header is one")
-    return count
+
+    tables = reports()
+    if shuffle:
+        tables = scattered(survey, tables, source, Path(output).parent)
+    return parquet.write(survey, output, tables)
 
 
 def read_positions(
@@ -72,68 +81,36 @@ def read_positions(
     people = Path(people)
     parts: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in attributes}
     count = 0
-    for batch, done in read_people(people, list(attributes)):
+    for batch in read_people(people, list(attributes), progress):
         with _rows_from(count):
             for name, attribute in attributes.items():
                 values = batch.column(name).combine_chunks()
                 found = positions_of(attribute, values, name, clip=clip, show_values=show_values)
                 parts[name].append(found)
         count += batch.num_rows
-        progress(done)
     if not count:
         raise ValueRefused(f"{people} holds no people; each row after the header is one")
     return {name: np.concatenate(found) for name, found in parts.items()}
 
 
-def merge_files(survey: Agreement, sources: Sequence[str | Path], output: str | Path) -> int:
+def merge_files(
+    survey: Agreement,
+    sources: Sequence[str | Path],
+    output: str | Path,
+    *,
+    trust: bool = False,
+) -> int:
     """Join files of reports into one, and say how many reports it holds."""
-    count = 0
-    paths = once_each(sources)
-    with _written(survey, Path(output)) as file:
-        for path in paths:
-            table = arrow.read(survey, path)
-            file.write_table(table)
-            count += table.num_rows
-    return count
+    counted: set[str] = set()
+    return parquet.write(
+        survey, output, pieces(survey, sources, trust=trust, counted=counted), counted
+    )
 
 
-def once_each(sources: Sequence[str | Path]) -> list[Path]:
-    """Files to be joined, refused if one is named twice."""
-    paths = [Path(source) for source in sources]
-    seen: set[Path] = set()
-    for path in paths:
-        if path.resolve() in seen:
-            raise ReportRefused("file", f"{path} is named twice; its reports would count twice")
-        seen.add(path.resolve())
-    return paths
-
-
-@contextlib.contextmanager
-def _written(survey: Agreement, output: Path) -> Iterator[pq.ParquetWriter]:
-    """A file of reports to write into, which takes its name when all went well."""
-    _check_output(output)
-    part = output.with_name(output.name + ".part")
-    try:
-        with arrow.writer(survey, part) as file:
-            yield file
-        part.replace(output)
-    except OSError as wrong:
-        raise ValueRefused(f"cannot write {output}: {wrong.strerror or wrong}") from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _check_output(output: Path) -> None:
-    if output.is_dir():
-        raise ValueRefused(f"cannot write {output}: it is a directory; name a file in it")
-    if not output.parent.is_dir():
-        raise ValueRefused(f"cannot write {output}: there is no directory {output.parent}")
-    if output.exists() and not output.is_file():
-        raise ValueRefused(f"cannot write {output}: it is a device; name a file")
-
-
-def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
-    """Tables of people, a batch at a time, each with the share of the file up to its end."""
+def read_people(
+    path: Path, names: list[str], progress: Callable[[float], None]
+) -> Iterator[pa.Table]:
+    """Tables of people, a batch at a time."""
     if path.is_dir():
         raise ValueRefused(f"{path} is a directory; name a .csv or .parquet file")
     if str(path) == "-" or (path.exists() and not path.is_file()):
@@ -142,13 +119,13 @@ def read_people(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]
         )
     if not path.exists():
         raise ValueRefused(f"there is no file {path}")
-    if path.suffix in _PACKED:
+    if path.suffix.lower() in _PACKED:
         raise ValueRefused(f"{path} is compressed; unpack it and name the .csv or .parquet file")
     try:
-        if path.suffix in (".parquet", ".pq"):
-            yield from _read_parquet(path, names)
-        else:
-            yield from _read_csv(path, names)
+        read = _read_parquet if path.suffix.lower() in parquet.ENDINGS else _read_csv
+        for table, done in read(path, names):
+            yield table
+            progress(done)
     except (pa.ArrowException, OSError) as wrong:
         raise ValueRefused(f"{path} cannot be read: {str(wrong).splitlines()[0]}") from None
 

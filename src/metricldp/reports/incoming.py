@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
-from collections.abc import Iterator, ValuesView
+from collections.abc import Collection, Iterable, Iterator, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
-from metricldp.reports.arrow import BATCH, check_table, stream
+from metricldp.reports import parquet
+from metricldp.reports.arrow import BATCH, check_table
 from metricldp.reports.bytes import unpack
+from metricldp.reports.columns import collected_lazy, is_lazy
+from metricldp.reports.parquet import UNNUMBERED
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -24,44 +28,126 @@ def pieces(
     collected: Any,
     *,
     refused: Counter[str] | None = None,
+    trust: bool = False,
+    counted: set[str] | None = None,
 ) -> Iterator[pa.Table]:
     """Reports in any form, checked, one table after the other; bytes are gathered to tables.
 
-    A table, a record batch or a Parquet file, or a stream of those and of bytes.
+    A table or frame, a Parquet file, a folder or pattern of those, or a stream of all that and of
+    bytes. The collections that they are of join those in `counted`; none may be there already.
     """
-    if isinstance(collected, pa.Table | pa.RecordBatch | str | Path):
-        collected = [collected]
-    elif not isinstance(collected, list | tuple | set | frozenset | Iterator | ValuesView):
-        raise ReportRefused(
-            "kind",
-            "reports are a pyarrow.Table, a Parquet file, or a list or stream of tables, files or "
-            f"bytes, not {type(collected).__name__}",
-        )
+    counted = set() if counted is None else counted
     waiting: list[bytes] = []
+    seen: set[tuple[int, int]] = set()
     before = 0  # reports so far, refused ones too, so that messages count on
 
     def gathered() -> pa.Table:
         nonlocal before
         table = unpack(survey, waiting, refused=refused, before=before)
+        counted.add(UNNUMBERED)
         before += len(waiting)
         waiting.clear()
         return table
 
-    for item in collected:
-        whole = isinstance(item, str | Path | pa.Table | pa.RecordBatch)
+    for item in _items(collected):
+        is_file = isinstance(item, str | Path)
+        whole = is_file or _is_table(item)
         if not whole:
             waiting.append(item)
         if waiting and (whole or len(waiting) == BATCH):
             yield gathered()
         if not whole:
             continue
-        if isinstance(item, str | Path):
-            found = stream(survey, item)
+        if is_file:
+            found = _from_files(survey, item, before, trust, counted, seen)
         else:
-            table = item if isinstance(item, pa.Table) else pa.Table.from_batches([item])
-            found = iter([check_table(survey, table, before)])
+            found = _from_tables(survey, item, before, trust)
+            counted.add(UNNUMBERED)
         for table in found:
             before += table.num_rows
             yield table
     if waiting:
         yield gathered()
+
+
+def check_uncounted(new: Collection[str], counted: Collection[str], source: str) -> None:
+    """Refuse to count a collection twice."""
+    if twice := sorted({*new} & {*counted} - {UNNUMBERED}):
+        raise ReportRefused(
+            "twice",
+            f"{source} were counted already (collection {twice[0]}): they are a copy of what was "
+            "counted, or have a part in common with it; leave them out",
+        )
+
+
+def files_in(path: str | Path) -> list[Path]:
+    """The file itself, those of a folder, or those that a pattern such as day-*.parquet means."""
+    place = Path(path)
+    if place.is_dir():
+        found = sorted(p for p in place.rglob("*") if p.suffix.lower() in parquet.ENDINGS)
+        # Other programs put _ or a point before the names of files that are not to be read.
+        found = [p for p in found if not p.name.startswith((".", "_"))]
+        if not found:
+            endings = " or ".join(parquet.ENDINGS)
+            raise ReportRefused("file", f"no file in the folder {path} ends in {endings}")
+        return found
+    if not place.exists() and glob.has_magic(str(path)):
+        matching = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 - any root
+        if not matching:
+            raise ReportRefused("file", f"no file is named like {path}")
+        return matching
+    return [place]
+
+
+def _items(collected: Any) -> Iterable[Any]:
+    if isinstance(collected, str | Path) or _is_table(collected):
+        return [collected]
+    if isinstance(collected, list | tuple | set | frozenset | Iterator | ValuesView):
+        return collected
+    raise ReportRefused(
+        "kind",
+        "reports are a table, a Parquet file or a folder of those, or a list or stream of tables, "
+        f"files or bytes, not {type(collected).__name__}",
+    )
+
+
+def _is_table(item: Any) -> bool:
+    """Whether it is a table, or something that will find one: a lazy frame or a query."""
+    if isinstance(item, bytes):
+        return False
+    return isinstance(item, pa.RecordBatch) or hasattr(item, "__arrow_c_stream__") or is_lazy(item)
+
+
+def _from_tables(survey: Agreement, item: Any, before: int, trust: bool) -> Iterator[pa.Table]:
+    if isinstance(item, pa.Table):
+        found: Iterable[pa.Table] = [item]
+    elif isinstance(item, pa.RecordBatch):
+        found = [pa.Table.from_batches([item])]
+    elif hasattr(item, "__arrow_c_stream__"):
+        found = (pa.Table.from_batches([b]) for b in pa.RecordBatchReader.from_stream(item))
+    else:
+        found = [collected_lazy(item)]
+    for table in found:
+        yield check_table(survey, table, before, trust=trust)
+        before += table.num_rows
+
+
+def _from_files(
+    survey: Agreement,
+    source: str | Path,
+    before: int,
+    trust: bool,
+    counted: set[str],
+    seen: set[tuple[int, int]],
+) -> Iterator[pa.Table]:
+    for path in files_in(source):
+        with parquet.opened(survey, path, trust=trust) as file:
+            here = path.stat()
+            if (here.st_dev, here.st_ino) in seen:
+                raise ReportRefused("twice", f"{path} is the same file again; name it once")
+            seen.add((here.st_dev, here.st_ino))
+            check_uncounted(file.collections, counted, f"the reports in {path}")
+            counted |= file.collections or {UNNUMBERED}
+            for table in file.tables(before):
+                before += table.num_rows
+                yield table

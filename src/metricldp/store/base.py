@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from metricldp.basics.errors import ReportRefused
+from metricldp.reports import parquet
+from metricldp.reports.incoming import check_uncounted
 from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
@@ -27,6 +29,10 @@ class Store(ABC):
     """Reports of one survey in some form; stores of the same form can be merged."""
 
     survey: Agreement
+    counted: frozenset[str] = frozenset()
+    """The numbers of the collections that its reports are of; none of them is counted twice."""
+    _own: str | None = None
+    """The number of those reports that came without one."""
 
     @property
     @abstractmethod
@@ -34,7 +40,9 @@ class Store(ABC):
         """How many people reported."""
 
     @abstractmethod
-    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
         """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
 
         All of them or, if one is refused, none.
@@ -81,3 +89,10 @@ class Store(ABC):
             raise ReportRefused(
                 "keep", "a tally of reports and totals cannot be merged; make both with keep="
             )
+        check_uncounted(other.counted, self.counted, "these reports")
+
+    def _numbered(self, counted: Collection[str]) -> frozenset[str]:
+        """Collections that were counted; reports without a number get that of this store."""
+        if parquet.UNNUMBERED in counted and self._own is None:
+            self._own = parquet.new_collection()
+        return parquet.numbered(counted, self._own or "")

@@ -2,6 +2,8 @@
 
 1. The ASCII line `metricldp-totals 1`, ended by one newline (byte 10). The 1 is the version.
 2. One line of canonical JSON (RFC 8785) in UTF-8, ended by one newline. It is an object with
+   "collections"  a sorted list of the numbers of the collections that were counted, 32 hexadecimal
+                  digits each; a file without it is read, too
    "fingerprint"  the survey's, all 64 hexadecimal digits
    "keep"         a list of sets of attributes; each is a list of names in the survey's order
    "n"            how many people reported
@@ -12,7 +14,8 @@
 4. The SHA-256 of everything before it: 32 bytes. Nothing follows.
 
 The features of a mechanism are those that its channel names. Two files of the same survey and sets
-are merged by adding n and every entry. Reading is strict: anything else is refused.
+are merged by adding n and every entry, and joining their collections, which must differ. Reading
+is strict: anything else is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +34,8 @@ import numpy.typing as npt
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
+from metricldp.basics.writing import replacing
+from metricldp.reports.parquet import NUMBERS, UNNUMBERED
 
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
@@ -45,29 +51,18 @@ class Saved(NamedTuple):
     n: int
     keep: tuple[tuple[str, ...], ...]
     tables: list[npt.NDArray[np.int64]]
+    collections: Collection[str]
 
 
 def write(path: str | Path, saved: Saved) -> None:
-    """Under another name in the same folder first, so that the file is whole or not there."""
-    path = Path(path)
-    if path.suffix != SUFFIX:
-        raise ReportRefused("file", f"totals are saved in a file that ends in {SUFFIX}, not {path}")
     parts = [_MAGIC + _VERSION, _header(saved)]
     parts += [table.astype("<i8").tobytes() for table in saved.tables]
     digest = hashlib.sha256()
-    other = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with other.open("wb") as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-        other.replace(path)
-    except OSError as wrong:
-        other.unlink(missing_ok=True)
-        raise ReportRefused(
-            "file", f"cannot write the totals file {path}: {wrong.strerror}"
-        ) from None
+    with replacing(path, partial(ReportRefused, "file"), "totals", [SUFFIX]) as file:
+        for part in parts:
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
 
 
 def read(path: str | Path) -> Saved:
@@ -97,7 +92,9 @@ def read(path: str | Path) -> Saved:
         raise ReportRefused(
             "length", f"{path} has {len(tables):,} bytes of tables, not as many as its header says"
         )
-    saved = Saved(header["fingerprint"], header["n"], tuple(map(tuple, header["keep"])), [])
+    collections = header.get("collections", [UNNUMBERED])
+    keep = tuple(map(tuple, header["keep"]))
+    saved = Saved(header["fingerprint"], header["n"], keep, [], collections)
     start = 0
     for shape in shapes:
         table = np.frombuffer(tables, "<i8", math.prod(shape), start).reshape(shape)
@@ -109,6 +106,7 @@ def read(path: str | Path) -> Saved:
 def _header(saved: Saved) -> bytes:
     shapes = [table.shape for table in saved.tables]
     data = {"fingerprint": saved.fingerprint, "keep": saved.keep, "n": saved.n, "shapes": shapes}
+    data |= {"collections": sorted(saved.collections)}
     return canonical(data).encode("utf-8") + b"\n"
 
 
@@ -118,10 +116,13 @@ def _checked(line: bytes) -> dict[str, Any] | None:
         header = json.loads(line.decode("utf-8"))
         good = (
             isinstance(header, dict)
-            and header.keys() == {"fingerprint", "keep", "n", "shapes"}
+            and header.keys() - {"collections"} == {"fingerprint", "keep", "n", "shapes"}
             and isinstance(header["fingerprint"], str)
             and type(header["n"]) is int
             and header["n"] >= 0
+            and _lists([header.get("collections", [])], str)
+            and NUMBERS.fullmatch(" ".join(header.get("collections", [])))
+            and sorted(set(header.get("collections", []))) == header.get("collections", [])
             and _lists(header["keep"], str)
             and _lists(header["shapes"], int)
             and list(map(len, header["keep"])) == list(map(len, header["shapes"]))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
 from metricldp.basics.text import counted
 from metricldp.channels import Floats
-from metricldp.reports import arrow
+from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
 from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, scan
@@ -61,25 +61,29 @@ class Raw(Store):
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
+        trust: bool = False,
     ) -> Raw:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
-        if isinstance(collected, str | Path):
-            return cls(survey, arrow.read(survey, collected), layout)
-        parts = list(pieces(survey, collected, refused=refused))
-        empty = arrow.schema(survey).empty_table()
-        return cls(survey, pa.concat_tables(parts) if parts else empty, layout)
+        raw = cls(survey, arrow.schema(survey).empty_table(), layout)
+        raw.add(collected, refused=refused, trust=trust)
+        return raw
 
     @property
     def n(self) -> int:
         return int(self.table.num_rows)
 
-    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
-        more = Raw.of(self.survey, collected, refused=refused)
-        self.table = pa.concat_tables([self.table, more.table])
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
+        counted = set(self.counted)
+        found = pieces(self.survey, collected, refused=refused, trust=trust, counted=counted)
+        self.table = pa.concat_tables([self.table, *found])
+        self.counted = self._numbered(counted)
         self._tables, self._columns = {}, None
 
     def merge(self, other: Raw) -> Raw:
         merged = Raw(self.survey, pa.concat_tables([self.table, other.table]), self.layout)
+        merged.counted = self.counted | other.counted
         for names in self._tables.keys() & other._tables.keys():
             merged._tables[names] = self._tables[names] + other._tables[names]
         if self._columns is not None and other._columns is not None:
@@ -101,9 +105,7 @@ class Raw(Store):
 
     def save(self, path: str | Path) -> None:
         """A Parquet file of reports."""
-        if Path(path).suffix == ".totals":
-            raise ReportRefused("file", f"reports are no totals; save them as .parquet, not {path}")
-        arrow.write(self.survey, self.table, path)
+        parquet.write(self.survey, path, [self.table], self.counted)
 
     # Sums ----------------------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class Totals(Store):
         for names, table in zip(saved.keep, saved.tables, strict=True):
             totals._tables[names] = cubes.Table(totals._tables[names].channels, table)
         totals._n = saved.n
+        totals.counted = totals._numbered(saved.collections)
         totals._check_size()
         totals._check_sums(path)
         return totals
@@ -105,15 +106,19 @@ class Totals(Store):
     def save(self, path: str | Path) -> None:
         """A file of totals, as `store.files` describes it."""
         tables = [self._tables[names].sums for names in self.keep]
-        files.write(path, files.Saved(self.survey.fingerprint, self.n, self.keep, tables))
+        saved = files.Saved(self.survey.fingerprint, self.n, self.keep, tables, self.counted)
+        files.write(path, saved)
 
     @property
     def n(self) -> int:
         return self._n
 
-    def add(self, collected: Any, *, refused: Counter[str] | None = None) -> None:
-        more = Totals(self.survey, self.keep)
-        for table in pieces(self.survey, collected, refused=refused):
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
+        more, counted = Totals(self.survey, self.keep), set(self.counted)
+        found = pieces(self.survey, collected, refused=refused, trust=trust, counted=counted)
+        for table in found:
             for names in self.keep:
                 batches = arrow.batches(table.select(list(names)))
                 part = cubes.build(batches, more._tables[names].channels)
@@ -121,6 +126,7 @@ class Totals(Store):
             more._n += table.num_rows
         both = self.merge(more)
         self._n, self._tables, self._margins = both._n, both._tables, {}
+        self.counted = self._numbered(counted)
 
     def merge(self, other: Totals) -> Totals:
         if other.keep != self.keep:
@@ -128,6 +134,7 @@ class Totals(Store):
             raise ReportRefused("keep", f"totals that keep {kept} cannot be merged")
         merged = Totals(self.survey, self.keep)
         merged._n = self._n + other._n
+        merged.counted = self.counted | other.counted
         merged._check_size()
         for names in self.keep:
             merged._tables[names] = self._tables[names] + other._tables[names]

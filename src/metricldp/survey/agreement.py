@@ -171,6 +171,7 @@ class Agreement:
         return cls.from_dict(files.from_json(text))
 
     def save(self, path: str | Path) -> None:
+        """Write a .toml or .json file."""
         files.write(self.to_dict(), Path(path), "survey")
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
+from metricldp.basics.writing import replacing
 
 
 def to_toml(data: dict[str, Any]) -> str:
@@ -91,12 +92,11 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write(data: dict[str, Any], path: Path, what: str, *, json_only: bool = False) -> None:
-    """A .toml or .json file; `what` it is, for the message where that fails."""
-    text = to_json(data) if json_only or path.suffix == ".json" else to_toml(data)
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as wrong:
-        raise SurveyError(f"cannot write the {what} {path}: {wrong.strerror}") from None
+    """In the form that the ending of the name says."""
+    endings = [".json"] if json_only else [".toml", ".json"]
+    with replacing(path, SurveyError, what, endings) as file:
+        text = to_json(data) if path.suffix.lower() == ".json" else to_toml(data)
+        file.write(text.encode("utf-8"))
 
 
 def read(path: Path, what: str, *, json_only: bool = False) -> Any:
@@ -106,6 +106,6 @@ def read(path: Path, what: str, *, json_only: bool = False) -> Any:
         why = wrong.strerror if isinstance(wrong, OSError) else "not a text file"
         raise SurveyError(f"cannot read the {what} {path}: {why}") from None
     try:
-        return from_json(text) if json_only or path.suffix == ".json" else from_toml(text)
+        return from_json(text) if json_only or path.suffix.lower() == ".json" else from_toml(text)
     except SurveyError as wrong:
         raise SurveyError(f"{path}: {wrong}") from None

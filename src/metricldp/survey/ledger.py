@@ -228,7 +228,7 @@ class Ledger:
         return ledger
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file."""
+        """Write a .json file."""
         files.write(self.to_dict(), Path(path), "ledger", json_only=True)
 
     @classmethod

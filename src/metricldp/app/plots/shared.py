@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
+from metricldp.basics.writing import replacing
 
 if TYPE_CHECKING:
     import matplotlib as mpl
@@ -71,4 +72,6 @@ def save(figure: Figure, paths: Sequence[str | Path], dpi: int = 150) -> None:
         # A letter that the font does not have is drawn as a box; that is no news for a terminal.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         for path in paths:
-            figure.savefig(path, dpi=dpi, metadata=undated.get(Path(path).suffix.lower()))
+            kind = Path(path).suffix.lower()
+            with replacing(path, QueryError) as file:
+                figure.savefig(file, format=kind[1:], dpi=dpi, metadata=undated.get(kind))

@@ -1,0 +1,130 @@
+"""All writing of files: a name gets its new content whole, or keeps the old one.
+
+Bytes go into a hidden file in the same folder and on to the disk; then it takes the name in one
+step. Of two writers of one name the last wins. What a killed writer left behind the next one
+removes: a living one holds a lock on its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from metricldp.basics.errors import MetricLdpError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where leftovers stay
+    fcntl = None  # type: ignore[assignment]
+
+Refusal = Callable[[str], MetricLdpError]
+"""Makes the exception of a message."""
+
+
+@contextlib.contextmanager
+def replacing(
+    path: str | Path, refusal: Refusal, what: str = "", endings: Sequence[str] = ()
+) -> Iterator[BinaryIO]:
+    """A file to write into, which takes the name of `path` if all goes well.
+
+    Everything else leaves an old file as it was. `what` it is goes with `endings` of its name.
+    """
+    target = _target(path, refusal, what, endings)
+    try:
+        with _beside(target) as (file, part):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is None:
+                file.close()
+            part.replace(target)
+        _sync(target.parent)
+    except OSError as wrong:
+        why = wrong.strerror or str(wrong).splitlines()[0]
+        raise refusal(f"cannot write {path}: {why}") from None
+
+
+def scratch(folder: str | Path) -> BinaryIO:
+    """A file without a name, for what does not fit the memory; gone with the process."""
+    return tempfile.TemporaryFile(dir=folder)
+
+
+def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refusal) -> None:
+    """Refuse to replace what is read, under whichever of its names."""
+    for path in map(Path, inputs):
+        if path.exists() and Path(output).exists() and path.samefile(output):
+            raise refusal(f"{output} would replace {path}; name another file")
+
+
+def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str]) -> Path:
+    """The file itself, where the path is a link; a refusal if it can be none."""
+    found = Path(os.path.realpath(path))
+    why = ""
+    if found.is_dir():
+        why = "it is a directory; name a file in it"
+    elif not found.parent.is_dir():
+        why = f"there is no directory {Path(path).parent}"
+    elif found.exists() and not found.is_file():
+        why = "it is a device; name a file"
+    elif endings and Path(path).suffix.lower() not in endings:
+        why = f"a {what} file ends in {' or '.join(endings)}"
+    if why:
+        raise refusal(f"cannot write {path}: {why}")
+    return found
+
+
+@contextlib.contextmanager
+def _beside(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file in the folder of the target, with the rights of the old one, gone at the end."""
+    # Names of one length, so that a long one does not grow too long.
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+    prefix = f".metricldp-{name}-"
+    _remove_leftovers(target.parent, prefix)
+    file, part = _created(target.parent, prefix)
+    try:
+        with file:
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
+            yield file, part
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _created(folder: Path, prefix: str) -> tuple[BinaryIO, Path]:
+    while True:
+        part = folder / f"{prefix}{secrets.token_hex(8)}"
+        file = part.open("xb")
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if part.exists():  # else another writer took it for a leftover, before the lock
+            return file, part
+        file.close()
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Files of writers of the same name that are no more, for they hold no lock."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        for part in folder.glob(f"{prefix}*"):
+            with contextlib.suppress(OSError), part.open("rb+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+
+
+def _sync(folder: Path) -> None:
+    """The new name itself to the disk, where a folder can be opened."""
+    with contextlib.suppress(PermissionError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -1,0 +1,173 @@
+"""Files of reports: Parquet with checksums, a digest of the reports, and their collections.
+
+Nothing in a file depends on the people but their reports: row groups have one size, whatever came
+in. A collection is what was gathered together; its number goes wherever its reports go, so that
+none is counted twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metricldp.basics.canonical import canonical
+from metricldp.basics.errors import ReportRefused
+from metricldp.basics.optional import optional
+from metricldp.basics.writing import replacing
+from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
+from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
+
+ENDINGS = (".parquet", ".pq")
+ROW_GROUP = 1 << 18
+"""Reports in every row group but the last."""
+UNNUMBERED = ""
+"""Stands among collections for reports that came without the number of theirs."""
+_DIGEST, _COLLECTIONS = b"metricldp.digest", b"metricldp.collections"
+NUMBERS = re.compile(r"([0-9a-f]{32}( [0-9a-f]{32})*)?")
+
+
+class Digest:
+    """A SHA-256 of reports in order, the same for every way to lay them out in a file."""
+
+    def __init__(self, survey: Agreement) -> None:
+        self._survey = survey
+        self._columns = {name: hashlib.sha256() for name in survey.fields}
+        self._n = 0
+
+    def update(self, table: pa.Table) -> None:
+        for batch in batches(table):
+            for name, column in batch.items():
+                little = column.dtype.newbyteorder("<")
+                self._columns[name].update(np.ascontiguousarray(column, dtype=little).data)
+        self._n += table.num_rows
+
+    def of(self, collections: Collection[str]) -> str:
+        data = {
+            "collections": sorted(collections),
+            "columns": [found.hexdigest() for found in self._columns.values()],
+            "n": self._n,
+            "survey": self._survey.fingerprint,
+        }
+        return hashlib.sha256(canonical(data).encode("utf-8")).hexdigest()
+
+
+def write(
+    survey: Agreement,
+    path: str | Path,
+    tables: Iterable[pa.Table],
+    counted: Collection[str] = (UNNUMBERED,),
+) -> int:
+    """A file of reports, and how many they are; `counted` are their collections in the end.
+
+    Bits are random and do not compress; small integers are stored as small dictionary codes.
+    """
+    marked, digest, rows = schema(survey), Digest(survey), 0
+    with (
+        replacing(path, partial(ReportRefused, "file"), "reports", ENDINGS) as sink,
+        pq.ParquetWriter(
+            sink,
+            marked,
+            compression="none",
+            use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers] or False,
+            write_statistics=False,
+            write_page_checksum=True,
+        ) as file,
+    ):
+        for table in regrouped(tables, ROW_GROUP):
+            checked = check_table(survey, table)
+            digest.update(checked)
+            # In one chunk, because pages end where chunks do.
+            file.write_table(checked.combine_chunks(), row_group_size=ROW_GROUP)
+            rows += table.num_rows
+        numbers = numbered(counted, new_collection())
+        marks = {_COLLECTIONS: " ".join(sorted(numbers)), _DIGEST: digest.of(numbers)}
+        file.add_key_value_metadata(marks)
+    return rows
+
+
+def new_collection() -> str:
+    """A number that nobody else will draw."""
+    return secrets.token_hex(16)
+
+
+def numbered(counted: Collection[str], own: str) -> frozenset[str]:
+    """Collections, where reports without a number get one."""
+    return frozenset(number or own for number in counted)
+
+
+class ReportsFile:
+    """An open file of reports, and the collections that they are of."""
+
+    def __init__(
+        self, survey: Agreement, path: str | Path, file: pq.ParquetFile, trust: bool
+    ) -> None:
+        self._survey, self._path, self._file, self._trust = survey, path, file, trust
+        check_marks(survey, file.schema_arrow, f"the reports in {path}", trust=trust)
+        said = file.metadata.metadata or {}
+        numbers, self._digest = (
+            said.get(key, b"").decode("ascii", "replace") for key in (_COLLECTIONS, _DIGEST)
+        )
+        # Files of other programs have neither.
+        self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
+        self.collections = frozenset(numbers.split() if self._checked else ())
+        if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
+            raise self._damaged()
+
+    def tables(self, before: int = 0) -> Iterator[pa.Table]:
+        """The reports, checked, a piece at a time; in the end, whether they are as written."""
+        digest = Digest(self._survey)
+        for batch in self._file.iter_batches(ROW_GROUP):
+            table = pa.Table.from_batches([batch])
+            table = check_table(self._survey, table, before, trust=self._trust)
+            if self._checked:
+                digest.update(table)
+            before += table.num_rows
+            yield table
+        if self._checked and digest.of(self.collections) != self._digest:
+            raise self._damaged()
+
+    def _damaged(self) -> ReportRefused:
+        return ReportRefused(
+            "checksum",
+            f"{self._path} is damaged, or another program changed it: its digest is wrong; fetch "
+            "it again, or if you know better, say survey.tally(..., trust=True)",
+        )
+
+
+@contextmanager
+def opened(survey: Agreement, path: str | Path, *, trust: bool = False) -> Iterator[ReportsFile]:
+    """A file of reports to read, refused unless they are this survey's and as they were written.
+
+    With `trust` the user vouches for that: marks may be missing, and digest and collections
+    are not looked at.
+    """
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield ReportsFile(survey, path, file, trust)
+    except ReportRefused:
+        raise
+    except FileNotFoundError:
+        raise ReportRefused("file", f"there is no reports file {path}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as wrong:
+        why = (str(wrong).splitlines() or [type(wrong).__name__])[0]
+        raise ReportRefused("file", f"{path} is not a whole Parquet file: {why}") from None
+
+
+def read(survey: Agreement, path: str | Path, *, trust: bool = False) -> pa.Table:
+    """All reports of a file."""
+    with opened(survey, path, trust=trust) as file:
+        return pa.concat_tables([schema(survey).empty_table(), *file.tables()])
