@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from capital_gain import capital_gain
 
-from metricldp import Categorical, Continuous, Real, Survey
+from metricldp import Categorical, Continuous, Real, Survey, SurveyError
 from metricldp.coins.stream import Coins
+from metricldp.design.bins import heaps
+from metricldp.lab.compare import compare
 
 RNG = np.random.default_rng(7)
 DATA = {
@@ -55,3 +57,64 @@ def test_values_rounded_at_random_need_no_such_bound(name):
     survey = Survey({"v": rounded, "region": Categorical(["north", "south"], epsilon=3)})
     *_, mean, total = covered(survey, DATA[name], 12)
     assert min(mean, total) >= 0.9  # 54 of 60, where 57 are expected
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_edges_by_hand_leave_less_open(name):
+    """A bin for zero and wide ones above: what is open is the width of the bins that people are
+    in, not that of the widest."""
+    edges = [-0.5, 0.5, 2_500, *range(5_000, 100_001, 5_000)]
+    placed = Continuous(edges=edges, epsilon=1, per=5_000, mechanism="geometric")
+    survey = Survey({"v": placed, "region": Categorical(["north", "south"], epsilon=3)})
+    assert min(covered(survey, DATA[name], 13)[:2]) >= 0.94
+    values = np.where(np.arange(5_000) % 10, 0.0, 40_000.0)
+    low, high = (
+        survey.tally(
+            survey.encode({"v": values, "region": np.full(5_000, "north")}, coins=Coins.seeded(1))
+        )
+        .mean("v")
+        .interval()
+    )
+    assert low <= values.mean() <= high
+    assert high - low < 3_500  # a tenth of 5,000, and noise
+
+
+# Heaps
+
+
+def test_heaps_are_found_and_get_bins_of_their_own():
+    found = heaps(capital_gain(), 0, 99_999)
+    assert found
+    assert str(found) == "people are heaped: 91.7% at 0"
+    edges = found.edges(10)
+    assert edges[:3] == [-0.5, 0.5, 9999.5]
+    assert edges[-1] >= 99_999
+    attribute = Continuous(edges=edges, epsilon=1, per=5_000)
+    assert attribute.numbers("v")[0][0] == 0  # zero is the middle of its bin
+
+
+def test_round_numbers_are_found_and_lie_in_the_middle_of_bins():
+    found = heaps(DATA["round thousands"])
+    assert str(found) == "people are heaped: nearly all at multiples of 1000"
+    edges = np.array(found.edges(99))
+    assert set((edges % 1000).tolist()) == {500}
+    few = heaps([7.0] * 40 + [1.5, 2.5, 9.5] * 20)
+    assert few.values == (7.0,) or few.grid == 0.5
+    assert "values more" in str(heaps(np.repeat(np.arange(2_000.0) ** 1.5, [40] * 20 + [1] * 1980)))
+
+
+def test_values_spread_out_are_no_heaps():
+    found = heaps(RNG.normal(0, 1, 3_000))
+    assert not found
+    assert str(found) == "no value is shared by many people"
+    assert len(found.edges(10)) == 11
+    with pytest.raises(SurveyError, match="at least one finite number"):
+        heaps([np.nan])
+
+
+def test_a_comparison_hints_at_heaps(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("v\n" + "\n".join(str(v) for v in capital_gain()[::40]))
+    survey = Survey({"v": Continuous(0, 100_000, bins=8, epsilon=1, per=10_000)})
+    text = compare(survey, path, queries=2, repetitions=1).text()
+    assert "v: people are heaped: 91.7% at 0; edges=[...]" in text

@@ -175,7 +175,8 @@ function halfEven(number) {
 }
 
 function position(attribute, value, clip) {
-  const { kind, low, high } = attribute;
+  const { kind, edges } = attribute;
+  const low = edges ? edges[0] : attribute.low, high = edges ? edges.at(-1) : attribute.high;
   if (value === undefined || value === null || value === "") refuse("missing");
   const names = attribute.levels || attribute.categories;
   if (names) {
@@ -190,8 +191,9 @@ function position(attribute, value, clip) {
   if (!(low <= value && value <= high)) refuse("range");
   if (kind === "integer") return BigInt(value) - BigInt(low);
   if (kind === "continuous") {
-    let k = attribute.bins - 1;
-    while (k * ((high - low) / attribute.bins) + low > value) k--;
+    const lower = (k) => (edges ? edges[k] : k * ((high - low) / attribute.bins) + low);
+    let k = edges ? edges.length - 2 : attribute.bins - 1;
+    while (lower(k) > value) k--;
     return BigInt(k);
   }
   if (kind === "weight" && !attribute.private) return doubleBits(value);

@@ -441,10 +441,10 @@ def test_positions_in_bins(data):
     if attribute is None:
         return
     inside = st.floats(attribute.low, attribute.high)
-    value = one_of_these(data, near(attribute.edges.tolist()), inside, ENDS, ODD)
+    value = one_of_these(data, near(attribute.bin_edges.tolist()), inside, ENDS, ODD)
     found = check_position(attribute, value)
     if type(value) is float and attribute.low <= value <= attribute.high:
-        edges = attribute.edges
+        edges = attribute.bin_edges
         assert edges[found] <= value
         assert value < edges[found + 1] or found == bins - 1
 
@@ -455,7 +455,9 @@ def test_every_edge_and_its_neighbours(bins, ends):
     """Whatever chose the bins, the values around every edge fall where a column puts them."""
     survey = Survey({"v": Continuous(*ends, bins=bins, epsilon=5, per=ends[1] - ends[0])})
     attribute = survey.attributes["v"]
-    values = [math.nextafter(e, to) for e in attribute.edges.tolist() for to in (-9e99, e, 9e99)]
+    values = [
+        math.nextafter(e, to) for e in attribute.bin_edges.tolist() for to in (-9e99, e, 9e99)
+    ]
     values = [v for v in values if attribute.low <= v <= attribute.high]
     found = attribute.positions(np.array(values)).tolist()
     assert [attribute.position(v) for v in values] == found

@@ -248,6 +248,7 @@ def positions():
     tenth = Continuous(0, 1, bins=10, per=0.1, **sure)
     odd = Continuous(-0.7, 2.3, bins=7, per=0.1, **sure)
     large = Continuous(1e16, 1e16 + 40, bins=17, **sure)
+    placed = Continuous(edges=[-1.5, -0.1, 0, 0.1, 0.30000000000000004, 7, 20], per=0.02, **sure)
     cases = [
         (Integer(-3, 4, **sure), [-3, -2, 0, 4, 3.0, -0.0]),
         (Integer(0, 1, **sure), [0, 1, True, False, 1.0]),
@@ -262,6 +263,7 @@ def positions():
         (Real(5, 6, points=2, per=1, epsilon=1000, mechanism="response"), reals(5, 6, 2)),
         (Weight(-1, 3, private=True, epsilon=50), reals(-1, 3, 3)),
         (Weight(0, 0.1, private=True, epsilon=50), reals(0, 0.1, 3)),
+        (placed, edges_of(placed)),
     ]
     found = []
     for attribute, values in cases:
@@ -283,7 +285,7 @@ def positions():
 def edges_of(attribute):
     """Every edge, and the doubles next to it."""
     found = []
-    for edge in attribute.edges.tolist():
+    for edge in attribute.bin_edges.tolist():
         for value in (next_to(edge, -1), edge, next_to(edge, 1)):
             if attribute.low <= value <= attribute.high:
                 found.append(value)
@@ -334,6 +336,10 @@ def mixed():
         ({**three, **more}, Lp(3), {**person, **other}),
         (strange, None, odd),
     ]
+    edges = [-0.5, 0.5, 1_000, 2_000, 5_000, 10_000, 99_999]
+    for mechanism in ("geometric", "threshold", "unary"):
+        gain = Continuous(edges=edges, epsilon=1, per=1_000, mechanism=mechanism)
+        cases.append(({"gain": gain}, None, {"gain": 2174}))
     found = []
     for attributes, metric, one in cases:
         survey = Survey(attributes, metric=metric)
@@ -523,6 +529,12 @@ def bad_files():
         'epsilon = 1\nmechanism = "geometric"',
         "one bin": 'kind = "continuous"\nlow = 0\nhigh = 1\nbins = 1\nepsilon = 1',
         "bins too thin": 'kind = "continuous"\nlow = 1e16\nhigh = 1e16\nbins = 4\nepsilon = 1',
+        "one bin by edges": 'kind = "continuous"\nedges = [0, 1]\nepsilon = 1',
+        "edges that do not rise": 'kind = "continuous"\nedges = [0, 2, 2]\nepsilon = 1',
+        "an infinite edge": 'kind = "continuous"\nedges = [0, 1, inf]\nepsilon = 1',
+        "edges and bins": 'kind = "continuous"\nedges = [0, 1, 2]\nbins = 2\nepsilon = 1',
+        "edges that end elsewhere": 'kind = "continuous"\nedges = [0, 1, 2]\nhigh = 3\nepsilon = 1',
+        "edges too far apart": 'kind = "continuous"\nedges = [0, 1, 2, 1e18]\nepsilon = 1',
         "one point": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 1\nepsilon = 1',
         "infinite ends": 'kind = "real"\nlow = 0\nhigh = inf\npoints = 3\nepsilon = 1',
         "a public weight with epsilon": 'kind = "weight"\nlow = 0\nhigh = 1\nepsilon = 1',

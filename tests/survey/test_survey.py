@@ -269,7 +269,7 @@ def test_a_channel_that_keeps_another_metric_than_promised_is_not_certified(metr
 
 def test_continuous_values_fall_into_their_bins():
     attribute = Continuous(0, 1, bins=10, epsilon=1)
-    edges = attribute.edges
+    edges = attribute.bin_edges
     places = attribute.positions(edges)
     assert places.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9]
     below = np.nextafter(edges[1:-1], 0)

@@ -215,6 +215,8 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _more_lines(attribute, entry)
     if attribute.in_bins:
         lines += _edge_lines(attribute)
+    elif attribute.rounded_at_random and attribute.ordered:
+        lines += _rounding_lines(attribute)
     if not attribute.is_weight:
         lines += _accuracy_lines(entry)
     return lines + _plan_lines(entry)
@@ -296,11 +298,36 @@ def _width_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
 
 
 def _edge_lines(attribute: Attribute) -> list[str]:
-    step, width = float(attribute.distances.per_step(attribute.size)), plain(attribute.grid_step)
+    metric, size = attribute.distances, attribute.size
+    step, width = float(metric.per_step(size)), plain(attribute.grid_step)
+    if metric.is_line:
+        found = [
+            f"  bin edges values are kept as bins of {width}; two values a hair apart on both",
+            f"            sides of an edge are a whole bin apart: {_times(step)}.",
+            f"            For any two values E is at most {step:.4g} x (distance / {width} + 1).",
+        ]
+    else:
+        hair = max(float(metric.distance(k, k + 1)) for k in range(size - 1))
+        found = [
+            "  bin edges bins are as far apart as their middles; two values a hair apart on both",
+            f"            sides of an edge: {_times(hair)}.",
+            f"            For any two values E is at most {float(attribute.unit):.4g} x (distance",
+            "            + half the widths of their bins).",
+        ]
     return [
-        f"  bin edges values are kept as bins of {width}; two values a hair apart on both sides of",
-        f"            an edge are a whole bin apart: {_times(step)}.",
-        f"            For any two values E is at most {step:.4g} x (distance / {width} + 1)",
+        *found,
+        "            Sums and means take the middle of bins, and their intervals allow for that;",
+        "            an attribute of kind real has no bins.",
+    ]
+
+
+def _rounding_lines(attribute: Attribute) -> list[str]:
+    metric = attribute.distances
+    promised, kept = (float(m.per_step(attribute.size)) for m in (metric, metric.on_grid_points()))
+    return [
+        "  rounding  values are rounded at random, so sums and means are unbiased for the values",
+        f"            themselves. The price: {kept:.4g} per step is kept, not {promised:.4g},",
+        "            and ranges fade in and out around their ends.",
     ]
 
 

@@ -228,6 +228,14 @@ class Attribute(ABC):
     def _settle_metric(self) -> None:  # noqa: B027 - most kinds have nothing to settle
         """Before the metric is looked at."""
 
+    def _check_farthest(self) -> None:
+        x, other = self.distances.farthest(self.size)
+        if self.distances.distance(x, other) > LARGEST_DISTANCE:
+            raise SurveyError(
+                f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
+                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
+            )
+
     @property
     def _where_nearest(self) -> str:
         return "per step of the grid"
@@ -265,12 +273,7 @@ class Discrete(Attribute):
                 f'a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
             )
         object.__setattr__(self, "metric", said.settled(self.values))
-        x, other = self.distances.farthest(self.size)
-        if self.distances.distance(x, other) > LARGEST_DISTANCE:
-            raise SurveyError(
-                f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
-                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
-            )
+        self._check_farthest()
 
     @property
     def metric_kind(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,10 +17,14 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
 from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
-from metricldp.basics.checks import positive
+from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
+from metricldp.metrics import Distances, Metric
+from metricldp.metrics.base import Integers
+from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
 
 
 @dataclass(frozen=True)
@@ -63,16 +68,56 @@ class AutoBins:
 class Continuous(Interval, OnLine):
     """A real number between low and high, kept only as one of `bins` equal bins.
 
-    `bins="auto"`, or an AutoBins that says more, is settled when the survey is made.
+    `bins="auto"`, or an AutoBins that says more, is settled when the survey is made. With `edges`
+    the bins lie where these are, for values that many people share: 0, or round numbers. Bins are
+    as far apart as their middles.
     """
 
-    bins: int | str | AutoBins = field(kw_only=True)
+    low: float = field(default=None, kw_only=False)  # type: ignore[assignment]
+    high: float = field(default=None, kw_only=False)  # type: ignore[assignment]
+    bins: int | str | AutoBins | None = field(default=None, kw_only=True)
+    edges: Sequence[float] | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str] = "continuous"
     in_bins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.edges is not None:
+            self._place_edges(self.edges)
+        elif None in (self.low, self.high, self.bins):
+            raise SurveyError("a continuous attribute needs 'low', 'high' and 'bins', or 'edges'")
         super().__post_init__()
+        if self.edges is None:
+            self._settle_bins()
+        if not self.undecided:
+            self._check_metric()
+
+    def _settle_metric(self) -> None:
+        if self.edges is not None:
+            self._check_farthest()
+
+    def _place_edges(self, edges: object) -> None:
+        if self.bins is not None:
+            raise SurveyError("give a continuous attribute bins or edges, not both")
+        edges = edges.tolist() if isinstance(edges, np.ndarray) else edges
+        if not is_list(edges):
+            raise SurveyError(f"edges are a list of numbers, not {shown(edges)}")
+        placed = tuple(finite("an edge", edge) for edge in edges)
+        if not 3 <= len(placed) <= MOST_POSITIONS + 1:
+            raise SurveyError(
+                f"edges of one's own make 2 to {MOST_POSITIONS:,} bins, not {len(placed) - 1}"
+            )
+        for lower, upper in pairwise(placed):
+            if lower >= upper:
+                raise SurveyError(f"edges must rise, but {plain(upper)} follows {plain(lower)}")
+        for end, edge in (("low", placed[0]), ("high", placed[-1])):
+            said = getattr(self, end)
+            if said not in (None, edge):
+                raise SurveyError(f"{end} is {shown(said)}, but the edges end at {plain(edge)}")
+            object.__setattr__(self, end, edge)
+        object.__setattr__(self, "edges", placed)
+
+    def _settle_bins(self) -> None:
         bins: Any = {} if self.bins == "auto" else self.bins
         if isinstance(bins, Mapping):
             try:
@@ -86,9 +131,8 @@ class Continuous(Interval, OnLine):
         if not is_whole(bins) or bins < 2:
             raise SurveyError(f"a continuous attribute needs at least 2 bins, not {shown(bins)}")
         object.__setattr__(self, "bins", int(bins))
-        if self.size <= LARGEST_SIZE and not (np.diff(self.edges) > 0).all():
+        if self.size <= LARGEST_SIZE and not (np.diff(self.bin_edges) > 0).all():
             raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
-        self._check_metric()
 
     @property
     def undecided(self) -> bool:  # type: ignore[override]
@@ -96,25 +140,53 @@ class Continuous(Interval, OnLine):
 
     @property
     def size(self) -> int:
+        if self.edges is not None:
+            return len(self.edges) - 1
         if isinstance(self.bins, int):
             return self.bins
         raise SurveyError("the number of bins is not chosen yet; put the attribute in a survey")
 
+    @cached_property
+    def _apart(self) -> list[Fraction]:
+        """How far the middles of neighbouring bins are apart, where edges were placed."""
+        edges = [as_written(edge) for edge in self.edges or ()]
+        return [(after - before) / 2 for before, after in zip(edges, edges[2:], strict=False)]
+
     @property
     def step(self) -> Fraction:
-        return self.extent / self.size
+        return self.extent / self.size if self.edges is None else min(self._apart)
 
     @property
-    def width(self) -> float:
-        """The width of a bin, as a number."""
-        return float(self.step)
+    def usual(self) -> Metric:  # type: ignore[override]
+        """A line; with bins of different widths, by the distances of their middles."""
+        if len(set(self._apart)) <= 1:
+            return super().usual
+        unit = common_unit(self._apart)
+        whole = [0, *accumulate(int(apart / unit) for apart in self._apart)]
+        middles: Integers = np.array(whole, dtype=kind_for(whole[-1]))
+        return Distances.of(np.abs(middles[:, None] - middles), unit * self.unit)
 
     @property
-    def edges(self) -> npt.NDArray[np.float64]:
-        """The bins + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
+    def metric_kind(self) -> str:
+        return "line"
 
-        In floats k * ((high - low) / bins) + low, and then high itself: part of the format.
+    @property
+    def widths(self) -> tuple[float, float]:
+        """Of the narrowest and of the widest bin."""
+        if self.edges is None:
+            return float(self.step), float(self.step)
+        found = np.diff(self.bin_edges)
+        return float(found.min()), float(found.max())
+
+    @property
+    def bin_edges(self) -> npt.NDArray[np.float64]:
+        """The size + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
+
+        As they were placed, or in floats k * ((high - low) / bins) + low, and then high itself:
+        part of the format.
         """
+        if self.edges is not None:
+            return np.array(self.edges)
         edges = np.arange(self.size + 1) * ((self.high - self.low) / self.size) + self.low
         edges[-1] = self.high
         return np.asarray(edges)
@@ -124,17 +196,11 @@ class Continuous(Interval, OnLine):
         return min(bisect_right(self._edges, number), self.size) - 1
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
-        """The same for many: near the right bin by a product, and then the edges decide."""
-        bins = ((reals - self.low) / (self.high - self.low) * self.size).astype(np.int64)
-        np.clip(bins, 0, self.size - 1, out=bins)
-        edges = self.edges
-        bins -= reals < edges[bins]
-        bins += (reals >= edges[bins + 1]) & (bins < self.size - 1)
-        return bins
+        return np.searchsorted(self.bin_edges[1:-1], reals, side="right").astype(np.int64)
 
     @cached_property
     def _edges(self) -> array[float]:
-        return array("d", self.edges.tobytes())
+        return array("d", self.bin_edges.tobytes())
 
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends, moved to the nearest edges; or one number, meaning its bin."""
@@ -155,42 +221,56 @@ class Continuous(Interval, OnLine):
         end = self.high if high is None else min(high, self.high)
         if start > end:
             raise empty(words, name, self._domain)
-        edges = self.edges
+        edges = self.bin_edges
         first, last = (int(np.argmin(np.abs(edges - number))) for number in (start, end))
         if first == last:
             bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
         note = f"{name} {said} answered between the nearest bin edges, "
         note += f"{plain(edges[first])} to {plain(edges[last])}"
-        near = 1e-9 * self.width
+        near = 1e-9 * self.widths[0]
         exact = math.isclose(start, edges[first], abs_tol=near)
         exact = exact and math.isclose(end, edges[last], abs_tol=near)
         return Chosen(Span(first, last, self.size), said, None if exact else note)
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         low, high = self.extremes()
-        note = f"{name} taken at the middle of its bins, at most {plain(self.width / 2)} off each; "
+        narrow, wide = (plain(width / 2) for width in self.widths)
+        most = wide if narrow == wide else f"{narrow} to {wide}"
+        note = f"{name} taken at the middle of its bins, at most {most} off each; "
         return (low + high) / 2, note + "the interval is wider by that, as a bound"
 
     def extremes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        edges = self.edges
+        edges = self.bin_edges
         return edges[:-1], edges[1:]
 
     @property
     def _domain(self) -> str:
-        return f"from {plain(self.low)} to {plain(self.high)} in bins of {plain(self.width)}"
+        return f"from {plain(self.low)} to {plain(self.high)} in {self._of_bins}"
+
+    @property
+    def _of_bins(self) -> str:
+        narrow, wide = (plain(width) for width in self.widths)
+        return f"bins of {narrow}" if narrow == wide else f"{self.size} bins of {narrow} to {wide}"
 
     def values_at(self, position: int) -> tuple[float, float]:
-        low, high = self.edges[position : position + 2].tolist()
+        low, high = self.bin_edges[position : position + 2].tolist()
         return low, high
 
     def describe(self) -> str:
-        return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins"
+        of = "" if self.edges is None else self._of_bins.partition(" bins")[2]
+        return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins{of}"
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        if self.edges is not None:
+            del data["low"], data["high"]  # the first and the last edge
+        return data
 
     def name_of(self, position: int) -> str:
         return self.label(position, position)
 
     def label(self, first: int, last: int | None = None) -> str:
         """From the lower edge of the first bin to the upper edge of the last."""
-        edges = self.edges
+        edges = self.bin_edges
         return f"{plain(edges[first])} to {plain(edges[(first if last is None else last) + 1])}"

@@ -19,11 +19,14 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.base import Attribute
+from metricldp.attributes.real import Real
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
+from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.stream import Coins
+from metricldp.design.bins import heaps
 from metricldp.lab.contest import (
     MOST,
     Contender,
@@ -206,6 +209,7 @@ def compare(
         show_values=show_values,
         progress=lambda done: progress(0.1 * done),
     )
+    notes += _heaped(attributes, people, clip)
     crowd = Crowd(attributes, positions)
     rng = np.random.default_rng(seed)
     chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
@@ -268,6 +272,22 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     if not any(attribute.ordered for attribute in kept.values()):
         notes.append("No attribute has an order, so there are no ranges.")
     return kept, notes
+
+
+def _heaped(attributes: Mapping[str, Attribute], people: str | Path, clip: bool) -> Iterator[str]:
+    """Hints where many people share a value that lies in a bin with others."""
+    fine: dict[str, Any] = {}
+    for name, attribute in attributes.items():
+        if attribute.in_bins:
+            low, high = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
+            fine[name] = Real(low, high, points=2, epsilon=1, per=high - low)  # type: ignore
+    if not fine:
+        return
+    for name, positions in read_positions(fine, people, clip=clip).items():
+        low, high = fine[name].low, fine[name].high
+        found = heaps(low + np.round(positions / 2**FRACTION_BITS, 8) * (high - low), low, high)
+        if found:
+            yield f"{name}: {found}; edges=[...] can give such values bins of their own."
 
 
 def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, ...]]:
