@@ -174,10 +174,22 @@ function halfEven(number) {
   return BigInt(rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? floor + 1 : floor);
 }
 
+const missing = (value) =>
+  value === undefined || value === null || (typeof value === "string" && value.trim() === "");
+
+const ends = ({ edges, low, high }) => (edges ? [edges[0], edges.at(-1)] : [low, high]);
+
+function middle({ kind, levels, categories, ...rest }) {
+  const [low, high] = ends(rest);
+  const names = levels || categories;
+  if (names) return names[Math.floor(names.length / 2)];
+  return low + (kind === "integer" ? Math.floor((high - low + 1) / 2) : (high - low) / 2);
+}
+
 function position(attribute, value, clip) {
-  const { kind, edges } = attribute;
-  const low = edges ? edges[0] : attribute.low, high = edges ? edges.at(-1) : attribute.high;
-  if (value === undefined || value === null || value === "") refuse("missing");
+  const { kind, edges } = attribute, [low, high] = ends(attribute);
+  if (kind === "answered") return missing(value) ? 0n : 1n;
+  if (missing(value)) value = "optional" in attribute ? middle(attribute) : refuse("missing");
   const names = attribute.levels || attribute.categories;
   if (names) {
     if (!["string", "boolean"].includes(typeof value) && !Number.isInteger(value)) refuse("kind");
@@ -212,11 +224,13 @@ class Client {
     const survey = JSON.parse(text);
     if (survey.joint.length) refuse("joint mechanisms are not known here");
     this.header = "02" + fingerprint.slice(0, 32);
-    this.parts = survey.attributes.map((attribute) => {
+    const halves = ({ name }) => ({ kind: "answered", name, law: `${name}=answered` });
+    const attributes = survey.attributes.flatMap((a) => ("optional" in a ? [a, halves(a)] : [a]));
+    this.parts = attributes.map((attribute) => {
       const inside = (x) => attribute.low <= x && x <= attribute.high;
       if (attribute.kind === "weight" && !attribute.private)
         return { attribute, bits: 64, possible: (f) => inside(doubleOf(f)), draw: (x) => x };
-      const law = survey.laws[attribute.name], made = LAWS[law.law](law);
+      const law = survey.laws[attribute.law || attribute.name], made = LAWS[law.law](law);
       const rounds = attribute.kind === "real" || attribute.kind === "weight";
       const draw = (x, tape) => made.draw(rounds ? tape.rounded(x) : x, tape);
       return { ...made, attribute, draw };

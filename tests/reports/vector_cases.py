@@ -282,6 +282,40 @@ def positions():
     return {"surveys": found}
 
 
+def optional():
+    """What people may leave out: null, a blank text, or no entry at all."""
+    kinds = [
+        (Integer(-3, 4, epsilon=1, mechanism="geometric", optional=2), [-3, 0, 4, 3.0]),
+        (Integer(0, 98, epsilon=1, per=5, mechanism="threshold", optional=0.5), [0, 49, 98]),
+        (Ordinal(["no", "yes", "ja"], epsilon=1, mechanism="threshold", optional=1), ["no", "ja"]),
+        (Categorical(["a", "b"], epsilon=1, mechanism="response", optional=3), ["a", "b"]),
+        (Continuous(0, 1, bins=10, epsilon=3, mechanism="geometric", optional=1), [0, 0.5, 1]),
+        (Continuous(-0.7, 2.3, bins=7, epsilon=1, mechanism="threshold", optional=1), [0.8, 0.9]),
+        (Real(-0.7, 2.3, points=8, epsilon=1, mechanism="geometric", optional=1), [0.8, 2]),
+        (Weight(-1, 3, private=True, epsilon=1, optional=0.1), [-1, 1, 2.5]),
+    ]
+    found = []
+    placed = Continuous(edges=[-0.5, 0.5, 3, 7.25], epsilon=1, mechanism="threshold", optional=1)
+    for attribute, values in [*kinds, (placed, [0, 3.375])]:
+        survey = Survey({"x": attribute})
+        people = [*({"x": value} for value in values), {"x": None}, {}, {"x": ""}, {"x": "  "}]
+        found.append(entry(survey, facts=told(survey, people)))
+    both = {name: attribute for name, (attribute, _) in zip("abcdefgh", kinds, strict=True)}
+    both["w"], both["z"] = Weight(0, 1), Integer(0, 3, epsilon=1, mechanism="response")
+    survey = Survey(both, metric=Lp(2))
+    always = {"w": 0.25, "z": 2}
+    whole = {name: values[0] for name, (_, values) in zip("abcdefgh", kinds, strict=True)}
+    people = [always, {**whole, **always}, {**whole, **always, "c": None}, {**always, "h": 1}]
+    values = [
+        {"person": {**whole, **always, "a": 9}, "refused": "range"},
+        {"person": {**whole, **always, "d": "c"}, "refused": "name"},
+        {"person": {**whole, "w": 0.25}, "refused": "missing"},
+        {"person": {**whole, "z": 2}, "refused": "missing"},
+    ]
+    found.append(entry(survey, facts=told(survey, people), values=values))
+    return {"surveys": found}
+
+
 def edges_of(attribute):
     """Every edge, and the doubles next to it."""
     found = []
@@ -538,6 +572,10 @@ def bad_files():
         "one point": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 1\nepsilon = 1',
         "infinite ends": 'kind = "real"\nlow = 0\nhigh = inf\npoints = 3\nepsilon = 1',
         "a public weight with epsilon": 'kind = "weight"\nlow = 0\nhigh = 1\nepsilon = 1',
+        "a public weight that is optional": 'kind = "weight"\nlow = 0\nhigh = 1\noptional = 1',
+        "optional as text": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 3\nepsilon = 1\n'
+        'optional = "yes"',
+        "optional 0": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 3\nepsilon = 1\noptional = 0',
         "a private weight without": 'kind = "weight"\nlow = 0\nhigh = 1\nprivate = true',
     }
     changes |= {why: f"{head}[attributes.x]\n{entry}\n" for why, entry in others.items()}
@@ -650,6 +688,7 @@ FILES = {
     "joint": joint,
     "positions": positions,
     "mixed": mixed,
+    "optional": optional,
     "refused-reports": bad_reports,
     "refused-values": bad_values,
     "refused-surveys": bad_files,

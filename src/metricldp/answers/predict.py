@@ -7,7 +7,7 @@ the second moment of the decoder of f_d. Everything here is that expression, ave
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
+from metricldp.attributes.answered import YES, answered
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.channels.joint import summed
@@ -33,7 +34,8 @@ Pairs = Sequence[tuple[Floats, Floats]]
 def of_count(survey: Agreement, where: Where | None, n: Any, prior: Any, weights: Any) -> float:
     """The standard error of a count or, with a sample of weights by name, of their sum."""
     n, prior, weights = expected(n, prior, weights)
-    return predicted(survey, parse(survey, where), n, prior, weights)
+    query = parse(survey, where, next(iter(weights or ()), None))
+    return predicted(survey, query, n, prior, weights)
 
 
 def of_workload(
@@ -103,6 +105,11 @@ def predicted_total(
     for channel in others:
         if not channel.free_when_whole:
             second = second * float(channel.moment(np.ones(channel.size))[0])
+    if survey.attributes[attribute].optional is not None:
+        no, yes = survey.channels[answered(attribute)].moment(YES.inside.astype(np.float64))
+        if worst:  # wherever people are, and whether they answer or not
+            return n * max(0.0, float((yes * second - square).max()), float((no * second).max()))
+        second = yes * second
     if worst:
         return n * max(0.0, float((second - square).max()))
     return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
@@ -224,16 +231,36 @@ def _mean_pair(
     """The means of E[F^2] and of f^2 over people spread as the prior says.
 
     That takes the attributes asked about, and those blurred together with them where E[F^2] differs
-    in them all the same.
+    in them all the same. Everybody answers what is optional, unless the prior says otherwise.
     """
     second, square = (
         [part.terms(row, readings.rows) for part in readings.parts] for row in ("second", "square")
     )
+    whether = {name: a for name, a in survey.attributes.items() if a.asks_whether}
+    if isinstance(prior, Mapping):
+        whether = {name: a for name, a in whether.items() if name not in prior}
+    second, square = (_all_answered(sums, whether) for sums in (second, square))
     varying = {name for terms in (*second, *square) for _, factors in terms for name in factors}
-    named = [name for name in survey.attributes if name in varying or name in query.factors]
+    named = [
+        n for n in survey.attributes if (n in varying or n in query.factors) and n not in whether
+    ]
     sizes = {name: survey.attributes[name].size for name in named if name in survey.kept}
     shares = shares_of(sizes, prior)
     return _mean_of(second, sizes, shares), _mean_of(square, sizes, shares)
+
+
+def _all_answered(sums: list[Sum], whether: Collection[str]) -> list[Sum]:
+    """The same sums where everybody has answered: "yes" is the last position."""
+    return [
+        [
+            (
+                scale * math.prod(float(f[-1]) for name, f in functions.items() if name in whether),
+                {name: f for name, f in functions.items() if name not in whether},
+            )
+            for scale, functions in terms
+        ]
+        for terms in sums
+    ]
 
 
 def _mean_of(sums: list[Sum], sizes: Mapping[str, int], shares: list[Floats] | Floats) -> float:

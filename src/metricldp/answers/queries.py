@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes.answered import NO, YES, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Span
 from metricldp.basics.errors import QueryError
@@ -23,6 +24,8 @@ from metricldp.survey.agreement import Agreement
 
 Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
+UNANSWERED = "unanswered"
+"""What the command line says for the people who left an optional attribute out."""
 _DASHED = re.compile(r"\s*(-?[\d.]+)\s*(?:-|–|:|to)\s*(-?[\d.]+)\s*")
 """A range as people also write it."""
 
@@ -43,20 +46,41 @@ class Query:
         return {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
 
 
-def parse(survey: Agreement, where: Where | None) -> Query:
-    """A count query from a where-clause, None for everybody; whole domains are dropped."""
+def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Query:
+    """A count query from a where-clause, None for everybody; whole domains are dropped.
+
+    An optional attribute is read together with whether it was answered: here, and where the
+    question is `about` one.
+    """
     where = {} if where is None else where
     if not isinstance(where, Mapping):
         raise QueryError(f"a where-clause maps attributes to ranges or values, not {shown(where)}")
-    factors, words, notes = {}, [], []
+    factors: dict[str, Span | npt.NDArray[Any]] = {}
+    words, notes = [], []
     for name, meant in where.items():
-        chosen = attribute_of(survey, name).choose(meant, name)
+        described = attribute_of(survey, name)
+        if described.optional is not None:
+            if meant is None and name == about:
+                raise QueryError(f"{name} is asked about and left out at once; drop it from where")
+            factors[answered(name)] = NO if meant is None else YES
+            if meant is None:
+                words.append(f"{name} not answered")
+                continue
+        chosen = described.choose(meant, name)
         words.append(f"{name} {chosen.words}")
         if chosen.note:
             notes.append(chosen.note)
         if not chosen.whole:
             factors[name] = chosen.part
+    if about is not None and about not in where and (there := if_answered(survey, about)):
+        factors |= there
+        words.append(f"{about} answered")
     return Query(factors, ", ".join(words) or "everybody", tuple(notes))
+
+
+def if_answered(survey: Agreement, name: str) -> dict[str, Span]:
+    """What a question about an attribute is multiplied with: nothing, unless it is optional."""
+    return {} if attribute_of(survey, name).optional is None else {answered(name): YES}
 
 
 def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:
@@ -118,14 +142,19 @@ def parse_text(survey: Agreement, words: list[str]) -> dict[str, Any]:
 
 
 def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
+    left_out = attribute.optional is not None and meant.strip() == UNANSWERED
     if attribute.named:
         names = [attribute.name_of(position) for position in range(attribute.size)]
         if meant in names or meant.strip() in names:
             return meant if meant in names else meant.strip()
+        if left_out:
+            return None
         if ".." in meant:
             low, _, high = meant.partition("..")
             return tuple(_name(end, names) if end.strip() else None for end in (low, high))
         return [_name(part, names) for part in meant.split(",")]
+    if left_out:
+        return None
     if "..." in meant:
         raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {meant!r}")
     if ".." in meant:

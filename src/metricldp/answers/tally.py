@@ -158,7 +158,7 @@ class Tally:
     ) -> Answer:
         """The sum of an attribute or of a weight over the people of the where-clause."""
         if attribute_of(self.survey, attribute).kind == "weight":
-            return self._weighted(attribute, self._parsed(where), about)
+            return self._weighted(attribute, self._parsed(where, attribute), about)
         queries, _ = self._valued(attribute, where)
         answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
         return replace(answers[0], between=tuple(answers[1:]))
@@ -222,7 +222,7 @@ class Tally:
     ) -> Histogram:
         """A count for every position of an attribute, or for every `width` of them together."""
         described = attribute_of(self.survey, attribute)
-        query = self._parsed(where)
+        query = self._parsed(where, attribute)
         if attribute in query.factors:
             raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
@@ -310,7 +310,7 @@ class Tally:
         "prefixes", "values", or rows.
         """
         asked = workload_for(self.survey, attribute, workload)
-        return Linear(asked, self._profile(attribute, self._parsed(where), about))
+        return Linear(asked, self._profile(attribute, self._parsed(where, attribute), about))
 
     def _profile(self, attribute: str, group: Query, about: str) -> Profile | Apart:
         if attribute not in self.survey.channels:
@@ -322,14 +322,14 @@ class Tally:
 
     def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
         described = attribute_of(self.survey, attribute)
-        query = self._parsed(where)
+        query = self._parsed(where, attribute)
         group = quantiles.Group(attribute, described, query, self.n, literal)
         return group.to_cdf(self.profile(attribute, query, group.functions(), group.labels))
 
     # Sums ----------------------------------------------------------------------------------------
 
-    def _parsed(self, where: Where | None) -> Query:
-        query = parse(self.survey, where)
+    def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
+        query = parse(self.survey, where, attribute)
         return query if self.n else replace(query, notes=(*query.notes, "no reports yet"))
 
     def _answers(self, queries: Sequence[Query], about: str = RESPONDENTS) -> list[Answer]:
@@ -365,7 +365,7 @@ class Tally:
         Where a position stands for many values, two more: of the lowest, and of the highest.
         """
         described = attribute_of(self.survey, attribute)
-        group = self._parsed(where)
+        group = self._parsed(where, attribute)
         values, note = described.numbers(attribute)
         inside = group.functions.get(attribute, np.ones(described.size))
         notes = (*group.notes, note) if note else group.notes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
-from metricldp.answers.queries import Query
+from metricldp.answers.queries import Query, if_answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
@@ -67,7 +67,7 @@ def explain(survey: Agreement, n: int) -> Explanation:
     size = packed_size(survey)
     width, warnings = together(survey), warnings_of(survey)
     lines = [
-        f"Survey {survey.fingerprint[:16]}: {counted(len(survey.attributes), 'attribute')}, "
+        f"Survey {survey.fingerprint[:16]}: {counted(len(survey.asked), 'attribute')}, "
         f"{size} bytes per report, errors for {counted(n, 'person', 'people')}.",
         *textwrap.wrap(f"{_PREFACE} In words, {legend()}.", _WIDTH),
         *(text for line in warnings for text in textwrap.wrap(f"Warning: {line}.", _WIDTH)),
@@ -81,7 +81,8 @@ def explain(survey: Agreement, n: int) -> Explanation:
         described.append(entry)
         told = _attribute_lines(name, attribute, entry)
         lines += ["", *(folded for line in told for folded in _folded(line))]
-    lines += ["", *_together(survey, [entry["attribute"] for entry in described], width)]
+    blurred = [name for name, attribute in survey.asked.items() if not attribute.is_public]
+    lines += ["", *_together(survey, blurred, width)]
     data = {
         "survey": survey.fingerprint,
         "n": n,
@@ -129,7 +130,8 @@ def _together(survey: Agreement, names: list[str], width: float) -> list[str]:
 def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     attribute, block = survey.attributes[name], survey.block_of(name)
     last = (attribute.size + 1) // 2 - 1 if attribute.ordered else 0
-    query = Query({name: (np.arange(attribute.size) <= last).astype(float)}, name)
+    first = (np.arange(attribute.size) <= last).astype(float)
+    query = Query({name: first, **if_answered(survey, name)}, name)
     return {
         "attribute": name,
         "kind": attribute.kind,
@@ -167,7 +169,7 @@ def _influence(survey: Agreement, query: Query, name: str) -> float:
     """How far one report can move an answer about an attribute."""
     block = survey.block_of(name)
     if block is None:
-        return survey.channels[name].influence(query.functions[name])
+        return math.prod(survey.channels[n].influence(f) for n, f in query.functions.items())
     sizes = zip(block.names, block.sizes, strict=True)
     functions = [query.functions.get(n, np.ones(size))[None] for n, size in sizes]
     return float(block.channel.influence(functions)[0])
@@ -183,7 +185,7 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         return found
     usual = replace(attribute, mechanism="auto")
     joint = {block.names: block.mechanism for block in survey.blocks.values()}
-    other = Agreement({**survey.attributes, name: usual}, metric=survey.metric, joint=joint)
+    other = Agreement({**survey.asked, name: usual}, metric=survey.metric, joint=joint)
     asked = workload_of(workload, attribute.size)
     found["total_error"] = predicted_total(survey, name, asked, n, "uniform")
     found["auto"] = other.mechanisms[name].name

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.attributes.scalars import is_missing, real_within, reals_within
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
@@ -36,7 +36,7 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-_LAST = ("epsilon", "per", "metric")
+_LAST = ("epsilon", "per", "optional", "metric")
 """What is promised of the values stands last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
@@ -49,6 +49,8 @@ class Attribute(ABC):
     epsilon: float
     mechanism: Any = "auto"
     """What blurs it: a name, a table or a Mechanism. It is carried along, never looked at."""
+    optional: float | None = None
+    """Whether a person may leave it out: the epsilon of that, or True for the attribute's own."""
 
     kind: ClassVar[str]
     ordered: ClassVar[bool] = False
@@ -63,6 +65,8 @@ class Attribute(ABC):
     """Whether it is no condition, but what people's counts are multiplied with."""
     rounded_at_random: ClassVar[bool] = False
     """Whether positions are in units of 2^-32 and rounded at random on the device."""
+    asks_whether: ClassVar[bool] = False
+    """Whether it is about there being a value, and not about the value."""
     undecided: ClassVar[bool] = False
     """Whether something of its grid is left to be chosen when a survey is made."""
 
@@ -81,6 +85,12 @@ class Attribute(ABC):
     def __post_init__(self) -> None:
         if not self.is_public:
             object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        if isinstance(self.optional, bool):
+            object.__setattr__(self, "optional", self.epsilon if self.optional else None)
+        if self.optional is not None and self.is_public:
+            raise SurveyError("a public weight is sent in the clear and cannot be optional")
+        if self.optional is not None:
+            object.__setattr__(self, "optional", positive("optional", self.optional))
 
     @property
     @abstractmethod
@@ -109,7 +119,7 @@ class Attribute(ABC):
     def _stated(self, value: object) -> int:
         """The position of a value that is nobody's, so that a refusal may show it."""
         try:
-            return self.position(value, f"the {self.kind} value")
+            return self.position_if_any(value, f"the {self.kind} value")
         except ValueRefused as wrong:
             raise wrong.showing(value) from None
 
@@ -136,6 +146,20 @@ class Attribute(ABC):
     @abstractmethod
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
         """The position of one Python or numpy scalar; `name` is for the message of a refusal."""
+
+    def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """The same; of an optional attribute that was left out the middle, by the same steps."""
+        missing = is_missing(value) & (self.optional is not None)
+        return self.position((value, self.middle)[missing], name, clip=clip)
+
+    @cached_property
+    def middle(self) -> object:
+        """The value that those count with who did not answer."""
+        return self.values_at(self.size // 2)[0]
+
+    def source(self, name: str) -> str:
+        """Which of a person's values the attribute of this name is about."""
+        return name
 
     @abstractmethod
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
@@ -332,6 +356,10 @@ class Interval(Attribute):
         check_ends(self.low, self.high)
         if not math.isfinite(self.high - self.low):
             raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+
+    @property
+    def middle(self) -> float:
+        return self.low + (self.high - self.low) / 2
 
     @property
     def extent(self) -> Fraction:

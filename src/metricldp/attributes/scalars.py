@@ -32,6 +32,7 @@ _MISSING = ("NAType", "NaTType")
 _LONGEST_TEXT = 1_000
 """Letters of a number; what is longer is none."""
 _LARGEST = int(sys.float_info.max)
+_ZERO = Decimal(0)
 
 
 def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
@@ -54,8 +55,7 @@ def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
 def _parsed(text: str, name: str) -> Number:
     """Whole numbers stay exact."""
     trimmed = text.strip()
-    if not trimmed:
-        _refuse_missing(None, name)
+    _refuse_missing(trimmed, name)
     if len(trimmed) > _LONGEST_TEXT or not _NUMBER.fullmatch(trimmed):
         _refuse("is not a number; correct it or leave the row out", name)
     number = float(trimmed)
@@ -149,9 +149,16 @@ def _refuse_infinite(name: str) -> NoReturn:
     _refuse("is not a finite number; correct it or leave the row out", name, "range")
 
 
+def is_missing(value: Any) -> bool:
+    """Whether there is no value: None, NaN or a blank text. The same steps, whatever there is."""
+    nothing = (value is None) | (type(value).__name__ in _MISSING)
+    nan = math.isnan((0.0, value)[isinstance(value, float | np.floating)])
+    no_decimal = (_ZERO, value)[isinstance(value, Decimal)].is_nan()
+    blank = not ("-", value)[isinstance(value, str)].strip()
+    return nothing | nan | no_decimal | blank
+
+
 def _refuse_missing(value: Any, name: str) -> None:
-    nothing = value is None or (isinstance(value, str) and not value)
-    nan = isinstance(value, float) and math.isnan(value)
-    if nothing or nan or type(value).__name__ in _MISSING:
+    if is_missing(value):
         why = "is missing; every person needs a value, so fill it in or leave the row out"
         _refuse(why, name, "missing")

@@ -248,12 +248,14 @@ def _number(*said: object) -> int:
 def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     """The attributes that are compared, and what is said of those left out."""
     kept, notes = {}, []
-    for name, attribute in survey.attributes.items():
+    for name, attribute in survey.asked.items():
         block = survey.block_of(name)
         together = (name,) if block is None else block.names
         large = next((n for n in together if survey.attributes[n].size > MOST), None)
         if attribute.is_weight:
             notes.append(f"{name} is left out: it is a weight.")
+        elif attribute.optional is not None:
+            notes.append(f"{name} is left out: it is optional.")
         elif attribute.rounded_at_random:
             notes.append(f"{name} is left out: its values are rounded at random; give it bins.")
         elif large is not None:
@@ -266,7 +268,7 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
             kept[name] = attribute
     if not kept:
         raise QueryError(
-            f"nothing to compare in a survey of {listed(survey.attributes)}; "
+            f"nothing to compare in a survey of {listed(survey.asked)}; "
             f"it needs a category, or a number of at most {MOST:,} positions"
         )
     if not any(attribute.ordered for attribute in kept.values()):

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
+from metricldp.attributes.scalars import is_missing
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
@@ -34,7 +35,11 @@ def checked(
     """The position of every value of a table of people, or a refusal."""
     found = {
         name: positions_of(
-            attribute, _column(people, name), name, clip=clip, show_values=show_values
+            attribute,
+            _column(people, attribute.source(name)),
+            attribute.source(name),
+            clip=clip,
+            show_values=show_values,
         )
         for name, attribute in survey.attributes.items()
     }
@@ -53,7 +58,33 @@ def positions_of(
     show_values: bool = False,
 ) -> Positions:
     """The positions of one column."""
-    return _Column(attribute, values, name, clip, show_values).positions()
+    if attribute.asks_whether:
+        return np.asarray(~_missing(values), dtype=np.int64)
+    if attribute.optional is None:
+        return _Column(attribute, values, name, clip, show_values).positions()
+    rows = np.flatnonzero(~_missing(values))
+    some = (
+        [values[row] for row in rows] if isinstance(values, list) else values.take(pa.array(rows))
+    )
+    found = np.full(len(values), attribute.position_if_any(None))
+    try:
+        found[rows] = _Column(attribute, some, name, clip, show_values).positions()
+    except ValueRefused as wrong:
+        raise (wrong if wrong.row is None else wrong.at(int(rows[wrong.row]))) from None
+    return found
+
+
+def _missing(values: pa.Array | list[Any]) -> npt.NDArray[np.bool_]:
+    """Where a column has no value: null, NaN or a blank text."""
+    if isinstance(values, list):
+        return np.array([is_missing(value) for value in values], dtype=bool)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    missing = values.is_null(nan_is_null=True)
+    if _is_text(values.type):
+        blank = pc.equal(pc.utf8_trim_whitespace(values.cast(pa.large_string())), "")
+        missing = pc.or_(missing, pc.fill_null(blank, False))
+    return np.asarray(missing.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,10 @@ class Device:
     def __init__(self, survey: Agreement) -> None:
         self._header = header(survey)
         self._width = packed_size(survey) - len(self._header)
-        self._attributes = [(name, a.position) for name, a in survey.attributes.items()]
+        self._attributes = [
+            (a.source(name), a.position_if_any) for name, a in survey.attributes.items()
+        ]
+        self._needed = [name for name, a in survey.asked.items() if a.optional is None]
         self._parts: list[_Part] = []
         names = list(survey.attributes)
         start = 0
@@ -71,16 +74,17 @@ class Device:
         if not isinstance(person, Mapping):
             kind = type(person).__name__
             raise ValueRefused(f"a person is a dict of values by attribute, not {kind}")
-        found = []
-        for name, position in self._attributes:
+        for name in self._needed:
             if name not in person:
                 there = [key for key in person if isinstance(key, str)]
                 why = f"the person has no value for {name!r}, only for {listed(there)}"
                 raise ValueRefused(f"{why}{guess(name, there)}", reason="missing")
+        found = []
+        for name, position in self._attributes:
             try:
-                found.append(position(person[name], name, clip=clip))
+                found.append(position(person.get(name), name, clip=clip))
             except ValueRefused as wrong:
-                raise (wrong.showing(person[name]) if show else wrong) from None
+                raise (wrong.showing(person.get(name)) if show else wrong) from None
         return found
 
     def _blurred(self, positions: list[int], tape: Tape) -> bytes:

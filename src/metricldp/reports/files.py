@@ -54,7 +54,7 @@ def encode_file(
     def reports() -> Iterator[pa.Table]:
         count = 0
         # So many at a time, however they stand in the file: then coins are drawn in one order.
-        found = read_people(people, list(survey.attributes), progress)
+        found = read_people(people, list(survey.asked), progress)
         for batch in arrow.regrouped(found, parquet.ROW_GROUP):
             with _rows_from(count):
                 table = encode(survey, batch, coins=source, clip=clip, show_values=show_values)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.attributes.answered import answered
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
@@ -223,6 +224,7 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
                     f"{name} is a joint attribute, which needs the reports themselves; leave it "
                     "out of keep=, or tally the reports without keep="
                 )
+        wanted += [answered(name) for name in wanted if survey.attributes[name].optional]
         ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from metricldp.attributes.answered import Answered, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
@@ -50,6 +51,7 @@ class Agreement:
         joint: Mapping[tuple[str, ...], Any] | None = None,
     ) -> None:
         _check(attributes)
+        attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
             raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
@@ -101,6 +103,11 @@ class Agreement:
         self.fields: Mapping[str, Field] = MappingProxyType(fields)
         """What a report holds, column by column."""
 
+    @property
+    def asked(self) -> dict[str, Attribute]:
+        """What a person is asked for: all but whether something was answered."""
+        return {name: a for name, a in self.attributes.items() if not a.asks_whether}
+
     def block_of(self, name: str) -> Block | None:
         """The block that an attribute is blurred in, if it is in one."""
         return next((block for block in self.blocks.values() if name in block.names), None)
@@ -123,7 +130,7 @@ class Agreement:
         data: dict[str, Any] = {"metricldp": FORMAT}
         if self.metric != Lp():
             data["metric"] = self.metric.to_dict()
-        data["attributes"] = {name: self._entry(name) for name in self.attributes}
+        data["attributes"] = {name: self._entry(name) for name in self.asked}
         if self.blocks:
             data["joint"] = [block.to_dict() for block in self.blocks.values()]
         return data
@@ -195,7 +202,7 @@ class Agreement:
     @cached_property
     def canonical(self) -> str:
         """The agreement as one text, with the integers of every law: what the fingerprint is of."""
-        attributes = [{"name": name, **self._entry(name)} for name in self.attributes]
+        attributes = [{"name": name, **self._entry(name)} for name in self.asked]
         laws = {name: channel.law() for name, channel in self.channels.items()}
         data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
         joint = [{**block.to_dict(), "law": block.channel.law()} for block in self.blocks.values()]
@@ -233,7 +240,7 @@ class Agreement:
         return type(self).from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.attributes)}>"
+        return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.asked)}>"
 
 
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
@@ -270,6 +277,19 @@ def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
                 f"mechanism {attribute.mechanism} tells {attribute.label(x)} from "
                 f"{attribute.label(other)} better than the metric allows; run check_channel on it"
             )
+
+
+def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    """Behind every attribute that is optional, whether it was answered."""
+    found: dict[str, Attribute] = {}
+    for name, attribute in attributes.items():
+        found[name] = attribute
+        if attribute.optional is not None:
+            try:
+                found[answered(name)] = Answered.about(name, attribute)
+            except SurveyError as wrong:
+                raise SurveyError(f"attribute {name}: as optional, {wrong}") from None
+    return found
 
 
 def _check(attributes: Any) -> None:

@@ -43,6 +43,8 @@ class Block:
                     f"{told}: {name} is {attribute.kind}; integer, continuous, ordinal and "
                     "categorical attributes can be blurred together"
                 )
+            if attribute.optional is not None:
+                raise SurveyError(f"{told}: {name} is optional, which needs a report of its own")
             if attribute.undecided:
                 raise SurveyError(f"{told}: say how many bins {name} has")
             if attribute.mechanism != registry.AUTO:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_line
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
@@ -37,7 +38,7 @@ class Entry:
     @cached_property
     def called(self) -> dict[str, str]:
         """The name in the ledger of every attribute, to its name in the survey."""
-        return {self.names.get(name, name): name for name in self.survey.attributes}
+        return {_called(name, self.names, self.survey): name for name in self.survey.attributes}
 
     def attribute(self, called: str) -> Attribute:
         return self.survey.attributes[self.called[called]]
@@ -131,6 +132,8 @@ class Ledger:
         self._described(attribute)
         try:
             parts = [entry.distance(attribute, x, other) for entry in self._with(attribute)]
+            whether = answered(attribute)
+            parts += [entry.distance(whether, x, other) for entry in self._with(whether)]
         except ValueRefused as wrong:
             raise QueryError(f"{attribute} {wrong.why}") from None
         return sum(parts, Fraction(0))
@@ -273,18 +276,25 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
     if not isinstance(names, Mapping):
         raise SurveyError(f"names map attributes to names in the ledger, not {shown(names)}")
     for name, called in names.items():
-        if name not in survey.attributes:
+        if name not in survey.asked:
             raise SurveyError(
                 f"the survey has no attribute {shown(name)} to be called another name; "
-                f"it has {listed(survey.attributes)}{guess(name, survey.attributes)}"
+                f"it has {listed(survey.asked)}{guess(name, survey.asked)}"
             )
         if not is_line(called):
             raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
-    all_names = [names.get(name, name) for name in survey.attributes]
+    all_names = [_called(name, names, survey) for name in survey.attributes]
     twice = next((called for called in all_names if all_names.count(called) > 1), None)
     if twice is not None:
         raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
     return dict(names)
+
+
+def _called(name: str, names: Mapping[str, str], survey: Agreement) -> str:
+    """What an attribute is called in the ledger; whether it was answered is called after it."""
+    source = survey.attributes[name].source(name)
+    called = names.get(source, source)
+    return called if source == name else answered(called)
 
 
 def _number(epsilon: Fraction) -> str:

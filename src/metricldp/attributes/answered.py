@@ -1,0 +1,49 @@
+"""Whether somebody answered: the second half of an attribute that is optional.
+
+An optional attribute is two: its value, and whether there is one. Each is blurred by itself, so two
+people are E apart in the value and `optional` apart in whether they answered. Who did not answer
+counts as the middle of the domain, and nobody can tell: the value is multiplied away when counts
+are read, because it is read together with "yes".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.named import Categorical
+from metricldp.attributes.scalars import is_missing
+from metricldp.attributes.selection import Span
+
+NO, YES = Span(0, 1, 2), Span(1, 2, 2)
+"""The people who did not answer, and those who did."""
+
+
+def answered(name: str) -> str:
+    """What the second half of an attribute is called."""
+    return f"{name}=answered"
+
+
+@dataclass(frozen=True, repr=False)
+class Answered(Categorical):
+    """Whether a person has a value for the attribute `of`."""
+
+    of: str = field(kw_only=True)
+
+    kind: ClassVar[str] = "answered"
+    asks_whether: ClassVar[bool] = True
+
+    @classmethod
+    def about(cls, name: str, attribute: Attribute) -> Answered:
+        epsilon = attribute.optional or 0.0
+        return cls(["no", "yes"], epsilon=epsilon, mechanism="response", of=name)
+
+    def source(self, name: str) -> str:
+        return self.of
+
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        return 1 - is_missing(value)
+
+    def describe(self) -> str:
+        return f"whether {self.of} was answered"

@@ -1,0 +1,469 @@
+"""Optional attributes: never refused, never visible, and answers about those who answered."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checks import every_report_of, people_of
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ledger,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    Survey,
+    SurveyError,
+    ValueRefused,
+    Weight,
+)
+from metricldp.app import cli
+from metricldp.coins.tape import Tape
+from metricldp.reports.bytes import pack, unpack
+from metricldp.reports.device import Device
+from metricldp.reports.vectors import Recorded
+
+NOTHING = [None, math.nan, "", "  ", pd.NA, pd.NaT, np.float32("nan"), Decimal("NaN")]
+TINY = Survey(
+    {
+        "x": Integer(0, 2, epsilon=1, mechanism="geometric", optional=0.7),
+        "y": Categorical(["a", "b"], epsilon=1, mechanism="response", optional=True),
+    }
+)
+KINDS = {
+    "integer": Integer(0, 9, epsilon=1, optional=True),
+    "ordinal": Ordinal(["low", "mid", "high"], epsilon=1, optional=2),
+    "categorical": Categorical(["a", "b", "c"], epsilon=1, optional=2),
+    "continuous": Continuous(0, 10, bins=5, epsilon=1, optional=2),
+    "auto bins": Continuous(0, 10, bins="auto", epsilon=1, optional=2),
+    "real": Real(0, 10, points=6, epsilon=1, optional=2),
+    "weight": Weight(0, 10, private=True, epsilon=1, optional=2),
+}
+VALUES = {name: ["low", "a"][name == "categorical"] if a.named else 3 for name, a in KINDS.items()}
+
+
+# The agreement -----------------------------------------------------------------------------------
+
+
+def test_true_stands_for_the_attributes_own_epsilon_and_false_for_nothing():
+    assert Integer(0, 9, epsilon=1.5, optional=True) == Integer(0, 9, epsilon=1.5, optional=1.5)
+    plain = Integer(0, 9, epsilon=1.5)
+    assert Integer(0, 9, epsilon=1.5, optional=False) == plain
+    assert "optional" not in Survey({"x": plain}).to_toml()
+    assert Survey({"x": plain}) == Survey({"x": Integer(0, 9, epsilon=1.5, optional=False)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_hold_it_and_the_fingerprint_covers_it(kind):
+    survey = Survey({"x": KINDS[kind], "z": Integer(0, 3, epsilon=1)})
+    for again in (
+        Survey.from_toml(survey.to_toml()),
+        Survey.from_json(survey.to_json()),
+        Survey.from_dict(survey.to_dict()),
+    ):
+        assert again == survey
+    assert list(survey.to_dict()["attributes"]) == ["x", "z"]
+    assert list(survey.asked) == ["x", "z"]
+    assert list(survey.fields) == ["x", "x=answered", "z"]
+    assert '"x=answered":{"keep":' in survey.canonical
+    assert survey.certify().holds
+    assert "whether x was answered" in str(survey.explain())
+    required = Survey.from_dict(
+        {**survey.to_dict(), "attributes": without(survey.to_dict()["attributes"])}
+    )
+    assert required != survey
+
+
+def without(attributes):
+    return {
+        name: {key: value for key, value in entry.items() if key != "optional"}
+        for name, entry in attributes.items()
+    }
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "yes", math.nan, math.inf, [1], 1e-13, 2000])
+def test_an_epsilon_that_is_none(wrong):
+    with pytest.raises(SurveyError, match=r"optional|epsilon"):
+        Survey({"x": Integer(0, 9, epsilon=1, optional=wrong)})
+
+
+def test_what_cannot_be_optional():
+    with pytest.raises(SurveyError, match="in the clear and cannot be optional"):
+        Weight(0, 1, optional=1)
+    ages = {"x": Integer(0, 9, epsilon=1, optional=1), "y": Integer(0, 9, epsilon=1)}
+    with pytest.raises(SurveyError, match="x is optional, which needs a report of its own"):
+        Survey(ages, joint={("x", "y"): "hio"})
+
+
+def test_the_norm_shares_out_what_is_optional_as_well():
+    survey = Survey({"x": Integer(0, 9, epsilon=1, optional=1)}, metric=Lp(math.inf))
+    assert survey.parts == 2
+    assert survey.share == Fraction(1, 2)
+    assert survey.certify().holds
+
+
+# The report --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_in_any_form_is_one_and_the_same_report(kind):
+    """So no byte tells how the value was missing, and none whether, but for the coins."""
+    survey = Survey({"x": KINDS[kind]})
+    device = Device(survey)
+    reports = {device.from_tape({}, Tape(Recorded("one")))}
+    reports |= {device.from_tape({"x": nothing}, Tape(Recorded("one"))) for nothing in NOTHING}
+    assert len(reports) == 1
+    assert len(device.from_tape({"x": VALUES[kind]}, Tape(Recorded("one")))) == len(reports.pop())
+
+
+def test_the_law_of_a_report_is_that_of_two_attributes():
+    """Who did not answer reports the middle and "no"; exactly, from the channels' own integers."""
+    survey = Survey({"x": TINY.attributes["x"]})
+    table, laws = every_report_of(survey)
+    reports = pack(survey, table)
+    laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
+    device, n = Device(survey), 8_000
+    for value, place in ((0, (0, 1)), (2, (2, 1)), (None, (1, 0))):
+        drawn = Counter(
+            device.from_tape({"x": value}, Tape(Recorded(f"{value} {k}"))) for k in range(n)
+        )
+        assert set(drawn) <= set(reports)
+        for report, p in zip(reports, laws[place], strict=True):
+            assert abs(drawn[report] - n * p) < 6 * math.sqrt(n * p)
+
+
+def test_two_people_are_as_far_apart_as_the_sum_says():
+    """Every pair of answers, none included, against e^E of every report."""
+    survey = Survey({"x": TINY.attributes["x"]})
+    _, laws = every_report_of(survey)
+    laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
+    people = {None: (1, 0), 0: (0, 1), 1: (1, 1), 2: (2, 1)}
+    ledger = Ledger()
+    ledger.add(survey)
+    for x, place in people.items():
+        for other, there in people.items():
+            allowed = abs(place[0] - there[0]) * 1.0 + 0.7 * (place[1] != there[1])
+            loss = np.abs(np.log(laws[place] / laws[there])).max()
+            assert loss <= allowed + 1e-12
+            assert loss >= allowed - 1e-9, "and no tighter, so a broken sum would be seen"
+            assert float(ledger.spent("x", x, other)) == pytest.approx(allowed)
+
+
+def test_tables_and_devices_read_the_same_positions():
+    people = {
+        "x": [3, None, 5.0, math.nan, 0],
+        "c": ["a", None, "c", "", "b"],
+        "v": ["1.5", "", "7", " ", "2"],
+    }
+    survey = Survey(
+        {
+            "x": Integer(0, 9, epsilon=100, optional=100, mechanism="geometric"),
+            "c": Categorical(["a", "b", "c"], epsilon=100, optional=100),
+            "v": Continuous(0, 10, bins=10, epsilon=100, optional=100, mechanism="geometric"),
+        }
+    )
+    expected = {
+        "x": [3, 5, 5, 5, 0],
+        "x=answered": [1, 0, 1, 0, 1],
+        "c": [0, 1, 2, 1, 1],
+        "c=answered": [1, 0, 1, 0, 1],
+        "v": [1, 5, 7, 5, 2],
+        "v=answered": [1, 0, 1, 0, 1],
+    }
+    frames = {
+        "dict": people,
+        "pandas": pd.DataFrame(people),
+        "nullable": pd.DataFrame(people).convert_dtypes(),
+        "categories": {**people, "c": pd.Series(people["c"], dtype="category")},
+        "polars": pl.DataFrame(people, strict=False),
+        "arrow": pa.table({name: pa.array(column) for name, column in people.items()}),
+        "dictionary": {**people, "c": pa.array(people["c"]).dictionary_encode()},
+        "masked": {**people, "x": np.ma.array([3, 9, 5, 9, 0], mask=[0, 1, 0, 1, 0])},
+        "objects": {**people, "x": np.array([3, pd.NA, "5", "", 0], object)},
+    }
+    for frame in frames.values():
+        table = survey.encode(frame)
+        assert {name: table.column(name).to_pylist() for name in table.column_names} == expected
+        assert not any(table.column(name).null_count for name in table.column_names)
+    rows = [{name: column[k] for name, column in people.items()} for k in range(5)]
+    blobs = [survey.report(row) for row in rows]
+    assert unpack(survey, blobs).to_pydict() == expected
+
+
+def test_what_is_there_and_wrong_is_refused_all_the_same():
+    survey = Survey({"x": KINDS["integer"], "c": KINDS["categorical"]})
+    with pytest.raises(ValueRefused, match="x in row 4 is outside 0 to 9"):
+        survey.encode({"x": [1, None, 2, 77], "c": [None] * 4})
+    with pytest.raises(ValueRefused, match="c in row 3 is not one of"):
+        survey.encode({"x": [1, None, 2], "c": [None, "a", "z"]})
+    with pytest.raises(ValueRefused, match="x is outside"):
+        survey.report({"x": 77})
+    with pytest.raises(ValueRefused, match="no column 'c'"):
+        survey.encode({"x": [1]})
+
+
+def test_missing_takes_the_same_steps_as_a_value():
+    from test_steps import spread
+
+    for kind, values in (
+        (KINDS["integer"], [0, 5, 9]),
+        (KINDS["continuous"], [0.5, 9.5]),
+        (KINDS["real"], [0.5, 9.5]),
+        (KINDS["categorical"], ["a", "c"]),
+        (KINDS["ordinal"], ["low", "high"]),
+    ):
+        device = Device(Survey({"x": kind}))
+        assert len(spread(device, [*values, None], clip=False)) == 1
+        assert len(spread(device, [*values, None], clip=True)) == 1
+
+
+# Answers -----------------------------------------------------------------------------------------
+
+
+ANSWERS = {
+    "x": (None, 0, 1, 2),
+    "y": (None, "a", "b"),
+}
+QUESTIONS = {
+    "x in a range": (lambda t: t.count({"x": (1, 2)}), lambda p: p["x"] in (1, 2)),
+    "x at all": (lambda t: t.count({"x": (0, 2)}), lambda p: p["x"] is not None),
+    "x left out": (lambda t: t.count({"x": None}), lambda p: p["x"] is None),
+    "one and not the other": (
+        lambda t: t.count({"x": (0, 1), "y": None}),
+        lambda p: p["x"] in (0, 1) and p["y"] is None,
+    ),
+    "both": (
+        lambda t: t.count({"x": 2, "y": ["a"]}),
+        lambda p: (p["x"], p["y"]) == (2, "a"),
+    ),
+    "a share of all": (lambda t: t.fraction({"y": "b"}), lambda p: p["y"] == "b"),
+    "a sum": (lambda t: t.sum("x"), lambda p: p["x"] or 0),
+    "a sum of some": (
+        lambda t: t.sum("x", {"y": None}),
+        lambda p: (p["x"] or 0) * (p["y"] is None),
+    ),
+    "a bar": (lambda t: t.histogram("x")[1], lambda p: p["x"] == 1),
+    "a row": (
+        lambda t: t.linear("x", [[3.0, 1.0, 2.0]])[0],
+        lambda p: 0 if p["x"] is None else [3, 1, 2][p["x"]],
+    ),
+}
+
+
+def place_of(person):
+    """Positions by name, as a device finds them."""
+    return {
+        name: attribute.position_if_any(person[attribute.source(name)])
+        for name, attribute in TINY.attributes.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def every_tally():
+    table, laws = every_report_of(TINY)
+    order = [tuple(place.values()) for place in people_of(TINY)]
+    tallies = [TINY.tally(table.slice(k, 1)) for k in range(len(table))]
+    return tallies, dict(zip(order, laws, strict=True))
+
+
+@pytest.mark.parametrize("case", QUESTIONS)
+def test_answers_are_unbiased_with_their_exact_error(case, every_tally):
+    tallies, laws = every_tally
+    ask, truth = QUESTIONS[case]
+    answers = [ask(tally) for tally in tallies]
+    values = np.array([answer.value for answer in answers])
+    variances = np.array([answer.variance for answer in answers])
+    for x in ANSWERS["x"]:
+        for y in ANSWERS["y"]:
+            person = {"x": x, "y": y}
+            law = laws[tuple(place_of(person).values())]
+            value = float(truth(person))
+            assert law @ values == pytest.approx(value, abs=1e-9)
+            exact = law @ values**2 - value**2
+            assert law @ variances == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+def test_without_reading_whether_it_was_answered_counts_would_be_wrong(every_tally):
+    """The broken twin: those who did not answer would all be counted at the middle."""
+    tallies, laws = every_tally
+    broken = np.array([tally.count({"x=answered": ["no", "yes"]}).value for tally in tallies])
+    law = laws[tuple(place_of({"x": None, "y": "a"}).values())]
+    assert law @ broken == pytest.approx(1)
+    middle = Survey({"x": Integer(0, 2, epsilon=1, mechanism="geometric")})
+    table, plain = every_report_of(middle)
+    values = [middle.tally(table.slice(k, 1)).count({"x": 1}).value for k in range(len(table))]
+    assert plain[1] @ np.array(values) == pytest.approx(1), "not 0"
+
+
+@pytest.mark.parametrize("where", [{"x": (1, 2)}, {"x": None}, {"x": 2, "y": "a"}, {"x": (0, 2)}])
+def test_predictions_are_the_exact_error(where, every_tally):
+    tallies, laws = every_tally
+    values = np.array([tally.count(where).value for tally in tallies])
+    worst = 0.0
+    for x in ANSWERS["x"]:
+        for y in ANSWERS["y"]:
+            place = place_of({"x": x, "y": y})
+            law = laws[tuple(place.values())]
+            exact = law @ values**2 - (law @ values) ** 2
+            worst = max(worst, exact)
+            prior = {n: np.eye(TINY.attributes[n].size)[at] for n, at in place.items()}
+            assert TINY.predict(where, 5, prior) ** 2 == pytest.approx(5 * exact, abs=1e-9)
+            if x is not None and y is not None:
+                some = {name: prior[name] for name in ("x", "y")}
+                assert TINY.predict(where, 5, some) == pytest.approx(TINY.predict(where, 5, prior))
+    # The worst place is over all positions, also those that nobody without an answer has.
+    assert TINY.predict(where, 5) ** 2 >= 5 * worst - 1e-9
+
+
+def test_predicted_workloads_are_those_of_their_rows():
+    rows = np.array([[1.0, 0, 0], [0, 1, 1], [1, 2, 3]])
+    for prior in ("uniform", [0.2, 0.3, 0.5]):
+        each = []
+        for row in rows:
+            # A row is a sum over values: E[F^2] does not add up, so it is asked whole.
+            each.append(TINY.predict(attribute="x", workload=[row], n=7, prior=prior) ** 2)
+        whole = TINY.predict(attribute="x", workload=rows, n=7, prior=prior) ** 2
+        assert whole == pytest.approx(np.mean(each))
+    one = [[0.0, 1.0, 1.0]]
+    asked = TINY.predict(attribute="x", workload=one, n=7, prior="uniform")
+    assert asked == pytest.approx(TINY.predict({"x": (1, 2)}, 7, "uniform"))
+    assert TINY.predict(attribute="x", workload=one, n=7) == pytest.approx(
+        TINY.predict({"x": (1, 2)}, 7)
+    )
+
+
+def test_a_private_weight_that_was_left_out_counts_nothing():
+    survey = Survey(
+        {
+            "x": Integer(0, 1, epsilon=1, mechanism="response"),
+            "w": Weight(0, 4, private=True, epsilon=1, optional=0.5),
+        }
+    )
+    table, laws = every_report_of(survey)
+    laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
+    values = np.array(
+        [survey.tally(table.slice(k, 1)).sum("w", {"x": 1}).value for k in range(len(table))]
+    )
+    for x in (0, 1):
+        nothing = (laws[x, 0, 0] + laws[x, 1, 0]) / 2  # 2, rounded at random to 0 or 4
+        assert nothing @ values == pytest.approx(0, abs=1e-9)
+        three = laws[x, 0, 1] / 4 + laws[x, 1, 1] * 3 / 4
+        assert three @ values == pytest.approx(3 * x, abs=1e-9)
+        exact = three @ values**2 - (3 * x) ** 2
+        predicted = survey.predict({"x": 1}, 1, {"x": np.eye(2)[x]}, weights={"w": [3.0]})
+        assert predicted**2 == pytest.approx(exact)
+
+
+def crowd(n=4000, seed=5):
+    rng = np.random.default_rng(seed)
+    ages = rng.integers(0, 10, n).astype(float)
+    ages[rng.random(n) < 0.3] = np.nan
+    return pd.DataFrame({"age": ages, "town": np.where(rng.random(n) < 0.4, None, "north")})
+
+
+CROWD = Survey(
+    {
+        "age": Integer(0, 9, epsilon=3, optional=3),
+        "town": Categorical(["north", "south"], epsilon=3, optional=3),
+    }
+)
+
+
+def near(answer, truth):
+    """Six standard errors: a false alarm in 5e8."""
+    assert abs(answer.value - truth) < 6 * answer.stderr + 1e-9, (answer, truth)
+
+
+def test_means_and_quantiles_are_of_those_who_answered():
+    people = crowd()
+    tally = CROWD.tally(CROWD.encode(people, coins=Coins.seeded(3)))
+    near(tally.mean("age"), people.age.mean())
+    near(tally.count({"age": None}), people.age.isna().sum())
+    near(tally.count({"age": (0, 9)}), people.age.notna().sum())
+    near(
+        tally.count({"age": (2, 4), "town": None}),
+        (people.age.between(2, 4) & people.town.isna()).sum(),
+    )
+    assert abs(tally.quantile("age", 0.5).value - people.age.median()) <= 1
+    assert tally.quantile("age", 0.9).value >= 7
+    share = (people.age <= 4).sum() / people.age.notna().sum()
+    assert tally.cdf("age").values[4] == pytest.approx(share, abs=0.1)
+    assert sum(bar.value for bar in tally.histogram("age")) == pytest.approx(
+        tally.count({"age": (0, 9)}).value
+    )
+    assert "age answered" in str(tally.mean("age").question)
+    assert tally.count({"age": None}).question == "age not answered"
+    with pytest.raises(QueryError, match="drop it from where"):
+        tally.mean("age", {"age": None})
+    with pytest.raises(QueryError, match="has no value None"):
+        Survey({"x": Integer(0, 3, epsilon=1)}).tally([]).count({"x": None})
+
+
+def test_totals_keep_whether_it_was_answered(tmp_path):
+    people = crowd(500)
+    reports = CROWD.encode(people)
+    tally, totals = CROWD.tally(reports), CROWD.tally(reports, keep=[("age",), ("age", "town")])
+    for where in ({"age": None}, {"age": (2, 3)}, {"age": 4, "town": None}):
+        assert totals.count(where).value == pytest.approx(tally.count(where).value)
+        assert totals.count(where).variance == pytest.approx(tally.count(where).variance)
+    assert totals.mean("age").value == pytest.approx(tally.mean("age").value)
+    totals.save(tmp_path / "x.totals")
+    assert CROWD.tally(tmp_path / "x.totals").count({"age": None}) == totals.count({"age": None})
+
+
+def test_ledgers_add_up_both_halves(tmp_path):
+    ledger = Ledger()
+    ledger.add(CROWD, names={"age": "years"})
+    ledger.add(Survey({"years": Integer(0, 9, epsilon=1)}))
+    assert float(ledger.spent("years", 1, 2)) == 4
+    with pytest.raises(QueryError, match="is missing"):  # there had to be one in the second
+        ledger.spent("years", None, 5)
+    first = Ledger()
+    first.add(CROWD, names={"age": "years"})
+    assert float(first.spent("years", None, 5)) == 3
+    assert float(first.spent("years", None, 0)) == 3 + 5 * 3
+    assert "years=answered" in str(ledger)
+    ledger.save(tmp_path / "ledger.json")
+    assert Ledger.load(tmp_path / "ledger.json") == ledger
+
+
+def test_on_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    people = crowd(2000)
+    CROWD.save("survey.toml")
+    people.to_csv("people.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(people), "people.parquet")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["metricldp", *arguments])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        told = capsys.readouterr()
+        assert done.value.code == 0, told.err
+        return told.out
+
+    for source in ("people.csv", "people.parquet"):
+        run("encode", "survey.toml", source, "-o", "out.parquet")
+        tally = CROWD.tally("out.parquet")
+        assert tally.n == 2000
+        near(tally.count({"age": None}), people.age.isna().sum())
+        told = run("count", "survey.toml", "out.parquet", "age=unanswered")
+        assert f"{tally.count({'age': None}).value:,.0f}" in told
+        told = run("count", "survey.toml", "out.parquet", "age=2..3", "town=unanswered")
+        assert f"{tally.count({'age': (2, 3), 'town': None}).value:,.0f}" in told
+    assert "age=answered" in run("certify", "survey.toml")
+    assert "whether age was answered" in run("explain", "survey.toml")
