@@ -237,6 +237,24 @@ def test_what_no_survey_can_be_written_to(name, needle, tmp_path):
     assert names(tmp_path) == ["device", "folder"]
 
 
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300, "x/" * 3000, "\udcff\0"])
+def test_names_that_the_system_cannot_have(name, tmp_path):
+    calls = [lambda path, save=save: save(path) for save in KINDS.values()]
+    calls += [Survey.load, Ledger.load, SURVEY.tally, lambda path: SURVEY.tally(f"{path}*")]
+    for call, ending in zip(calls, [*KINDS, ".toml", ".json", ".parquet", ".pq"], strict=True):
+        with pytest.raises((SurveyError, ReportRefused, QueryError)) as told:
+            call(f"{tmp_path}/{name}{Path(ending).suffix or ending}")
+        assert "\n" not in str(told.value)
+
+
+def test_where_there_are_no_locks_writing_is_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "fcntl", None)
+    for _ in range(2):
+        SURVEY.save(tmp_path / "a.toml")
+    assert Survey.load(tmp_path / "a.toml") == SURVEY
+    assert names(tmp_path) == ["a.toml"]
+
+
 @pytest.mark.parametrize(
     ("save", "endings"),
     [

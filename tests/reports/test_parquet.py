@@ -17,7 +17,7 @@ import pytest
 
 from checks import assert_counts
 from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, Weight
-from metricldp.reports import files, incoming, parquet
+from metricldp.reports import files, incoming, parquet, shuffle
 from metricldp.reports.shuffle import random_order, scattered
 
 SURVEY = Survey(
@@ -149,18 +149,27 @@ def test_every_order_is_equally_likely():
     assert_counts([found[o] for o in orders], [1 / 24] * 24, false_alarm=false_alarm)
 
 
-def test_words_that_are_equal_are_drawn_again():
-    class Coarse:
-        def __init__(self):
-            self.rng = np.random.default_rng(1)
+class Coarse:
+    """Words of three values only, so that many are equal."""
 
-        def words(self, count):
-            return self.rng.integers(3, size=count).astype(np.uint64)
+    def __init__(self):
+        self.rng = np.random.default_rng(1)
 
-    coins = Coarse()
+    def words(self, count):
+        return self.rng.integers(3, size=count).astype(np.uint64)
+
+
+def check_orders(order, n=6000):
+    found = Counter(tuple(order()) for _ in range(n))
     orders = list(itertools.permutations(range(3)))
-    found = Counter(tuple(random_order(3, coins).tolist()) for _ in range(6000))
     assert_counts([found[o] for o in orders], [1 / 6] * 6, false_alarm=1e-7)
+
+
+def test_words_that_are_equal_are_drawn_again():
+    coins = Coarse()
+    check_orders(lambda: random_order(3, coins).tolist())
+    with pytest.raises(AssertionError, match="a count this far off"):
+        check_orders(lambda: np.argsort(coins.words(3), kind="stable").tolist())
 
 
 def sequence(survey, table):
@@ -181,18 +190,36 @@ def test_streams_are_in_every_order_too(here):
     assert not list(here.iterdir())
 
 
+def test_buckets_alone_are_no_random_order(here, monkeypatch):
+    """The twin of the test above: with two buckets and no order in them it must notice."""
+    survey = Survey({"x": Integer(0, 1, epsilon=1), "weight": Weight(0, 10)})
+    whole = survey.encode({"x": [0] * 3, "weight": [0.0, 1, 2]})
+
+    class Bits(Coins):
+        def draw(self, count):
+            return bytes(byte & 1 for byte in super().draw(count))
+
+    def mixed():
+        return sequence(survey, pa.concat_tables(scattered(survey, [whole], Bits(), here)))
+
+    check_orders(mixed, 1000)
+    monkeypatch.setattr(shuffle, "random_order", lambda count, coins: np.arange(count))
+    with pytest.raises(AssertionError, match="a count this far off"):
+        check_orders(mixed, 1000)
+
+
 def test_order_is_kept_or_not(here):
     """Of 500 people, how many stay where they were; and nobody is lost."""
     given = {**people(500), "weight": np.arange(500) / 50}
     pd.DataFrame(given).to_csv("people.csv", index=False)
-    for shuffle in (True, False):
-        encoded = SURVEY.encode(given, shuffle=shuffle)
-        files.encode_file(SURVEY, "people.csv", "out.parquet", shuffle=shuffle)
+    for mixed in (True, False):
+        encoded = SURVEY.encode(given, shuffle=mixed)
+        files.encode_file(SURVEY, "people.csv", "out.parquet", shuffle=mixed)
         for found in (encoded, parquet.read(SURVEY, "out.parquet")):
             weights = found["weight"].to_numpy()
             stayed = int((weights == given["weight"]).sum())
             # At random a Poisson number with mean 1: 20 or more has probability 2e-19.
-            assert stayed < 20 if shuffle else stayed == 500
+            assert stayed < 20 if mixed else stayed == 500
             assert sorted(weights) == given["weight"].tolist()
     assert SURVEY.encode(given)["weight"].to_numpy().tolist() == given["weight"].tolist()
 

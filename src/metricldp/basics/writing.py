@@ -47,8 +47,13 @@ def replacing(
             part.replace(target)
         _sync(target.parent)
     except OSError as wrong:
-        why = wrong.strerror or str(wrong).splitlines()[0]
-        raise refusal(f"cannot write {path}: {why}") from None
+        raise refusal(f"cannot write {path}: {why_not(wrong)}") from None
+
+
+def why_not(wrong: Exception) -> str:
+    """What the system or a library says of a file, in one line."""
+    said = getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__
+    return str(said).splitlines()[0]
 
 
 def scratch(folder: str | Path) -> BinaryIO:
@@ -65,15 +70,18 @@ def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refus
 
 def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str]) -> Path:
     """The file itself, where the path is a link; a refusal if it can be none."""
-    found = Path(os.path.realpath(path))
     why = ""
-    if found.is_dir():
-        why = "it is a directory; name a file in it"
-    elif not found.parent.is_dir():
-        why = f"there is no directory {Path(path).parent}"
-    elif found.exists() and not found.is_file():
-        why = "it is a device; name a file"
-    elif endings and Path(path).suffix.lower() not in endings:
+    try:
+        found = Path(os.path.realpath(path))
+        if found.is_dir():
+            why = "it is a directory; name a file in it"
+        elif not found.parent.is_dir():
+            why = f"there is no directory {Path(path).parent}"
+        elif found.exists() and not found.is_file():
+            why = "it is a device; name a file"
+    except (OSError, ValueError) as wrong:  # no name that the system can have
+        why = why_not(wrong)
+    if not why and endings and Path(path).suffix.lower() not in endings:
         why = f"a {what} file ends in {' or '.join(endings)}"
     if why:
         raise refusal(f"cannot write {path}: {why}")

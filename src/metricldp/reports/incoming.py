@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, ValuesView
+from collections.abc import Collection, Generator, Iterable, Iterator, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,11 @@ def check_uncounted(new: Collection[str], counted: Collection[str], source: str)
 def files_in(path: str | Path) -> list[Path]:
     """The file itself, those of a folder, or those that a pattern such as day-*.parquet means."""
     place = Path(path)
-    if place.is_dir():
+    try:
+        is_folder, is_pattern = place.is_dir(), not place.exists() and glob.has_magic(str(path))
+    except OSError:  # no name that the system can have; whoever opens it will say so
+        return [place]
+    if is_folder:
         found = sorted(p for p in place.rglob("*") if p.suffix.lower() in parquet.ENDINGS)
         # Other programs put _ or a point before the names of files that are not to be read.
         found = [p for p in found if not p.name.startswith((".", "_"))]
@@ -91,7 +96,7 @@ def files_in(path: str | Path) -> list[Path]:
             endings = " or ".join(parquet.ENDINGS)
             raise ReportRefused("file", f"no file in the folder {path} ends in {endings}")
         return found
-    if not place.exists() and glob.has_magic(str(path)):
+    if is_pattern:
         matching = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 - any root
         if not matching:
             raise ReportRefused("file", f"no file is named like {path}")
@@ -119,17 +124,23 @@ def _is_table(item: Any) -> bool:
 
 
 def _from_tables(survey: Agreement, item: Any, before: int, trust: bool) -> Iterator[pa.Table]:
+    with contextlib.closing(_tables(item)) as tables:
+        for table in tables:
+            yield check_table(survey, table, before, trust=trust)
+            before += table.num_rows
+
+
+def _tables(item: Any) -> Generator[pa.Table]:
     if isinstance(item, pa.Table):
-        found: Iterable[pa.Table] = [item]
+        yield item
     elif isinstance(item, pa.RecordBatch):
-        found = [pa.Table.from_batches([item])]
+        yield pa.Table.from_batches([item])
     elif hasattr(item, "__arrow_c_stream__"):
-        found = (pa.Table.from_batches([b]) for b in pa.RecordBatchReader.from_stream(item))
+        # Closed in any case: a data base answers nothing else before.
+        with pa.RecordBatchReader.from_stream(item) as reader:
+            yield from (pa.Table.from_batches([batch]) for batch in reader)
     else:
-        found = [collected_lazy(item)]
-    for table in found:
-        yield check_table(survey, table, before, trust=trust)
-        before += table.num_rows
+        yield collected_lazy(item)
 
 
 def _from_files(

@@ -21,7 +21,7 @@ import numpy as np
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
 from metricldp.survey.agreement import Agreement
 
@@ -162,9 +162,9 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool = False) -> Itera
         raise
     except FileNotFoundError:
         raise ReportRefused("file", f"there is no reports file {path}") from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as wrong:
-        why = (str(wrong).splitlines() or [type(wrong).__name__])[0]
-        raise ReportRefused("file", f"{path} is not a whole Parquet file: {why}") from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
+        why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
+        raise ReportRefused("file", why) from None
 
 
 def read(survey: Agreement, path: str | Path, *, trust: bool = False) -> pa.Table:

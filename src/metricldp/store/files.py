@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.parquet import NUMBERS, UNNUMBERED
 
 SUFFIX = ".totals"
@@ -71,9 +71,9 @@ def read(path: str | Path) -> Saved:
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise ReportRefused("file", f"there is no totals file {path}") from None
-    except OSError as wrong:
-        why = wrong.strerror
-        raise ReportRefused("file", f"cannot read the totals file {path}: {why}") from None
+    except (OSError, ValueError) as wrong:
+        why = f"cannot read the totals file {path}: {why_not(wrong)}"
+        raise ReportRefused("file", why) from None
     first = _FIRST.match(data)
     if not first:
         raise ReportRefused("file", f"{path} is not a file of totals; save a tally with keep=")

@@ -9,7 +9,7 @@ from typing import Any
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import replacing, why_not
 
 
 def to_toml(data: dict[str, Any]) -> str:
@@ -102,8 +102,8 @@ def write(data: dict[str, Any], path: Path, what: str, *, json_only: bool = Fals
 def read(path: Path, what: str, *, json_only: bool = False) -> Any:
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as wrong:
-        why = wrong.strerror if isinstance(wrong, OSError) else "not a text file"
+    except (OSError, ValueError) as wrong:
+        why = "not a text file" if isinstance(wrong, UnicodeDecodeError) else why_not(wrong)
         raise SurveyError(f"cannot read the {what} {path}: {why}") from None
     try:
         return from_json(text) if json_only or path.suffix.lower() == ".json" else from_toml(text)

@@ -1,0 +1,75 @@
+"""The source distribution is the whole project: whoever unpacks it can run every test."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("benchmarks", "docs", "examples", "src/metricldp", "tests", "vectors")
+FILES = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md")
+FILES += ("SECURITY.md", "constraints.txt", "pyproject.toml")
+_BUILD = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"
+
+
+def project():
+    """Every file of the project, without what tools leave behind."""
+    found = {ROOT / name for name in FILES}
+    for folder in FOLDERS:
+        found |= {path for path in (ROOT / folder).rglob("*") if path.is_file()}
+    skipped = {"__pycache__", "results", "node_modules"}
+    names = (path.relative_to(ROOT) for path in found)
+    return {
+        str(name)
+        for name in names
+        if not skipped & {*name.parts}
+        and not any(part.endswith(".egg-info") for part in name.parts)
+    }
+
+
+def collected(root):
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        words, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The distribution, built with a setuptools of its own from a copy of the project."""
+    folder = tmp_path_factory.mktemp("sdist")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    words = [python, "-m", "pip", "--disable-pip-version-check", "-q", "install", "setuptools>=77"]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("no setuptools to be had")
+    for name in {*project(), "MANIFEST.in"}:
+        (folder / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / "project" / name)
+    words = [python, "-c", _BUILD, folder]
+    subprocess.run(words, cwd=folder / "project", check=True, capture_output=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(folder / "unpacked", filter="data")
+    (found,) = (folder / "unpacked").iterdir()
+    return found
+
+
+@pytest.mark.slow
+def test_nothing_is_missing(unpacked):
+    inside = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    assert project() - inside == set()
+
+
+@pytest.mark.slow
+def test_every_test_is_collected_from_it(unpacked):
+    found = collected(unpacked)
+    assert len(found) > 3000
+    assert found == collected(ROOT)
