@@ -29,6 +29,10 @@ class Answer:
     bounds: tuple[float, float] = (0.0, math.inf)
     """Between these the standard error is kept: at least what three people at the worst place
     add, as so few can go unseen by chance, and at most what all people there would."""
+    jump: float = 0.0
+    """How far one coin, or one person who is drawn, can move the value."""
+    hidden: float = 0.0
+    """The size of the steps in which the variance is estimated: some can go unseen by chance."""
     layout: str = field(default="", compare=False)
     """How the sums were found: from "reports", "cells" or "prefix"."""
     between: tuple[Answer, ...] = ()
@@ -42,11 +46,28 @@ class Answer:
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The two-sided normal interval at that level, wider by what bins leave open."""
+        """The values that the estimate does not contradict at that level: see `reach`.
+
+        Where bins leave the values open, it is wider by that.
+        """
         if self.between:
             return self.between[0].interval(level)[0], self.between[1].interval(level)[1]
-        reach = normal_reach(level) * self.stderr
+        reach = self.reach(level)
         return self.value - reach, self.value + reach
+
+    def reach(self, level: float) -> float:
+        """How far an interval of that level reaches each way.
+
+        A sum of many small errors is nearly normal: z standard errors. Where few of them are large
+        it is nearly Poisson, whose quantile lies z^2 / 6 jumps farther (Cornish and Fisher), and
+        half a jump farther at low levels, as it moves in whole ones. Of the variance z^2 / 2 steps
+        may have gone unseen, as in the score interval of a Poisson mean. Chebyshev's inequality
+        limits it all: where jumps are so rare that none is likely, none has to be covered.
+        """
+        z = normal_reach(level)
+        variance = min(self.stderr**2 + z**2 / 2 * self.hidden, max(self.bounds[1], 0.0))
+        error = math.sqrt(variance)
+        return min(z * error + max(0.5, z**2 / 6) * self.jump, error / math.sqrt(1 - level))
 
     def scaled(self, factor: float, unit: str) -> Answer:
         """The same answer in another unit."""
@@ -58,6 +79,8 @@ class Answer:
             unit=unit,
             bounds=(low * factor**2, high * factor**2),
             between=tuple(one.scaled(factor, unit) for one in self.between),
+            jump=self.jump * factor,
+            hidden=self.hidden * factor**2,
         )
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
@@ -130,10 +153,14 @@ class Ratio(Answer):
         return replace(self, variance=spread, covariance=shared / (2 * self.value))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """All means that the two estimates do not contradict at that level (Fieller's theorem)."""
+        """All means that the two estimates do not contradict at that level (Fieller's theorem).
+
+        What `reach` has beyond z standard errors is taken for more variance of the sum.
+        """
         if self.between:
             return super().interval(level)
         z = normal_reach(level)
+        beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0:
@@ -141,7 +168,8 @@ class Ratio(Answer):
                 f"at level {level} the group is not clearly above zero, so it has no interval"
             )
         middle = numerator * self.denominator - z**2 * self.covariance
-        last = numerator**2 - z**2 * self.numerator_variance
+        spread = self.numerator_variance + max(0.0, beyond) * self.denominator**2
+        last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
         return (middle - root) / leading, (middle + root) / leading
 
@@ -151,6 +179,11 @@ def normal_reach(level: float) -> float:
     if not is_number(level) or not 0 < level < 1:
         raise QueryError(f"a level lies between 0 and 1, not {shown(level)}")
     return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def together(level: float, count: int) -> float:
+    """The level of each of so many intervals that hold together at `level`, whatever they share."""
+    return 1 - (1 - level) / max(1, count)
 
 
 def percent(level: float) -> str:

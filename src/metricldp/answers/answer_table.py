@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, finite, normal_reach, percent
+from metricldp.answers.answer import Answer, finite, normal_reach, percent, together
 from metricldp.answers.postprocess import NOTE, norm_sub
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import loaded
@@ -57,15 +57,13 @@ class Answers(Sequence[Answer]):
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """The lower and the upper end of every row's interval.
 
-        Simultaneous ones hold for all k rows together at that level: each is taken at the level
-        level^(1/k). The errors of the rows are centred and nearly normal, and of such variables
-        the chance that all are small at once is at least the product of their single chances,
-        whatever their correlations (Sidak 1967).
+        Simultaneous ones hold for all k rows together at that level: each may fail with a k-th of
+        the probability, so that one of them fails no more often than the level allows (Bonferroni).
         """
         normal_reach(level)
-        each = level ** (1 / max(1, len(self))) if simultaneous else level
-        reach = normal_reach(each) * self.stderr
-        return self.values - reach, self.values + reach
+        each = together(level, len(self)) if simultaneous else level
+        ends = np.array([answer.interval(each) for answer in self]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
 
     # A sequence ----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.store.base import Sums
-from metricldp.store.readings import Readings
+from metricldp.store.readings import Extremes, Readings
 
 RESPONDENTS, POPULATION = "respondents", "population"
 Bounds = tuple[float, float]
@@ -30,6 +31,7 @@ def to_answer(
     second: float,
     square: float,
     bounds: Bounds,
+    steps: Extremes,
     n: int,
     asked: tuple[str, tuple[str, ...]],
     *,
@@ -45,15 +47,19 @@ def to_answer(
     check_about(about)
     variance = second - square
     least, most = kept_between(bounds, n)
+    jump, hidden = steps.jump, steps.hidden
     if about == POPULATION and most > 0:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
         variance, most = drawn(value, second, n), math.inf
-    return Answer(value, variance, asked[0], "people", about, asked[1], (least, most), layout)
+        jump, hidden = with_draws(steps)
+    kept = least, most
+    return Answer(value, variance, asked[0], "people", about, asked[1], kept, jump, hidden, layout)
 
 
 def to_answers(
     sums: Sums,
     bounds: tuple[Floats, Floats],
+    extremes: Extremes,
     n: int,
     asked: Sequence[tuple[str, tuple[str, ...]]],
     *,
@@ -62,24 +68,37 @@ def to_answers(
 ) -> list[Answer]:
     """The same for many queries, with arrays of sums and of bounds."""
     columns = (sums["value"], sums["second"], sums["square"], *bounds)
-    rows = zip(*(column.tolist() for column in columns), asked, strict=True)
+    steps = (Extremes(*row) for row in zip(*(part.tolist() for part in extremes), strict=True))
+    rows = zip(*(column.tolist() for column in columns), steps, asked, strict=True)
     return [
-        to_answer(value, second, square, (least, most), n, words, about=about, layout=layout)
-        for value, second, square, least, most, words in rows
+        to_answer(value, second, square, (least, most), step, n, words, about=about, layout=layout)
+        for value, second, square, least, most, step, words in rows
     ]
 
 
-def check_about(about: object, *, only: str | None = None) -> None:
-    """Refuse what an answer cannot be about; `only` names a question that has no population yet."""
+def check_about(about: object, n: int | None = None) -> None:
+    """Refuse what an answer cannot be about; of ratios, n tells how many people it is from."""
     if about not in (RESPONDENTS, POPULATION):
         raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
-    if only and about == POPULATION:
-        raise QueryError(f"{only} about the population is not there yet; ask about {RESPONDENTS!r}")
+    if about == POPULATION and n == 1:
+        raise QueryError("one report does not tell how a population is spread; ask with more")
 
 
-def drawn(value: float, second: float, n: int) -> float:
-    """The variance of a sum over n people drawn at random, from its value and E[F^2] summed."""
-    return (second - value**2 / n) * n / (n - 1) if n > 1 else math.inf
+def drawn(value: float, second: float, n: int, other: float | None = None) -> float:
+    """The variance of a sum over n people drawn at random, from its value and E[F^2] summed.
+
+    Or its covariance with another sum, from both values and E[F G] summed.
+    """
+    return (
+        (second - value * (value if other is None else other) / n) * n / (n - 1)
+        if n > 1
+        else math.inf
+    )
+
+
+def with_draws(steps: Extremes) -> tuple[float, float]:
+    """The largest jump and the largest step of a variance where people are drawn as well."""
+    return max(steps.jump, steps.width), max(steps.hidden, steps.width**2)
 
 
 def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> Bounds:
@@ -102,6 +121,7 @@ def one_person(pairs: Pairs) -> Bounds:
 def to_weighted_sum(
     sums: Sums,
     kept: Bounds,
+    steps: Extremes,
     n: int,
     asked: tuple[str, tuple[str, ...]],
     *,
@@ -116,9 +136,11 @@ def to_weighted_sum(
     check_about(about)
     value, second, square = (float(sums[row][0]) for row in ("value", "second", "square"))
     variance = second - square
+    jump, hidden = steps.jump, steps.hidden
     if about == POPULATION and n:
         variance, kept = drawn(value, second, n), (kept[0], math.inf)
-    return Answer(value, variance, asked[0], unit, about, asked[1], kept, layout)
+        jump, hidden = with_draws(steps)
+    return Answer(value, variance, asked[0], unit, about, asked[1], kept, jump, hidden, layout)
 
 
 def with_private_squares(sums: Sums, ends: Floats) -> Sums:
@@ -141,6 +163,13 @@ def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bound
     return kept_between(one_person(at_ends), n)[0], math.inf
 
 
+def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
+    """The same mean, given the extremes of what each value is above it."""
+    jump, hidden = with_draws(steps) if ratio.about == POPULATION else steps[2:]
+    size = abs(ratio.denominator)
+    return replace(ratio, jump=jump / size, hidden=hidden / size**2)
+
+
 def to_ratio(
     sums: Sums,
     readings: Readings,
@@ -148,21 +177,32 @@ def to_ratio(
     *,
     question: str,
     unit: str,
+    about: str = RESPONDENTS,
     notes: tuple[str, ...] = (),
     layout: str = "",
 ) -> Ratio:
-    """The sums of `readings.read_pair` as the mean f / g with its interval."""
+    """The sums of `readings.read_pair` as the mean f / g with its interval.
+
+    Of a population both sums are of people drawn at random, and so is their covariance.
+    """
+    check_about(about, n)
     found = {row: float(column[0]) for row, column in sums.items()}
     numerator, denominator = found["numerator"], found["denominator"]
+    shared = found["both"] - found["product"]
+    if about == POPULATION:
+        shared = drawn(numerator, found["both"], n, denominator)
 
     def variance_of(part: str) -> float:
         pairs = readings.pairs(f"{part}_second", f"{part}_square")
-        least, _ = kept_between(one_person(pairs), n)
-        return max(found[f"{part}_second"] - found[f"{part}_square"], least)
+        least, most = kept_between(one_person(pairs), n)
+        variance = found[f"{part}_second"] - found[f"{part}_square"]
+        if about == POPULATION and most > 0:
+            variance = drawn(found[part], found[f"{part}_second"], n)
+        return max(variance, least)
 
     numerator_variance, denominator_variance = map(variance_of, ("numerator", "denominator"))
     most = math.sqrt(numerator_variance * denominator_variance)
-    covariance = min(max(found["both"] - found["product"], -most), most)
+    covariance = min(max(shared, -most), most)
     error = math.sqrt(denominator_variance)
     if denominator <= 2 * error or denominator <= 0:
         raise QueryError(
@@ -175,8 +215,9 @@ def to_ratio(
         mean,
         variance / denominator**2,
         question,
-        unit=unit,
-        notes=notes,
+        unit,
+        about,
+        notes,
         layout=layout,
         denominator=denominator,
         numerator_variance=numerator_variance,

@@ -68,7 +68,8 @@ class Profile:
             for second, square in self.rest.pairs()
         ]
         bounds = variance_bounds([*others, *readings.pairs()])
-        return to_answers(found, bounds, self.n, asked, about=self.about, layout=self.layout)
+        steps = readings.extremes().times(self.rest.extremes())
+        return to_answers(found, bounds, steps, self.n, asked, about=self.about, layout=self.layout)
 
 
 @dataclass(frozen=True, eq=False)

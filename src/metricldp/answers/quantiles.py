@@ -1,20 +1,20 @@
 """Distribution functions and quantiles of a group: section 4.4 of the paper, corrected.
 
 Everything rests on one family of counts, #(x <= k) for every position k of the group, and their
-covariances with the size of the group. All of it is about the respondents.
+covariances with the size of the group, about the respondents or about a population.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Ratio, normal_reach, percent
+from metricldp.answers.answer import Answer, Ratio, normal_reach, percent, together
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
@@ -98,9 +98,9 @@ class Group:
         *parts, whole = answers
         points = self._of_all(parts) if self.everybody else _of_some(parts, whole, self.query.words)
         if self.everybody and self.literal:
-            points.append(_share(whole.value, whole.stderr**2, self.n))
+            points.append(_share(whole, self.n))
         else:
-            points.append(_share(1.0, 0.0, 1))
+            points.append(_share(replace(whole, value=1.0, variance=0.0, bounds=(0.0, 0.0)), 1))
         return Cdf(
             self.name,
             self.attribute,
@@ -112,7 +112,7 @@ class Group:
 
     def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
         added = self._shift * self.n
-        return [_share(prefix.value + added, prefix.stderr**2, self.n) for prefix in prefixes]
+        return [_share(replace(one, value=one.value + added), self.n) for one in prefixes]
 
 
 def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
@@ -126,8 +126,9 @@ def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
     half = len(parts) // 2
     return [
         _share(
-            below.value,
-            below.stderr**2,
+            replace(
+                below, jump=max(below.jump, above.jump), hidden=max(below.hidden, above.hidden)
+            ),
             size,
             error**2,
             (below.stderr**2 + error**2 - above.stderr**2) / 2,
@@ -137,14 +138,18 @@ def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
 
 
 def _share(
-    count: float, variance: float, size: float, size_variance: float = 0.0, covariance: float = 0.0
+    count: Answer, size: float, size_variance: float = 0.0, covariance: float = 0.0
 ) -> Ratio:
-    share = count / size
+    """A count over the size of its group, as a share."""
+    share, variance = count.value / size, count.stderr**2
     spread = variance - 2 * share * covariance + share**2 * size_variance
     return Ratio(
         share,
         max(0.0, spread) / size**2,
         unit="of the group",
+        about=count.about,
+        jump=count.jump / size,
+        hidden=count.hidden / size**2,
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,
@@ -192,15 +197,13 @@ class Cdf(Answers):
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """The ends of each point's own interval, or of a band for all of them together.
 
-        A simultaneous band holds the whole true distribution function at that level. Each inner
-        prefix has its Fieller interval at level^(1/prefixes): all shares s_k for which
-        |count_k - s_k size| is at most z of its standard errors. At the true shares these are
-        centred normal variables, so that all hold together as for other answers (Sidak 1967). The
-        truth is monotone, so a lower end holds for all positions above it and an upper end for all
-        below; that costs no coverage. The ends always hold `values`.
+        A simultaneous band holds the whole true distribution function at that level: the Fieller
+        interval of each inner prefix at the level at which all of them hold together. The truth is
+        monotone, so a lower end holds for all positions above it and an upper end for all below;
+        that costs no coverage. The ends always hold `values`.
         """
         normal_reach(level)
-        each = level ** (1 / max(1, len(self) - 1)) if simultaneous else level
+        each = together(level, len(self) - 1) if simultaneous else level
         ends = np.array([point.interval(each) for point in self.points[:-1]]).reshape(-1, 2)
         if not simultaneous:
             low, high = np.vstack([ends, self.points[-1].interval(level)]).T
@@ -229,26 +232,19 @@ class Cdf(Answers):
             notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
         return Quantile(value, p, self.positions[at], self, method, notes)
 
-    def excess(self, p: float) -> tuple[Floats, Floats]:
-        """D(k) = #(x <= k) - p #(all) for every inner prefix of the group, and its standard error.
+    def excess(self, p: float) -> list[Answer]:
+        """D(k) = #(x <= k) - p #(all) for every inner prefix of the group.
 
-        It is one sum over people, of (1[x <= k] - p), so it is unbiased and nearly normal.
+        It is one sum over people, of (1[x <= k] - p), so it is unbiased.
         """
-        parts = np.array(
-            [
-                (
-                    q.value * q.denominator,
-                    q.denominator,
-                    q.numerator_variance,
-                    q.covariance,
-                    q.denominator_variance,
-                )
-                for q in self.points[:-1]
-            ]
-        ).reshape(-1, 5)
-        count, size, variance, covariance, size_variance = parts.T
-        spread = variance - 2 * p * covariance + p**2 * size_variance
-        return count - p * size, np.sqrt(np.maximum(spread, 0.0))
+        found = []
+        for q in self.points[:-1]:
+            size = q.denominator
+            spread = q.numerator_variance - 2 * p * q.covariance + p**2 * q.denominator_variance
+            jump, hidden = q.jump * size, q.hidden * size**2
+            excess = (q.value - p) * size
+            found.append(Answer(excess, max(spread, 0.0), jump=jump, hidden=hidden))
+        return found
 
     def _marks(self) -> list[Any]:
         return list(self.ends)
@@ -273,7 +269,7 @@ class Cdf(Answers):
 
 @dataclass(frozen=True, repr=False)
 class Quantile:
-    """An estimated quantile in the units of its attribute, about the respondents."""
+    """An estimated quantile in the units of its attribute."""
 
     value: Value
     probability: float
@@ -287,19 +283,19 @@ class Quantile:
         """All values that two one-sided tests do not contradict, from the first to the last.
 
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
-        D(x) + z s >= 0 and D(x-1) - z s < 0, with the z of the two-sided level. Coverage needs the
-        two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
+        the interval of D(x) reaches zero from below and that of D(x-1) from above. Coverage needs
+        the two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
         stays at least as often as the level says, and there is nothing to correct for the many
         values tried. At the first position the second test is known to hold, at the last the first.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of
         the last bin.
         """
-        reach = normal_reach(level)
-        excess, errors = self.cdf.excess(self.probability)
+        normal_reach(level)
+        ends = [excess.interval(level) for excess in self.cdf.excess(self.probability)]
         tie = TIE * self.cdf.points[0].denominator
-        enough = np.append(excess + reach * errors >= -tie, True)
-        not_before = np.append(True, excess - reach * errors < -tie)
+        enough = np.array([*(high >= -tie for _, high in ends), True])
+        not_before = np.array([True, *(low < -tie for low, _ in ends)])
         positions, described = self.cdf.positions, self.cdf.described
         first = positions[int(np.argmax(enough))]
         last = positions[len(positions) - 1 - int(np.argmax(not_before[::-1]))]
@@ -324,7 +320,7 @@ class Quantile:
             "low": low,
             "high": high,
             "method": self.method,
-            "about": "respondents",
+            "about": self.cdf.points[0].about,
             "notes": list(self.notes),
         }
 

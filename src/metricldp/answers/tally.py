@@ -6,6 +6,7 @@ last digit where integers are counted: in all but weights and long lists of valu
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -171,27 +172,28 @@ class Tally:
             sums, layout = self.store.sums(readings, layout, name), REPORTS
             total, largest = self.store.weight_squares(name, estimate.UNSEEN)
             kept = estimate.kept_between(estimate.one_person(readings.pairs()), total, largest)
+            steps = readings.extremes().scaled(math.sqrt(largest))._replace(low=np.zeros(1))
         else:
             readings = read_weighted(self.survey, query.functions, name, described.ends)
             layout = self.store.layout_for(readings.names)
             sums = self.store.sums(readings, layout)
             sums = estimate.with_private_squares(sums, described.ends)
             kept = estimate.private_bounds(readings, self.n, name, described.ends)
+            steps = readings.extremes()
         asked = (f"{name} among {query.words}", query.notes)
         return estimate.to_weighted_sum(
-            sums, kept, self.n, asked, unit=name, about=about, layout=layout
+            sums, kept, steps.of(0), self.n, asked, unit=name, about=about, layout=layout
         )
 
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
-        check_about(about, only="a mean")
         queries, group = self._valued(attribute, where)
-        ratios = [self._mean(attribute, query, group) for query in queries]
+        ratios = [self._mean(attribute, query, group, about) for query in queries]
         return replace(ratios[0], between=tuple(ratios[1:]))
 
-    def _mean(self, attribute: str, query: Query, group: Query) -> Ratio:
+    def _mean(self, attribute: str, query: Query, group: Query, about: str) -> Ratio:
         readings = read_pair(self.survey, query.functions, group.functions)
         layout = self.store.layout_for(readings.names)
         ratio = to_ratio(
@@ -200,17 +202,20 @@ class Tally:
             self.n,
             question=query.words,
             unit=attribute,
+            about=about,
             notes=query.notes,
             layout=layout,
         )
+        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
+        beyond = query.functions[attribute] - ratio.value * inside
+        residual = replace(query, factors={**query.factors, attribute: beyond})
+        steps = read(self.survey, residual.functions).extremes().of(0)
+        ratio = estimate.with_steps(ratio, steps)
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not any(a is not None and a.rounded_at_random for a in attributes):
             return ratio
         # Rounding at random hides part of a covariance, but not of the values less their mean.
-        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
-        beyond = query.functions[attribute] - ratio.value * inside
-        residual = replace(query, factors={**query.factors, attribute: beyond})
-        return ratio.with_residual(self._answers([residual])[0].stderr ** 2)
+        return ratio.with_residual(self._answers([residual], about)[0].stderr ** 2)
 
     def histogram(
         self,
@@ -244,9 +249,8 @@ class Tally:
         return Histogram(attribute, labels, answers, named=described.named, people=people)
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
-        """The share of the respondents at or below every value, with a band for all of it."""
-        check_about(about, only="a distribution function")
-        return self._cdf(attribute, where, literal=False)
+        """The share of the people at or below every value, with a band for all of it."""
+        return self._cdf(attribute, where, about, literal=False)
 
     def quantile(
         self,
@@ -257,7 +261,7 @@ class Tally:
         *,
         about: str = RESPONDENTS,
     ) -> Quantile:
-        """The value x of the respondents with share(x - 1) < p <= share(x), and its interval.
+        """The value x of the people with share(x - 1) < p <= share(x), and its interval.
 
         "isotonic" reads it off the monotone estimate of all shares; "binary-search" is the paper's
         procedure on the raw ones.
@@ -274,9 +278,8 @@ class Tally:
         about: str = RESPONDENTS,
     ) -> list[Quantile]:
         """Several quantiles of the same people, in one pass."""
-        check_about(about, only="a quantile")
         asked = quantiles.checked_all(probabilities, method)
-        shares = self._cdf(attribute, where, literal=method == quantiles.BINARY_SEARCH)
+        shares = self._cdf(attribute, where, about, literal=method == quantiles.BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]
 
     def profile(
@@ -320,11 +323,13 @@ class Tally:
         sums, layout = self.store.opened(rest, attribute)
         return Profile(self.survey, attribute, group, rest, sums, self.n, about, layout)
 
-    def _cdf(self, attribute: str, where: Where | None, *, literal: bool) -> Cdf:
+    def _cdf(self, attribute: str, where: Where | None, about: str, *, literal: bool) -> Cdf:
+        check_about(about, self.n)
         described = attribute_of(self.survey, attribute)
         query = self._parsed(where, attribute)
         group = quantiles.Group(attribute, described, query, self.n, literal)
-        return group.to_cdf(self.profile(attribute, query, group.functions(), group.labels))
+        functions, labels = group.functions(), group.labels
+        return group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
 
     # Sums ----------------------------------------------------------------------------------------
 
@@ -350,14 +355,21 @@ class Tally:
         """Answers to queries about the same attributes; from reports, to one alone."""
         asked = [(query.words, query.notes) for query in queries]
         if layout == REPORTS and (cuts := Cuts.of(self.survey, queries[0].factors)):
-            sums, bounds = self.store.sums(cuts, layout), cuts.bounds()
+            sums, bounds, steps = self.store.sums(cuts, layout), cuts.bounds(), cuts.extremes()
             one = to_answer(
-                **sums, bounds=bounds, n=self.n, asked=asked[0], about=about, layout=layout
+                **sums,
+                bounds=bounds,
+                steps=steps,
+                n=self.n,
+                asked=asked[0],
+                about=about,
+                layout=layout,
             )
             return [one]
         readings = read(self.survey, *(query.functions for query in queries))
         sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
-        return to_answers(sums, limits, self.n, asked, about=about, layout=layout)
+        steps = readings.extremes()
+        return to_answers(sums, limits, steps, self.n, asked, about=about, layout=layout)
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[list[Query], Query]:
         """The query of an attribute's values over a group, and the group's own.

@@ -34,6 +34,8 @@ LARGEST_EPSILON = Fraction(64)
 """Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
 _CHUNK = 1 << 20
 """Features written out at a time, so that they stay in the cache."""
+_FAINT = 1e-12
+"""Variances below this share of the largest are rounding."""
 _MOST_READ = 10
 """Up to so many features of a report are read as one small integer."""
 _MOST_SELECTED = 24
@@ -184,6 +186,28 @@ class Channel(ABC):
         fixed, weights = self._split(self.coefficients(function))
         return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
 
+    def jump(self, functions: Floats) -> Floats:
+        """How far one coin can move each answer, (k, size) -> (k,): the largest, or a bound of it.
+
+        The errors of an answer are a sum of independent jumps; how far they are from normal is
+        decided by the square of the largest, against their variance. Where one coin has many
+        outcomes, the fourth moment over the second stands for that square, as it does where jumps
+        are rare and all alike.
+        """
+        influence = np.array([self.influence(function) for function in functions])
+        return np.asarray(influence + np.abs(functions).max(axis=-1))
+
+    def hidden(self, moments: Floats) -> Floats:
+        """How much of a variance chance can hide, from what one person at x adds to it.
+
+        Estimated variances come in steps, too. For a sum whose variance is c times its mean, c is
+        the size of its steps, or more: (k, size) -> (k,).
+        """
+        spread = self.moment(moments) - np.square(moments)
+        least = _FAINT * moments.max(axis=-1, keepdims=True)
+        ratio = np.divide(spread, moments, out=np.zeros_like(spread), where=moments > least)
+        return np.asarray(ratio.max(axis=-1, initial=0.0))
+
     def mean_frequency_variance(self) -> float:
         """The variance one person adds to a frequency, mean over all values and positions."""
         values = np.eye(self.size)
@@ -332,6 +356,17 @@ class IntegerChannel(NumberChannel):
             return first * first
         return first * self.coefficients(others)
 
+    def jump(self, functions: Floats) -> Floats:
+        """The root of E[(F - f)^4 | x] / E[(F - f)^2 | x] at the worst x."""
+        middle = functions.mean(axis=-1, keepdims=True)
+        f, values = functions - middle, self.coefficients(functions) - middle
+        second, third, fourth = (self.mean(values**power) for power in (2, 3, 4))
+        variance = second - f**2
+        peak = fourth - 4 * f * third + 6 * f**2 * second - 3 * f**4
+        least = _FAINT * second.max(axis=-1, keepdims=True)
+        ratio = np.divide(peak, variance, out=np.zeros_like(peak), where=variance > least)
+        return np.asarray(np.sqrt(ratio.max(axis=-1, initial=0.0)))
+
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
         return float(np.abs(self.coefficients(function)).max())
@@ -373,6 +408,10 @@ class BitChannel(Channel):
     @property
     def features(self) -> int:
         return self.bits + self.constant
+
+    def jump(self, functions: Floats) -> Floats:
+        """What turning one bit does."""
+        return np.asarray(2 * np.abs(self._split(self.coefficients(functions))[1]).max(axis=-1))
 
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
         signs = np.ones((len(column), self.features), dtype=np.int8)

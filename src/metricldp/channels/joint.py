@@ -147,6 +147,11 @@ class JointChannel(ABC):
         first = np.abs(_first(functions))
         return np.where(_constant(functions), first, self._influence(functions))
 
+    def jump(self, functions: Functions) -> Floats:
+        """How far one report can move each answer, or a bound of it: (k,)."""
+        most = np.prod([np.abs(f).max(axis=1) for f in functions], axis=0)
+        return np.where(_constant(functions), 0.0, self.influence(functions) + most)
+
     @abstractmethod
     def _decoded(self, functions: Functions, columns: Columns) -> Floats:
         """The same for any functions, and so the two below."""

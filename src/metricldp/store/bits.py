@@ -23,7 +23,7 @@ from metricldp.attributes.selection import Span
 from metricldp.basics.compiled import Words
 from metricldp.channels import Channel, Column, Floats
 from metricldp.store import loops as counting
-from metricldp.store.readings import Reading, Readings
+from metricldp.store.readings import Extremes, Reading, Readings
 from metricldp.survey.agreement import Agreement
 
 Batch = Mapping[str, Column]
@@ -134,6 +134,11 @@ class Cuts:
         noises = [noise for _, _, noise in self._parts]
         least = math.prod(noises)
         return least, max(least, math.expm1(math.fsum(map(math.log1p, noises))))
+
+    def extremes(self) -> Extremes:
+        """Turning one bit of each range moves F by kappa, and no cut can hide what it costs."""
+        jump = math.prod((2 if constant else 1) * abs(w) for constant, w, _ in self._parts)
+        return Extremes(0.0, 1.0, jump, 0.0)
 
 
 @cache

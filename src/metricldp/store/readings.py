@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,56 @@ _PAIR = (
 _WEIGHTED = ("value", "second", "square_weight", "square")
 
 
+class Extremes(NamedTuple):
+    """What is largest of a query: numbers, or arrays with one for each query."""
+
+    low: Any
+    """The least that f is,"""
+    high: Any
+    """and the most."""
+    jump: Any
+    """How far one coin can move the answer."""
+    hidden: Any
+    """The size of the steps in which its variance is estimated."""
+
+    @property
+    def width(self) -> Any:
+        """How far one person can move the answer who is drawn from a population."""
+        return self.high - self.low
+
+    def scaled(self, factor: float) -> Extremes:
+        """Of a query times a number."""
+        low, high, jump, hidden = self
+        return Extremes(low * factor, high * factor, jump * factor, hidden * factor**2)
+
+    def of(self, query: int) -> Extremes:
+        """Of one query alone."""
+        return Extremes(*(float(part[query]) for part in self))
+
+    def times(self, other: Extremes) -> Extremes:
+        """Of a product with a function of another attribute, whose coins are others.
+
+        A jump is that of one factor times the most that the other is, with or without its own.
+        """
+        ends = [a * b for a in self[:2] for b in other[:2]]
+        one, two = (np.maximum(np.abs(part.low), np.abs(part.high)) for part in (self, other))
+        return Extremes(
+            np.minimum.reduce(ends),
+            np.maximum.reduce(ends),
+            _either(one, self.jump, two, other.jump),
+            _either(one**2, self.hidden, two**2, other.hidden),
+        )
+
+
+KNOWN = Extremes(np.ones(1), np.ones(1), np.zeros(1), np.zeros(1))
+"""Of the function that is 1 for everybody."""
+
+
+def _either(one: Floats, step: Floats, other: Floats, other_step: Floats) -> Floats:
+    """A step of one factor, or of the other, or of both."""
+    return np.maximum(step * np.maximum(other, other_step), other_step * np.maximum(one, step))
+
+
 @dataclass(frozen=True)
 class Reading:
     """Functions of one attribute's position (k, size), and decoders of them (k, features)."""
@@ -60,6 +110,11 @@ class Reading:
     def levels(self) -> Levels | None:
         """The decoders as a table over small codes, where there are few."""
         return self.channel.levels(self.coefficients)
+
+    def extremes(self, f: Floats, second: Floats) -> Extremes:
+        """Of each query, from the rows of f and of E[F^2]."""
+        jump, hidden = self.channel.jump(f), self.channel.hidden(np.maximum(second - f**2, 0.0))
+        return Extremes(f.min(axis=-1), f.max(axis=-1), jump, hidden)
 
     def values(self, batch: Mapping[str, Any]) -> Floats:
         """The value of each decoder at each report."""
@@ -103,6 +158,13 @@ class BlockReading:
 
     def levels(self) -> None:
         return None
+
+    def extremes(self, f: Floats, second: Floats) -> Extremes:
+        """Of each query; steps of its estimated variance are jumps squared at most."""
+        del second
+        (term, *_), *_ = self.rows
+        jump = self.channel.jump(term.factors or ())
+        return Extremes(f.min(axis=-1), f.max(axis=-1), jump, jump**2)
 
     def values(self, batch: Mapping[str, Any]) -> Floats:
         columns = {part: batch[name] for part, name in self.block.columns.items()}
@@ -152,6 +214,12 @@ class Readings:
     def functions(self, row: str) -> list[Floats]:
         """What a row reads of each attribute, (queries, size)."""
         return [self.named(part.functions)[row] for part in self.parts]
+
+    def extremes(self) -> Extremes:
+        """Of the product over all attributes, for every query."""
+        rows = zip(self.parts, self.functions("value"), self.functions("second"), strict=True)
+        parts = (part.extremes(f, second) for part, f, second in rows)
+        return reduce(Extremes.times, parts, KNOWN)
 
     def pairs(self, second: str = "second", square: str = "square") -> list[tuple[Floats, Floats]]:
         """E[F^2] and f^2 of each attribute: the two that a variance is the difference of."""

@@ -1,0 +1,92 @@
+"""Sums over the reports of a whole crowd, drawn at once and many times over.
+
+People stand at few places, so the sum of a feature over them is a few binomial or multinomial
+draws, not one draw per person: a thousand repetitions cost milliseconds for any number of people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metricldp.basics.exact import ONE
+from metricldp.channels import Channel, Floats, IntegerChannel
+from metricldp.channels.matrix import Matrix
+from metricldp.channels.threshold import Threshold
+from metricldp.channels.unary import Unary
+from metricldp.store.readings import Readings
+
+People = Sequence[tuple[tuple[int, ...], Any]]
+"""A position of each attribute, and how many people stand there: a number, or one per repetition."""
+
+
+def chances(channel: Channel) -> Floats:
+    """P(bit = 1 | x) of a channel of bits, or P(report | x): (size, bits or reports)."""
+    if isinstance(channel, Threshold):
+        flip = channel.flip / ONE
+        below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
+        return np.where(below, 1 - flip, flip)
+    if isinstance(channel, Unary):
+        found = np.tile(np.array([word / ONE for word in channel.other]), (channel.size, 1))
+        np.fill_diagonal(found, [word / ONE for word in channel.own])
+        return found
+    assert isinstance(channel, IntegerChannel)
+    law = np.maximum(channel.mean(np.eye(channel.outputs)).T, 0.0)
+    return law / law.sum(axis=1, keepdims=True)
+
+
+def features(channel: Channel, people: People, reps: int, rng: np.random.Generator) -> Floats:
+    """Sums of all features over people with one attribute: (reps, features)."""
+    counts = [np.broadcast_to(count, reps) for _, count in people]
+    places = [x for (x,), _ in people]
+    n = sum(counts)[:, None]
+    if isinstance(channel, Matrix):  # windows so wide that nothing is ever clipped
+        true = sum(count[:, None] * channel.entries[:, x] for x, count in zip(places, counts))
+        keeps = [-np.expm1(-noise.epsilon) for noise in channel.noises]
+        up, down = (rng.negative_binomial(n, keeps) for _ in range(2))
+        return np.concatenate([n, true + up - down, 0 * true], axis=1)
+    law = chances(channel)
+    if not channel.is_bits:
+        return sum(rng.multinomial(count, law[x]) for x, count in zip(places, counts))
+    ones = sum(rng.binomial(count[:, None], law[x]) for x, count in zip(places, counts))
+    return np.concatenate([n, 2 * ones - n], axis=1)
+
+
+def sums(
+    readings: Readings, people: People, reps: int, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """What a store would add up for one query: (reps,) by the name of each row."""
+    if len(readings.parts) == 1:
+        (reading,) = readings.parts
+        drawn = features(reading.channel, people, reps, rng)
+        return dict(zip(readings.rows, reading.coefficients @ drawn.T, strict=True))
+    tables, laws = zip(*map(_kinds, readings.parts), strict=True)
+    values = np.ones((len(readings.rows), 1))
+    for table in tables:
+        values = (values[:, :, None] * table[:, None, :]).reshape(len(values), -1)
+    found = np.zeros((len(readings.rows), reps))
+    for places, count in people:
+        law = np.ones(1)
+        for x, part in zip(places, laws, strict=True):
+            law = np.outer(law, part[x]).ravel()
+        found += values @ rng.multinomial(np.broadcast_to(count, reps), law / law.sum()).T
+    return dict(zip(readings.rows, found, strict=True))
+
+
+def _kinds(reading: Any) -> tuple[Floats, Floats]:
+    """The decoders at each kind of report that they tell apart, and P(kind | x)."""
+    channel, coefficients, law = reading.channel, reading.coefficients, chances(reading.channel)
+    if not channel.is_bits:
+        _, first, code = np.unique(
+            np.round(coefficients, 9), axis=1, return_index=True, return_inverse=True
+        )
+        merged = np.zeros((len(first), len(law)))
+        np.add.at(merged, code.reshape(-1), law.T)
+        return coefficients[:, first], merged.T
+    used = np.flatnonzero(coefficients[:, 1:].any(axis=0))
+    ones = np.arange(1 << len(used))[:, None] >> np.arange(len(used)) & 1
+    table = coefficients[:, :1] + coefficients[:, 1 + used] @ (2 * ones.T - 1)
+    each = np.where(ones == 1, law[:, None, used], 1 - law[:, None, used])
+    return table, each.prod(axis=2)
