@@ -19,7 +19,7 @@ from metricldp.channels.unary import Unary
 from metricldp.store.readings import Readings
 
 People = Sequence[tuple[tuple[int, ...], Any]]
-"""A position of each attribute, and how many people stand there: a number, or one per repetition."""
+"""A position of each attribute, and how many people stand there, in each repetition."""
 
 
 def chances(channel: Channel) -> Floats:
@@ -40,17 +40,17 @@ def chances(channel: Channel) -> Floats:
 def features(channel: Channel, people: People, reps: int, rng: np.random.Generator) -> Floats:
     """Sums of all features over people with one attribute: (reps, features)."""
     counts = [np.broadcast_to(count, reps) for _, count in people]
-    places = [x for (x,), _ in people]
+    pairs = list(zip((x for (x,), _ in people), counts, strict=True))
     n = sum(counts)[:, None]
     if isinstance(channel, Matrix):  # windows so wide that nothing is ever clipped
-        true = sum(count[:, None] * channel.entries[:, x] for x, count in zip(places, counts))
+        true = sum(count[:, None] * channel.entries[:, x] for x, count in pairs)
         keeps = [-np.expm1(-noise.epsilon) for noise in channel.noises]
         up, down = (rng.negative_binomial(n, keeps) for _ in range(2))
         return np.concatenate([n, true + up - down, 0 * true], axis=1)
     law = chances(channel)
     if not channel.is_bits:
-        return sum(rng.multinomial(count, law[x]) for x, count in zip(places, counts))
-    ones = sum(rng.binomial(count[:, None], law[x]) for x, count in zip(places, counts))
+        return sum(rng.multinomial(count, law[x]) for x, count in pairs)
+    ones = sum(rng.binomial(count[:, None], law[x]) for x, count in pairs)
     return np.concatenate([n, 2 * ones - n], axis=1)
 
 

@@ -84,9 +84,10 @@ def test_help(run):
     for command in ("demo", "explain", "certify", "encode", "merge", "count", "histogram"):
         assert command in overview
         assert "--json" in run(command, "--help")
-    for command in ("mean", "quantile", "cdf"):
-        assert "respondents only" in " ".join(run(command, "--help").split())
-    assert "respondents only" not in run("count", "--help")
+    for command in ("count", "mean", "quantile", "cdf"):
+        assert "or the population" in " ".join(run(command, "--help").split())
+    for command in ("histogram", "linear"):
+        assert "hold for all" in " ".join(run(command, "--help").split())
 
 
 def test_version(run):

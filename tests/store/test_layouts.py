@@ -165,7 +165,9 @@ def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
     if readings.parts:
         sums = readings.named(scan.from_reports(tally.store.batches(names), readings))
         limits = variance_bounds(readings.pairs())
-        (slow,) = to_answers(sums, limits, tally.n, [("", ())], about=about)
+        steps = readings.extremes()
+        (slow,) = to_answers(sums, limits, steps, tally.n, [("", ())], about=about)
+        assert first.reach(0.9) == pytest.approx(slow.reach(0.9), rel=1e-6, abs=1e-6)
         assert first.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
         assert first.variance == pytest.approx(slow.variance, rel=1e-9, abs=1e-9)
         assert first.bounds == pytest.approx(slow.bounds, rel=1e-9, abs=1e-9)

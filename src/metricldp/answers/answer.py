@@ -99,12 +99,17 @@ class Answer:
             "notes": list(self.notes),
         }
 
-    def text(self, level: float = 0.95) -> str:
-        """The answer in one line, with its interval at that level."""
-        low, high = self.interval(level)
+    def text(self, level: float = 0.95, *, among: int = 1) -> str:
+        """The answer in one line, with its interval at that level.
+
+        One of several answers has an interval that holds together with all the others'.
+        """
+        normal_reach(level)
+        low, high = self.interval(together(level, among))
         show = self._shown
         text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
-        text += f" ({percent(level)}: {show(low)} to {show(high)})"
+        every = " for all" if among > 1 else ""
+        text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
         return "; ".join([text, *self.notes])
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class Answers(Sequence[Answer]):
     """
 
     simultaneous: ClassVar[bool] = False
-    """Whether tables and texts show intervals that hold for all rows together."""
+    """Whether tables and texts show intervals that hold for all rows together, unless told."""
 
     def __init__(self, attribute: str, labels: Sequence[str], answers: Sequence[Answer]) -> None:
         self.attribute = attribute
@@ -107,36 +107,39 @@ class Answers(Sequence[Answer]):
 
     # Tables and text -----------------------------------------------------------------------------
 
-    def _columns(self, level: float) -> dict[str, Any]:
-        low, high = self.interval(level, simultaneous=self.simultaneous)
+    def _columns(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
+        low, high = self.interval(level, simultaneous=self._all(simultaneous))
         label = "label" if self.attribute in _NUMBERS else self.attribute or "question"
         numbers = (self.values, self.stderr, low, high)
         return {label: self._marks(), **dict(zip(_NUMBERS, numbers, strict=True))}
 
+    def _all(self, simultaneous: bool | None) -> bool:
+        return self.simultaneous if simultaneous is None else simultaneous
+
     def _marks(self) -> list[Any]:
         return list(self.labels)
 
-    def to_arrow(self, level: float = 0.95) -> pa.Table:
+    def to_arrow(self, level: float = 0.95, *, simultaneous: bool | None = None) -> pa.Table:
         """A table with a row for each answer."""
-        found: pa.Table = loaded("pyarrow").table(self._columns(level))
+        found: pa.Table = loaded("pyarrow").table(self._columns(level, simultaneous))
         return found
 
-    def to_pandas(self, level: float = 0.95) -> Any:
-        return loaded("pandas").DataFrame(self._columns(level))
+    def to_pandas(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
+        return loaded("pandas").DataFrame(self._columns(level, simultaneous))
 
-    def to_polars(self, level: float = 0.95) -> Any:
-        return loaded("polars").DataFrame(self._columns(level))
+    def to_polars(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
+        return loaded("polars").DataFrame(self._columns(level, simultaneous))
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+    def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
-        marks, *numbers = self._columns(level).values()
+        marks, *numbers = self._columns(level, simultaneous).values()
         shared = self._shared_notes()
         rows = zip(marks, *(column.tolist() for column in numbers), self, strict=True)
         return {
             "attribute": self.attribute,
             "about": self[0].about if len(self) else "respondents",
             "level": level,
-            "simultaneous": self.simultaneous,
+            "simultaneous": self._all(simultaneous),
             "notes": shared,
             "answers": [
                 {
@@ -154,17 +157,24 @@ class Answers(Sequence[Answer]):
         first = self[0].notes if len(self) else ()
         return [note for note in first if all(note in answer.notes for answer in self)]
 
-    def __str__(self) -> str:
+    def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
+        """A line for each answer, with its interval at that level."""
         shown = list(islice(zip(self.labels, self, strict=True), MAX_ROWS_SHOWN))
         shared = self._shared_notes()
         wide = max((len(label) for label, _ in shown), default=0)
+        every = self._all(simultaneous)
         lines = []
         for label, answer in shown:
             notes = tuple(note for note in answer.notes if note not in shared)
-            lines.append(f"{label:>{wide}}  {replace(answer, notes=notes)}")
+            one = replace(answer, notes=notes)
+            text = one.text(level, among=len(self)) if every else one.text(level)
+            lines.append(f"{label:>{wide}}  {text}")
         if len(self) > len(shown):
             lines.append(f"and {len(self) - len(shown):,} more")
         return "\n".join([*lines, *(f"all: {note}" for note in shared)])
+
+    def __str__(self) -> str:
+        return self.text()
 
     def __repr__(self) -> str:
         about = f" about {self.attribute}" if self.attribute else ""
@@ -172,12 +182,17 @@ class Answers(Sequence[Answer]):
 
     def _repr_html_(self) -> str:
         """A small table for a notebook."""
-        most = MAX_ROWS_SHOWN
+        return self.to_html()
+
+    def to_html(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
+        """A small table for a page."""
+        most, every = MAX_ROWS_SHOWN, self._all(simultaneous)
         few = self
-        if len(self) > most and not self.simultaneous:  # errors of the others may not be found yet
+        if len(self) > most and not every:  # errors of the others may not be found yet
             few = Answers(self.attribute, self.labels[:most], list(islice(self, most)))
-        marks, *numbers = (column[:most] for column in few._columns(0.95).values())
-        head = (self.attribute or "question", "value", "± error", f"{percent(0.95)} interval")
+        marks, *numbers = (column[:most] for column in few._columns(level, every).values())
+        interval = f"{percent(level)} {'for all' if every else 'interval'}"
+        head = (self.attribute or "question", "value", "± error", interval)
         rows = [head]
         for mark, value, error, low, high in zip(marks, *numbers, strict=True):
             ends = f"{low:,.6g} to {high:,.6g}"

@@ -252,17 +252,19 @@ class Cdf(Answers):
     def _shared_notes(self) -> list[str]:
         return list(self.notes)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        return {"question": self.question, **super().to_dict(level)}
+    def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
+        found = super().to_dict(level, simultaneous=simultaneous)
+        return {"question": self.question, **found}
 
     def __repr__(self) -> str:
         return f"<Cdf of {self.question}>"
 
-    def __str__(self) -> str:
-        wide = max(map(len, self.labels))
-        rows = zip(self.labels, self.values, *self.interval(simultaneous=True), strict=True)
+    def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
+        wide, every = max(map(len, self.labels)), self._all(simultaneous)
+        rows = zip(self.labels, self.values, *self.interval(level, simultaneous=every), strict=True)
+        which = percent(level) + (" for all" if every else "")
         return "\n".join(
-            f"{name:>{wide}}  {value:.4f} (95% for all: {low:.4f} to {high:.4f})"
+            f"{name:>{wide}}  {value:.4f} ({which}: {low:.4f} to {high:.4f})"
             for name, value, low, high in rows
         )
 

@@ -171,8 +171,10 @@ class Tally:
             layout = self.store.layout_for(readings.names)
             sums, layout = self.store.sums(readings, layout, name), REPORTS
             total, largest = self.store.weight_squares(name, estimate.UNSEEN)
-            kept = estimate.kept_between(estimate.one_person(readings.pairs()), total, largest)
-            steps = readings.extremes().scaled(math.sqrt(largest))._replace(low=np.zeros(1))
+            one = estimate.one_person(readings.pairs())
+            kept = estimate.kept_between(one, total, sum(largest))
+            most = math.sqrt(max(largest, default=0.0))
+            steps = readings.extremes().scaled(most)._replace(low=np.zeros(1))
         else:
             readings = read_weighted(self.survey, query.functions, name, described.ends)
             layout = self.store.layout_for(readings.names)

@@ -39,9 +39,8 @@ _About = Annotated[
     str,
     typer.Option("--about", help="respondents, or the population that they were drawn from"),
 ]
-_RespondentsOnly = Annotated[
-    str,
-    typer.Option("--about", help="respondents only; this question has no population yet"),
+_Simultaneous = Annotated[
+    bool, typer.Option("--simultaneous", help="intervals that hold for all rows together")
 ]
 _Level = Annotated[float, typer.Option("--level", help="the level of the intervals")]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
@@ -63,17 +62,15 @@ class Question:
     help: str
     ask: Callable[..., Any]
     """Of a tally, with an attribute if it has one, a where-clause, and the options."""
-    text: Callable[[Any, float], str] = lambda found, level: found.text(level)
+    text: Callable[..., str] = lambda found, level: found.text(level)
     attribute: str = ""
     """What to say of the attribute that it is about; nothing, if it is about none."""
     options: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """Each its type for the command line, and its default."""
-    data: Callable[[Any, float], dict[str, Any]] = lambda found, level: found.to_dict(level)
+    data: Callable[..., dict[str, Any]] = lambda found, *level, **how: found.to_dict(*level, **how)
     draw: Callable[..., None] | None = None
     probabilities: bool = False
     """Whether words that are no conditions are probabilities."""
-    respondents_only: bool = False
-    """Whether there is no answer about the population."""
 
     def answer(
         self,
@@ -97,13 +94,14 @@ class Question:
             words = [word for word in words if "=" in word]
         agreed = Agreement.load(survey)
         where = queries.parse_text(agreed, words)
+        how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
         found = self.ask(Tally.of(agreed, reports), where=where, **given)
-        data = self.data(found, level) if as_json else {}
-        text = "" if as_json else self.text(found, level)
+        data = self.data(found, level, **how) if as_json else {}
+        text = "" if as_json else self.text(found, level, **how)
         if plot is not None and self.draw is not None:
             among = f" among {', '.join(words)}" if words else ""
             title = f"{given['attribute']}{among}, from blurred reports"
-            self.draw(found, plot, title=title, level=level)
+            self.draw(found, plot, title=title, level=level, **how)
             data["picture"], text = str(plot), f"{text}\npicture in {plot}"
         show(data, text, as_json)
 
@@ -122,8 +120,6 @@ class Question:
         if self.draw is not None:
             taken["plot"] = _Plot, None
         taken |= _EVERY
-        if self.respondents_only:
-            taken["about"] = _RespondentsOnly, "respondents"
 
         def command(**given: Any) -> None:
             self.answer(**given)
@@ -149,12 +145,14 @@ def _probability(word: str) -> float:
         ) from None
 
 
-def _rows(unit: str, digits: int, interval: str = "interval") -> Callable[[Answers, float], str]:
+def _rows(unit: str, digits: int) -> Callable[..., str]:
     """Many answers as a table."""
 
-    def text(found: Answers, level: float) -> str:
-        head, *names = (columns := found.to_arrow(level).to_pydict())
+    def text(found: Answers, level: float, simultaneous: bool | None = None) -> str:
+        table_of = found.to_arrow(level, simultaneous=simultaneous)
+        head, *names = (columns := table_of.to_pydict())
         shown = ([f"{number:,.{digits}f}" for number in columns[name]] for name in names)
+        interval = "band" if found.simultaneous else "for all" if simultaneous else "interval"
         rows = [(head, unit, "± error", f"{percent(level)} {interval}")]
         for label, value, error, low, high in zip(columns[head], *shown, strict=True):
             rows.append((plain(label), value, error, f"{low} to {high}"))
@@ -197,7 +195,6 @@ QUESTIONS = (
         "Average an attribute over the people who meet the conditions, with the error.",
         Tally.mean,
         attribute="the attribute to average",
-        respondents_only=True,
     ),
     Question(
         "quantile",
@@ -208,16 +205,14 @@ QUESTIONS = (
         options={"method": (_METHOD, "isotonic")},
         data=_quantiles_data,
         probabilities=True,
-        respondents_only=True,
     ),
     Question(
         "cdf",
         "Give the share of people at or below every value, with a band for all of them.",
         Tally.cdf,
-        _rows("share", 3, "band"),
+        _rows("share", 3),
         attribute="an attribute with an order",
         draw=plots.cdf,
-        respondents_only=True,
     ),
     Question(
         "histogram",
@@ -225,7 +220,7 @@ QUESTIONS = (
         Tally.histogram,
         _rows("people", 0),
         attribute="the attribute to draw",
-        options={"width": (_WIDTH, 1)},
+        options={"width": (_WIDTH, 1), "simultaneous": (_Simultaneous, False)},
         draw=plots.histogram,
     ),
     Question(
@@ -234,7 +229,7 @@ QUESTIONS = (
         Tally.linear,
         _rows("people", 0),
         attribute="the attribute to ask about",
-        options={"workload": (_WORKLOAD, "ranges")},
+        options={"workload": (_WORKLOAD, "ranges"), "simultaneous": (_Simultaneous, False)},
     ),
 )
 """In the order of the help."""

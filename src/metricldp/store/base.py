@@ -75,8 +75,8 @@ class Store(ABC):
         """Sums of every feature of one attribute times the rows of the others, and their layout."""
 
     @abstractmethod
-    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
-        """Sums of the squares of a public weight: over everybody, and the few largest of them."""
+    def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
+        """The sum of the squares of a public weight over everybody, and the few largest of them."""
 
     @abstractmethod
     def save(self, path: str | Path) -> None:

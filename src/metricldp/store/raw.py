@@ -147,12 +147,11 @@ class Raw(Store):
         sums = scan.opened(batches, readings, attribute, self.survey.channels[attribute])
         return readings.named(sums), REPORTS
 
-    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
+    def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
         squares = [np.square(batch[name]) for batch in self.batches([name])]
         few = sorted(float(square) for part in squares for square in _largest(part, largest))
-        return math.fsum(float(part.sum()) for part in squares), sum(
-            few[max(0, len(few) - largest) :]
-        )
+        total = math.fsum(float(part.sum()) for part in squares)
+        return total, few[max(0, len(few) - largest) :]
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
         return list(arrow.batches(self.table.select(list(names))))

@@ -189,7 +189,7 @@ class Totals(Store):
         layout = self.layout_for(names)
         return readings.named(self._over(names).opened(readings, attribute)), layout
 
-    def weight_squares(self, name: str, largest: int) -> tuple[float, float]:
+    def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
         raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
 
     def _over(self, names: tuple[str, ...]) -> cubes.Table:

@@ -44,6 +44,7 @@ def histogram(
     title: str,
     truth: npt.ArrayLike | None = None,
     level: float = 0.95,
+    simultaneous: bool = False,
 ) -> None:
     """A histogram with its intervals, and the truth beside it where it is known.
 
@@ -51,7 +52,9 @@ def histogram(
     interval of its own.
     """
     draw = _draw_names if bars.named else _draw_numbers
-    figure = draw(bars, None if truth is None else np.asarray(truth), level)
+    label = f"{percent(level)} interval" + (" for all" if simultaneous else "")
+    ends = _ends(bars, level, simultaneous)
+    figure = draw(bars, ends, label, None if truth is None else np.asarray(truth))
     axes = figure.axes[0]
     axes.set_title(title, parse_math=False)
     open_axes(axes)
@@ -59,16 +62,14 @@ def histogram(
     save(figure, [path])
 
 
-def _draw_numbers(bars: Histogram, truth: Floats | None, level: float) -> Figure:
-    values, ends = _values_and_ends(bars, level)
+def _draw_numbers(bars: Histogram, ends: Floats, label: str, truth: Floats | None) -> Figure:
     positions = np.arange(len(bars))
     edges = np.concatenate([positions - 0.5, positions[-1:] + 0.5])
     figure = new_figure(9, 4.5)
     axes = figure.subplots()
     axes.axhline(0, color=ZERO, linewidth=0.8)
-    band = f"{percent(level)} interval"
-    axes.stairs(ends[:, 1], edges, baseline=ends[:, 0], fill=True, color=BAND, label=band)
-    axes.stairs(values, edges, baseline=None, color=INK, linewidth=1.6, label="estimate")
+    axes.stairs(ends[:, 1], edges, baseline=ends[:, 0], fill=True, color=BAND, label=label)
+    axes.stairs(bars.values, edges, baseline=None, color=INK, linewidth=1.6, label="estimate")
     if truth is not None:
         axes.plot(positions, truth, ".", color=TRUTH, markersize=6, label=_TRUTH_LABEL)
     label_some(axes, bars.labels)
@@ -83,24 +84,23 @@ def _draw_numbers(bars: Histogram, truth: Floats | None, level: float) -> Figure
     return figure
 
 
-def _draw_names(bars: Histogram, truth: Floats | None, level: float) -> Figure:
-    values, ends = _values_and_ends(bars, level)
-    labels = ["\n".join(textwrap.wrap(label, 40)) for label in bars.labels]
-    lines = sum(1 + label.count("\n") for label in labels)
+def _draw_names(bars: Histogram, ends: Floats, label: str, truth: Floats | None) -> Figure:
+    labels = ["\n".join(textwrap.wrap(name, 40)) for name in bars.labels]
+    lines = sum(1 + name.count("\n") for name in labels)
     positions = np.arange(len(bars))
     figure = new_figure(9, min(max(1.8 + 0.26 * lines, 3.0), _TALLEST))
     axes = figure.subplots()
     axes.axvline(0, color=ZERO, linewidth=0.8)
-    axes.barh(positions, values, height=0.7, color=BAND, label="estimate")
+    axes.barh(positions, bars.values, height=0.7, color=BAND, label="estimate")
     axes.errorbar(
-        values,
+        bars.values,
         positions,
-        xerr=np.abs(ends.T - values),
+        xerr=np.abs(ends.T - bars.values),
         fmt="none",
         ecolor=INK,
         elinewidth=1.6,
         capsize=3,
-        label=f"{percent(level)} interval",
+        label=label,
     )
     if truth is not None:
         axes.plot(truth, positions, ".", color=TRUTH, markersize=6, label=_TRUTH_LABEL)
@@ -112,10 +112,10 @@ def _draw_names(bars: Histogram, truth: Floats | None, level: float) -> Figure:
     return figure
 
 
-def _values_and_ends(bars: Histogram, level: float) -> tuple[Floats, Floats]:
-    """Values, and the ends of their intervals; an infinite one, which nothing can show, is none."""
-    ends = np.column_stack(bars.interval(level))
-    return bars.values, np.where(np.isfinite(ends), ends, bars.values[:, None])
+def _ends(bars: Histogram, level: float, simultaneous: bool) -> Floats:
+    """The ends of the intervals; an infinite one, which nothing can show, is none."""
+    ends = np.column_stack(bars.interval(level, simultaneous=simultaneous))
+    return np.where(np.isfinite(ends), ends, bars.values[:, None])
 
 
 def cdf(
