@@ -31,3 +31,15 @@ def test_a_norm_means_the_decimal_that_is_written():
     assert math.floor(
         exact.exp_bounds(-power * exact.log_bounds(Fraction(3))[1])[0] * exact.ONE
     ) == (share * exact.ONE)
+
+
+def test_only_fractions_of_more_than_4096_digits_are_shortened_and_never_down():
+    for digits in (1, 512, 4095):
+        plain = Fraction((1 << digits) + 1, 1 << digits)
+        assert plain.denominator.bit_length() <= 4096
+        assert exact.shortened(plain) == plain
+    for digits in (4096, 5000):
+        short = exact.shortened(Fraction((1 << digits) + 1, 1 << digits))
+        assert short == 1 + Fraction(1, 1 << 512)
+    third = Fraction(1 << 5000, 3**3200)
+    assert 0 < exact.shortened(third) - third < Fraction(1, 1 << 512)

@@ -292,6 +292,25 @@ def test_one_unit_less_than_shipped_is_not_certified():
     assert not prove(Response(4, keep + 1), Uniform(Fraction(1)))[0].holds
 
 
+@pytest.mark.parametrize("name", ["threshold", "geometric", "response", "unary"])
+def test_of_bounds_around_an_exponential_the_safe_one_is_taken(name, monkeypatch):
+    """However far apart the two are: the promise holds, and the other one would break it."""
+
+    def far_apart(exponent, off=Fraction(1, 1 << 20)):
+        lower, upper = exp_bounds(exponent)
+        return lower * (1 - off), upper * (1 + off)
+
+    def turned(exponent):
+        return far_apart(exponent)[::-1]
+
+    for bounds, safe in ((far_apart, True), (turned, False)):
+        for file in ("coins.noise", "channels.threshold", "channels.response", "channels.unary"):
+            monkeypatch.setattr(f"metricldp.{file}.exp_bounds", bounds)
+        for epsilon in (Fraction(1, 10), Fraction(3, 2)):
+            metric = metric_for(name, epsilon)
+            assert all(p.holds for p in prove(build(name, 5, metric), metric)) == safe
+
+
 @pytest.mark.parametrize("exact", [256, 0])
 @pytest.mark.parametrize("part", ["zero", "digit", "block"])
 def test_geometric_integers_off_by_a_unit_are_not_certified(part, exact, monkeypatch):

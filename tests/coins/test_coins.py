@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -19,7 +20,7 @@ from metricldp import Coins, Integer, SeededCoinsWarning, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Threshold
-from metricldp.coins import draws
+from metricldp.coins import draws, tape
 from metricldp.coins import loops_compiled as encoding_compiled
 from metricldp.coins import loops_plain as encoding_plain
 from metricldp.coins.draws import bernoulli, lanes, uniform
@@ -33,6 +34,7 @@ class Tape:
         self.planes = list(planes)
 
     def words(self, count):
+        assert count <= len(self.planes), "more coins than there should be"
         taken, self.planes = self.planes[:count], self.planes[count:]
         return np.array(taken, dtype=np.uint64)
 
@@ -91,8 +93,19 @@ def test_a_digit_left_out_is_caught():
 
 
 def test_certain_and_impossible_bits_need_no_coins():
-    assert (bernoulli(Tape([]), 0, 3) == 0).all()
-    assert (bernoulli(Tape([]), ONE, 3) == ONE - 1).all()
+    for impossible in (0, -1, -ONE):
+        assert (bernoulli(Tape([]), impossible, 3) == 0).all()
+    for certain in (ONE, ONE + 1, 3 << 63):
+        assert (bernoulli(Tape([]), certain, 3) == ONE - 1).all()
+
+
+def test_rows_longer_than_a_block_are_drawn_as_well(monkeypatch):
+    """However many rows fit into a block, one is drawn at a time at the least."""
+    monkeypatch.setattr(draws, "BLOCK", 2)
+    thresholds = [ONE, 0, ONE, ONE, 0]
+    for words in (1, 2, 3, 5):
+        drawn = draws.bernoullis(Tape([]), thresholds, words)
+        assert drawn.tolist() == [[t - 1 if t else 0] * words for t in thresholds]
 
 
 @pytest.mark.parametrize("probability", [1 / 4096 + 1 / 2**20, 0.2689414, 0.5, 0.999])
@@ -136,6 +149,23 @@ def test_uniform_integers(bound):
     assert_counts(observed, [Fraction(1, bound)] * bound, false_alarm=1e-9)
 
 
+def test_one_value_needs_no_coins():
+    assert uniform(Tape([]), 1, 5).tolist() == [0] * 5
+
+
+def test_a_table_rounds_at_random_like_a_device():
+    """Word by word: up if its top 32 digits are below what is left of the position."""
+    rests = [0, 1, 2, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
+    tops = [0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
+    cases = list(itertools.product((0, 1, 7, 1000), rests, tops, (0, (1 << 32) - 1)))
+    words = [top << 32 | low for _, _, top, low in cases]
+    positions = [whole << 32 | rest for whole, rest, _, _ in cases]
+    rounded = draws.round_at_random(Tape(words), np.array(positions)).tolist()
+    assert rounded == [whole + (top < rest) for whole, rest, top, _ in cases]
+    device = tape.Tape.of(words)
+    assert rounded == [device.rounded(position) for position in positions]
+
+
 @pytest.mark.parametrize(
     "epsilon", [Fraction(1, 50), Fraction(3, 10), Fraction(7, 10), Fraction(1), Fraction(3)]
 )
@@ -152,6 +182,16 @@ def test_two_sided_geometric_noise(epsilon):
     a = np.exp(-float(epsilon))
     ideal = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1.0))
     np.testing.assert_allclose([float(p) for p in inside], ideal, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "digits"), [("0.7", 0), ("0.699", 1), ("0.35", 1), ("0.349", 2), ("0.0001", 13)]
+)
+def test_a_block_of_noise_is_as_long_as_seven_tenths_of_epsilon(epsilon, digits):
+    """It decides how many coins a device tosses, and so stands for ever."""
+    noise = GeometricNoise.for_epsilon(Fraction(epsilon))
+    assert len(noise.digits) == digits
+    assert noise.length == 2**digits
 
 
 def test_noise_that_cannot_be_kept_is_refused():

@@ -73,8 +73,7 @@ class Watch:
         for module in modules:
             tree = read(_file(module))
             _mark(tree, module)
-            code = compile(tree, str(_file(module)), "exec")
-            sys.meta_path.insert(0, Changed(f"metricldp.{module}", _file(module), code))
+            sys.meta_path.insert(0, Changed(module, tree))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
@@ -177,12 +176,20 @@ class Swapping:
 class Changed(importlib.machinery.SourceFileLoader):
     """Loads one module of the package with a change in it."""
 
-    def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        super().__init__(name, str(path))
-        self.code = code
+    def __init__(self, module: str, tree: ast.Module, where: str | None = "") -> None:
+        path = str(_file(module))
+        super().__init__(f"metricldp.{module}", path)
+        self.code, self.where = compile(tree, path, "exec"), where
 
     def get_code(self, fullname):
         return self.code
+
+    def exec_module(self, module):
+        """Machine code that was kept is of the module without the change."""
+        super().exec_module(module)
+        for thing in vars(module).values():
+            if hasattr(thing, "enable_caching") and self.where in (thing.__name__, None):
+                thing._cache = importlib.import_module("numba.core.caching").NullCache()
 
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
@@ -355,18 +362,15 @@ def _in_child(module, at, runner, asked, session, functions) -> None:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, held + ROOM))
         signal.setitimer(signal.ITIMER_PROF, 60)
-        path = _file(module)
-        tree = read(path)
+        tree = read(_file(module))
         change = changes(tree)[at]
         change.make()
-        code = compile(tree, str(path), "exec")
+        loader = Changed(module, tree, change.place.where if change.place.lines else None)
         if session is not None:
-            _swap(code, functions)
+            _swap(loader.code, functions)
             session.config.pluginmanager.register(runner)
             runner.pytest_runtestloop(session)
-        if "compiled" in module:  # machine code of another text must not be taken for ours
-            importlib.import_module("numba").config.CACHE_DIR = f"{asked.folder}/numba-{at}"
-        sys.meta_path.insert(0, Changed(f"metricldp.{module}", path, code))
+        sys.meta_path.insert(0, loader)
         files = dict.fromkeys(test.split("::")[0] for test in runner.chosen)
         pytest.main([*PYTEST, f"--basetemp={asked.folder}/t", *files], plugins=[runner, Steady()])
         runner.say("pytest, which did not begin")

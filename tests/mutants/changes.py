@@ -163,6 +163,10 @@ def _places(
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if not isinstance(child, ast.AST) or _left_alone(child):
                 continue
+            if isinstance(child, ast.keyword) and child.arg in TRIFLES:
+                continue
+            if field == "args" and _is_called(node, "reshape"):  # any negative length is found
+                continue
             inner, here, runs_later = where, lines, later
             if isinstance(child, ast.stmt):
                 here = _own_lines(child) if later else ()
@@ -212,14 +216,17 @@ def _instead(node: ast.AST, parent: ast.AST, field: str) -> Iterator[ast.AST]:
                 yield _with(node, right=ast.Constant(node.right.value + 1))
             elif not _is_listing(node.left) and not _is_listing(node.right):
                 yield _with(node, op=ARITHMETIC[type(node.op)]())
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            yield _with(node, operand=ast.Constant(node.operand.value + 1))
+            yield _with(node, operand=ast.Constant(node.operand.value - 1))
         case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert()):
             yield deepcopy(node.operand)
         case ast.Constant(value=bool()):
             yield ast.Constant(not node.value)
         case ast.Constant(value=int()):
             yield ast.Constant(node.value + 1)
-            if node.value < 2:
-                yield ast.Constant(node.value - 1)
+            if node.value == 1:
+                yield ast.Constant(0)
         case ast.Constant(value=float()):
             yield ast.Constant(2 * node.value or 1.0)
         case ast.Call():
@@ -271,16 +278,18 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
 
 def _is_condition(node: ast.AST, parent: ast.AST, field: str) -> bool:
     """Something that decides, and is no comparison that changes by itself."""
-    decides = isinstance(parent, ast.If | ast.While | ast.IfExp) and field == "test"
+    decides = isinstance(parent, ast.If | ast.While) and field == "test"
     decides |= isinstance(parent, ast.comprehension) and field == "ifs"
     return decides and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp)
 
 
+def _is_called(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith(name)
+
+
 def _is_types(node: ast.AST, parent: ast.AST) -> bool:
     """What isinstance is asked for; a part of it is seen with the whole."""
-    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "isinstance":
-        return node is parent.args[1]
-    return False
+    return _is_called(parent, "isinstance") and node is parent.args[1]
 
 
 def _alternatives(node: ast.AST) -> list[ast.expr]:
@@ -296,7 +305,9 @@ def _without_each(types: list[ast.expr]) -> Iterator[ast.AST]:
 
 
 def _is_number(node: ast.AST) -> bool:
-    """A number that is written as 1 << 12."""
+    """A number that is written as -1 or 1 << 12."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return isinstance(node.operand, ast.Constant)
     if not isinstance(node, ast.BinOp):
         return False
     return all(

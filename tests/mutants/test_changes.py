@@ -32,6 +32,8 @@ def after(text):
         ("[b] + a", []),
         ("5", ["6"]),
         ("1", ["2", "0"]),
+        ("-1", ["-2", "-0"]),
+        ("zip(a, strict=True)", []),
         ("0.5", ["1.0"]),
         ("True", ["False"]),
         ("'text'", []),
@@ -41,7 +43,7 @@ def after(text):
         ("f(a, c=b)", ["f(a)"]),
         ("zip(a, strict=b)", []),
         ("isinstance(a, int | str | list)", ["str | list", "int | list", "int | str"]),
-        ("b if a else c", ["b", "c", "b if not a else c"]),
+        ("b if a else c", ["b", "c"]),
         ("[x for x in y if x]", ["[x for x in y if not x]"]),
     ],
 )

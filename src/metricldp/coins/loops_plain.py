@@ -47,7 +47,7 @@ def rows(positions: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
 
     Rows of equal x modulo 8 are windows of one line of bytes: zeros, one mixed byte, ones.
     """
-    lines = np.zeros((8, 2 * width + 1), dtype=np.uint8)
+    lines = np.zeros((8, 2 * width), dtype=np.uint8)
     lines[:, width] = 0xFF << np.arange(8) & 0xFF
     lines[:, width + 1 :] = 0xFF
     row = np.dtype((np.void, width))
