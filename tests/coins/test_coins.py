@@ -225,13 +225,13 @@ def test_coins_cannot_be_copied(copying, make):
         copying(make())
 
 
-def _in_child(coins, count):
+def _in_child(draw):
     """Words drawn in a forked child, and in a fork of that child."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         grandchild = os.fork()
-        os.write(write_end, coins.words(count).tobytes())
+        os.write(write_end, draw().tobytes())
         if grandchild:
             os.waitpid(grandchild, 0)
         os._exit(0)
@@ -249,11 +249,28 @@ def _in_child(coins, count):
 def test_forking_never_repeats_coins(make):
     coins = make()
     coins.words(3)
-    drawn = [_in_child(coins, 50) for _ in range(3)]
-    drawn.append(coins.words(500))
+    drawn = [_in_child(lambda: coins.words(50)) for _ in range(3)]
+    drawn += [_in_child(lambda: coins.spawn().words(50)) for _ in range(3)]
+    drawn += [coins.words(500), coins.spawn().words(500)]
     everything = np.concatenate(drawn)
-    assert len(everything) == 3 * 100 + 500
+    assert len(everything) == 6 * 100 + 2 * 500
     assert len(np.unique(everything)) == len(everything)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_gets_the_number_of_another_draws_its_own_coins(monkeypatch):
+    monkeypatch.setattr("metricldp.coins.stream.os.getpid", lambda: 1)
+    coins = Coins()
+    everything = np.concatenate([_in_child(lambda: coins.words(9)), coins.words(9)])
+    assert len(np.unique(everything)) == len(everything) == 27
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_seeded_coins_are_the_same_in_every_process():
+    """Made there, they and what they spawn repeat; only what was made before a fork does not."""
+    for draw in (lambda c: c.words(9), lambda c: c.spawn().words(9)):
+        here = draw(Coins.seeded(3)).tolist()
+        assert _in_child(lambda draw=draw: draw(Coins.seeded(3))).tolist() == here * 2
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

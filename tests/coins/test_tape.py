@@ -101,6 +101,25 @@ def test_what_needs_more_words_than_there_are_is_refused():
     assert tape.used == 2
 
 
+def test_as_many_words_as_are_needed_are_enough():
+    """The last word of a tape is as good as any: nothing is read ahead."""
+    tape = Tape.of([5])
+    assert tape.integer(64) == 5
+    tape = Tape.of([1, 2, 3])
+    assert [tape.word(), tape.plane(64), tape.word()] == [1, 2, 3]
+    tape = Tape.of(range(4))
+    assert (tape.plane(128), tape.plane(65)) == (1 << 64, 2 | 3 << 64)
+
+
+def test_a_word_equal_to_the_threshold_is_not_below_it():
+    tape = Tape.of([7] * 3)
+    assert [tape.toss(6), tape.toss(7), tape.toss(8)] == [False, False, True]
+    tape = Tape.of([7 << 32 | 99] * 3)
+    assert [tape.rounded(9 << 32 | rest) for rest in (6, 7, 8)] == [9, 9, 10]
+    assert [Tape.of([]).lanes(threshold, 5) for threshold in (-ONE, -1, 0)] == [0] * 3
+    assert [Tape.of([]).lanes(threshold, 5) for threshold in (ONE, ONE + 1, 3 << 63)] == [31] * 3
+
+
 @pytest.mark.parametrize("bits", [1, 7, 8, 9, 63, 64])
 def test_integers_have_fair_bits(bits):
     tape, n = Tape(Coins.seeded(7)), 400

@@ -306,6 +306,8 @@ def _tests_for(module: str, change: Change, asked: Asked) -> list[str]:
     elif line:
         by = [test for test, seen in tests.items() if line in seen["lines"].get(module, ())]
     else:
+        by = []
+    if not by:  # it runs at import, or where nobody sees it, in a forked process
         by = [test for test, seen in tests.items() if module in seen["lines"]]
     turns: dict[str, int] = defaultdict(int)
     ranked = []

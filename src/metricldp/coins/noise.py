@@ -62,7 +62,7 @@ class GeometricNoise:
             first *= Fraction(ONE - digit, ONE)
         zero = floor_of(first / (first + 2 * shrink) * ONE)
         too_low = first * (ONE - zero) > 2 * zero / shrink
-        if too_low or block >= ONE or any(2 * digit >= ONE for digit in digits):
+        if too_low or block >= ONE:
             raise CertificateError(
                 f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
                 "use a coarser grid or a larger epsilon"
