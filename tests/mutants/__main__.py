@@ -227,7 +227,7 @@ def main() -> None:
     said = arguments.parse_args()
     os.chdir(ROOT)
     MEMORY.mkdir(exist_ok=True)
-    everything = tomllib.loads((HERE / "modules.toml").read_text())
+    everything = _modules()
     table = {
         module: files
         for module, files in everything.items()
@@ -432,6 +432,17 @@ def _watched(file: str, watched: list[str]) -> dict[str, dict]:
 def _is_library(name: str) -> bool:
     file = getattr(sys.modules[name], "__file__", None) or ""
     return str(ROOT / "tests") not in file and not name.startswith(("metricldp", "__m"))
+
+
+def _modules() -> dict[str, list[str]]:
+    """The tests of each module: its own, or those of its room, which is all files of a folder."""
+    found: dict[str, list[str]] = {}
+    for name, tests in tomllib.loads((HERE / "modules.toml").read_text()).items():
+        inside = sorted(_file(name).with_suffix("").glob("*.py"))
+        found |= {f"{name}.{file.stem}": tests for file in inside if changes(read(file))}
+        if not inside:
+            found[name] = tests
+    return found
 
 
 def _explained() -> dict[str, dict[str, str]]:
