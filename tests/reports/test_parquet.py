@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -80,7 +81,9 @@ def written(n, shuffle, form, name):
             given = given.set_column(
                 2, "region", given["region"].combine_chunks().dictionary_encode()
             )
-        pq.write_table(given, source, row_group_size=17 if form == "groups" else None)
+        pq.write_table(
+            given, source, row_group_size=17 if form in ("groups", "dictionary") else None
+        )
     else:
         frame.to_csv(source, index=False, lineterminator="\r\n" if form == "returns" else "\n")
     output = f"{name}-out.parquet"
@@ -127,6 +130,23 @@ def test_other_values_change_no_layout(here, small):
     sizes = [(here / f"{name}.parquet").stat().st_size for name in ("short", "long")]
     # The checksum of a page is a number of up to five bytes, and there are 16 pages.
     assert abs(sizes[0] - sizes[1]) <= 4 * 16 + 8
+
+
+def test_two_encode_to_one_name(here):
+    """Whichever comes last, its file is whole; none of the other stays."""
+    pd.DataFrame(people(2000)).to_csv("few.csv", index=False)
+    pd.DataFrame(people(3000)).to_csv("many.csv", index=False)
+    for _ in range(5):
+        both = [
+            threading.Thread(target=files.encode_file, args=(SURVEY, source, "out.parquet"))
+            for source in ("few.csv", "many.csv")
+        ]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert SURVEY.tally("out.parquet").n in (2000, 3000)
+    assert sorted(path.name for path in here.iterdir()) == ["few.csv", "many.csv", "out.parquet"]
 
 
 def test_a_merged_file_tells_nothing_of_its_parts(table, here, small):

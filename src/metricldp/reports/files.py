@@ -15,7 +15,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
-from metricldp.basics.writing import check_apart
+from metricldp.basics.writing import check_apart, why_not
 from metricldp.coins.stream import Coins
 from metricldp.reports import arrow, parquet
 from metricldp.reports.columns import positions_of
@@ -126,8 +126,10 @@ def read_people(
         for table, done in read(path, names):
             yield table
             progress(done)
-    except (pa.ArrowException, OSError) as wrong:
-        raise ValueRefused(f"{path} cannot be read: {str(wrong).splitlines()[0]}") from None
+    except ValueRefused:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
+        raise ValueRefused(f"{path} cannot be read: {why_not(wrong)}") from None
 
 
 def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
