@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checks import assert_counts
-from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, Weight
+from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, ValueRefused, Weight
 from metricldp.reports import files, incoming, parquet, shuffle
 from metricldp.reports.shuffle import random_order, scattered
 
@@ -619,3 +619,30 @@ def test_memory_of_a_shuffled_stream_is_small(here):
     assert rows == 1 << 17
     assert peak < whole / 4
     assert math.isclose(whole, 64 * (1 << 17))
+
+
+# Damaged people ----------------------------------------------------------------------------------
+
+
+def test_corrupted_people_are_refused_in_one_line(here):
+    survey = Survey({name: SURVEY.attributes[name] for name in ("age", "region")})
+    pq.write_table(pa.table({"age": range(50), "region": ["north", "south"] * 25}), "whole.parquet")
+    whole, rng, refused = (here / "whole.parquet").read_bytes(), np.random.default_rng(3), 0
+    for _ in range(400):
+        (here / "bad.parquet").write_bytes(corrupted(whole, rng))
+        try:
+            files.encode_file(survey, "bad.parquet", "out.parquet")
+        except ValueRefused as wrong:
+            assert "\n" not in str(wrong)
+            refused += 1
+    assert refused > 300
+
+
+@pytest.mark.parametrize("form", [lambda v: v, lambda v: v.dictionary_encode()])
+def test_text_that_is_none(form):
+    raw = pa.array([b"north", b"n\xff"], pa.binary())
+    text = form(pa.Array.from_buffers(pa.string(), 2, raw.buffers()))
+    good = people(2)
+    for name in ("age", "region"):
+        with pytest.raises(ValueRefused, match=f"{name} holds text that is not UTF-8"):
+            SURVEY.encode(pa.table({**good, name: text}))

@@ -58,6 +58,13 @@ def positions_of(
     show_values: bool = False,
 ) -> Positions:
     """The positions of one column."""
+    try:
+        if not isinstance(values, list):
+            values.validate(full=True)
+    except pa.ArrowInvalid:
+        raise ValueRefused(
+            "holds text that is not UTF-8; save it as such", attribute=name
+        ) from None
     if attribute.asks_whether:
         return np.asarray(~_missing(values), dtype=np.int64)
     if attribute.optional is None:
