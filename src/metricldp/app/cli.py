@@ -25,8 +25,10 @@ from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, te
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart
+from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
+from metricldp.lab.audit.clients import FORMATS, Command
 from metricldp.reports import files
 from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
@@ -222,6 +224,55 @@ def compare(
     written = [] if output is None else [str(p) for p in write(contest.page(found), output)]
     more = f"\n\nWritten: {', '.join(written)}" if written else ""
     show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
+
+
+@app.command()
+def audit(
+    survey: SurveyFile,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--client",
+            help="a command: people as lines of JSON in, a line with the bytes of each out",
+        ),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help=f"of those lines: {' or '.join(FORMATS)}")
+    ] = FORMATS[0],
+    n: Annotated[int, typer.Option("--n", help="how many reports to ask for")] = inquiry.REPORTS,
+    false_alarm: Annotated[
+        float, typer.Option("--false-alarm", help="how often a good client may fail")
+    ] = inquiry.FALSE_ALARM,
+    clip: Annotated[bool, typer.Option("--clip", help="the client clips values outside")] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="of the choice of people")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="a directory for the page, made if need be"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Test a client, ours or anybody's, by its reports; exit code 1 if it breaks its promise."""
+    agreed = Agreement.load(survey)
+    if output is not None:
+        directory(output)
+    encoder = None if client is None else Command(client, form)
+    with watched("auditing") as progress:
+        found = inquiry.audit(
+            agreed,
+            encoder,
+            n=n,
+            false_alarm=false_alarm,
+            clip=clip,
+            seed=seed,
+            progress=progress,
+        )
+    written = [] if output is None else [str(p) for p in write(found.page(), output)]
+    more = f"\n\nWritten: {', '.join(written)}" if written else ""
+    show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
+    if not found.passed:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -127,6 +127,10 @@ class Real(Interval, OnLine):
         steps = f"rounded at random in steps of {plain(float(self.step))}"
         return f"{plain(self.low)} to {plain(self.high)}, {steps}"
 
+    def values_at(self, position: int) -> tuple[float, float]:
+        point = float(self.grid[position])
+        return point, point
+
     def name_of(self, position: int) -> str:
         return plain(self.grid[position])
 

@@ -91,6 +91,10 @@ class Weight(Interval):
         ends = f"{plain(self.low)} to {plain(self.high)}"
         return f"a private weight from {ends}, rounded at random to one of the two"
 
+    def values_at(self, position: int) -> tuple[float, float]:
+        end = float(self.ends[position])
+        return end, end
+
     def name_of(self, position: int) -> str:
         return plain(self.ends[position])
 

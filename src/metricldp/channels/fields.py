@@ -54,6 +54,10 @@ class Field(ABC):
         """All that can be sent, for proofs by enumeration; only for few bits."""
         raise NotImplementedError(f"all values of {self} are too many to be listed")
 
+    def numbers(self, column: Column) -> list[Column]:
+        """The integers that stand in a row, where bits mean a number together."""
+        return []
+
     def pack(self, column: Column) -> BitMatrix:
         if column.ndim == 1:
             little = column.astype(column.dtype.newbyteorder("<"))
@@ -92,6 +96,9 @@ class Number(Field):
 
     def invalid(self, column: Column) -> Mask:
         return np.asarray((column < 0) | (column >= self.outputs))
+
+    def numbers(self, column: Column) -> list[Column]:
+        return [column]
 
     def every(self) -> Column:
         return np.arange(self.outputs, dtype=self.dtype)
@@ -172,6 +179,9 @@ class Struct(Bytes):
     def write(self, column: Column, part: int, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Into a column that has zeros there."""
         write_number(column, self.starts[part], self._widths[part], numbers)
+
+    def numbers(self, column: Column) -> list[Column]:
+        return [self.read(column, part) for part in range(len(self.outputs))]
 
     def joined(self, numbers: Sequence[int]) -> int:
         return sum(number << start for number, start in zip(numbers, self.starts, strict=True))

@@ -1,0 +1,188 @@
+"""What an audit found: verdicts, what failed, and how small a fault it would have found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from metricldp.basics.text import counted, table
+from metricldp.lab.audit.trials import FOUND
+from metricldp.lab.pages import Page, block, filled
+
+VERDICTS = {
+    "privacy": "no two values can be told apart better than the metric allows",
+    "law": "reports have the law that the survey promises",
+    "coins": "no coin is used twice",
+    "form": "reports are well-formed, and values outside of a domain are refused",
+}
+_BROKEN = {
+    "privacy": "values can be told apart better than the metric allows",
+    "law": "reports have another law than the survey promises: answers will be wrong",
+    "coins": "coins are used twice: noise can be taken away again",
+    "form": "reports that a collector refuses, or values that a client should refuse",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong."""
+
+    verdict: str
+    """One of privacy, law, coins and form."""
+    family: str
+    """The tests that found it, or the reason that a collector gives."""
+    words: str
+    chance: float
+    """The chance of such a count, if all is well; 0 for what is certain."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """What would have been found of one attribute."""
+
+    attribute: str
+    pairs: int
+    """How many pairs of its values were looked at one by one."""
+    allowed: float
+    """The smallest distance of any two that were looked at."""
+    everywhere: float
+    """The excess of epsilon that is found if all pairs have it."""
+    one_pair: float | None
+    """The excess that is found if a single pair has it, whichever that is."""
+    needed: dict[float, int | None]
+    """How many reports would find an excess that all pairs have."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found."""
+
+    fingerprint: str
+    client: str
+    reports: int
+    repeats: int
+    false_alarm: float
+    tests: dict[str, int]
+    """How many there were of each family."""
+    findings: tuple[Finding, ...]
+    power: tuple[Power, ...]
+    outside: int
+    """People with a value outside of its domain who were tried."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def holds(self, verdict: str) -> bool:
+        """Whether nothing was found against one of privacy, law, coins and form."""
+        return all(finding.verdict != verdict for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "survey": self.fingerprint,
+            "client": self.client,
+            "passed": self.passed,
+            "verdicts": {verdict: self.holds(verdict) for verdict in VERDICTS},
+            "reports": self.reports,
+            "false_alarm": self.false_alarm,
+            "tests": self.tests,
+            "findings": [asdict(finding) for finding in self.findings],
+            "power": [
+                asdict(power)
+                | {
+                    "everywhere": _finite(power.everywhere),
+                    "one_pair": _finite(power.one_pair),
+                    "needed": {f"{excess:g}": count for excess, count in power.needed.items()},
+                }
+                for power in self.power
+            ],
+        }
+
+    def __str__(self) -> str:
+        head, last = filled(self._head), filled(self._last)
+        return "\n\n".join([head, self._verdicts, *self._listed, self._powers, last])
+
+    def page(self) -> Page:
+        """The same as a page."""
+        listed = [f"## What was found\n\n{block(text)}" for text in self._listed]
+        text = "\n".join(
+            [
+                "# Audit of an encoder\n",
+                filled(self._head) + "\n",
+                block(self._verdicts),
+                *listed,
+                "## What would have been found\n",
+                block(self._powers),
+                filled(self._last),
+            ]
+        )
+        found = {"audit_findings.csv": [asdict(f) for f in self.findings]} if self.findings else {}
+        rows = [asdict(power) for power in self.power]
+        return Page("audit", text + "\n", {**found, "audit_power.csv": rows} if rows else found)
+
+    @property
+    def _head(self) -> str:
+        return (
+            f"Survey {self.fingerprint[:16]}, {self.client}: {counted(self.reports, 'report')}, "
+            f"{self.repeats:,} more of one person, {sum(self.tests.values()):,} exact tests. An "
+            "encoder that keeps its promise fails with a probability of at most "
+            f"{self.false_alarm:g}."
+        )
+
+    @property
+    def _verdicts(self) -> str:
+        rows = [("verdict", "", "")]
+        for verdict, words in VERDICTS.items():
+            holds = self.holds(verdict)
+            rows.append(
+                (verdict, "holds" if holds else "BROKEN", words if holds else _BROKEN[verdict])
+            )
+        return table(rows, left=3)
+
+    @property
+    def _listed(self) -> list[str]:
+        if not self.findings:
+            return []
+        rows = [("broken", "chance", "what was seen")]
+        rows += [(f.verdict, f"{f.chance:.1g}", f.words) for f in self.findings]
+        return [table(rows, left=3)]
+
+    @property
+    def _powers(self) -> str:
+        excesses = list(self.power[0].needed) if self.power else []
+        heads = [f"{excess:g} needs" for excess in excesses]
+        rows = [("attribute", "pairs", "allowed", "found if all", "found if one", *heads)]
+        for power in self.power:
+            found = (_shown(power.everywhere), _shown(power.one_pair))
+            needed = [_round(power.needed[excess]) for excess in excesses]
+            rows.append(
+                (power.attribute, str(power.pairs), f"{power.allowed:.4g}", *found, *needed)
+            )
+        return table(rows)
+
+    @property
+    def _last(self) -> str:
+        return (
+            "The table has the excess of epsilon that this audit finds with probability "
+            f"{FOUND:g}, in all pairs of values or in a single one, and the reports that other "
+            "excesses in all pairs need. What is rarer than that it cannot see, nor time or memory."
+        )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _shown(excess: float | None) -> str:
+    if excess is None:
+        return ""
+    return f"+{excess:.3g}" if math.isfinite(excess) else "none"
+
+
+def _round(count: int | None) -> str:
+    """Two digits are all that is known."""
+    if count is None:
+        return "more"
+    step = 10 ** max(0, len(str(count)) - 2)
+    return f"{-(-count // step) * step:,}"

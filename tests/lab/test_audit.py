@@ -1,0 +1,498 @@
+"""The audit passes every real mechanism and catches every broken twin.
+
+Each audit has a false-alarm rate of at most 1e-9 here, so all of them together far below 1e-6.
+"""
+
+import itertools
+import json
+import math
+import shlex
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from checks import MECHANISMS
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Lp,
+    Ordinal,
+    QueryError,
+    Real,
+    SensitiveSet,
+    Survey,
+    Tree,
+    Weight,
+)
+from metricldp.app import cli
+from metricldp.channels import Geometric, Threshold
+from metricldp.coins.tape import Tape
+from metricldp.lab.audit import Command, audit
+from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
+from metricldp.reports.bytes import header, pack
+from metricldp.reports.device import Device
+
+N, FALSE_ALARM = 20_000, 1e-9
+
+
+def audited(survey, encoder=None, n=N, **more):
+    return audit(survey, encoder, n=n, false_alarm=FALSE_ALARM, **more)
+
+
+def broken(found):
+    return {finding.verdict for finding in found.findings}
+
+
+# Real mechanisms ---------------------------------------------------------------------------------
+
+AGES = {"x": Integer(0, 6, epsilon=1), "y": Integer(10, 19, epsilon=1)}
+BETWEEN = {"x": AGES["x"], "z": Ordinal(["no", "yes"], epsilon=1), "y": AGES["y"]}
+SURVEYS = {
+    name: lambda name=name: Survey(
+        {"x": Integer(0, 8, epsilon=0.7, mechanism=name), "z": Ordinal(["no", "yes"], epsilon=1)}
+    )
+    for name in MECHANISMS
+} | {
+    "hio": lambda: Survey(BETWEEN, joint={("x", "y"): {"name": "hio", "branching": 2}}),
+    "hio-hashing": lambda: Survey(BETWEEN, joint={("x", "y"): "hio-hashing"}),
+    "planar-laplace": lambda: Survey(BETWEEN, joint={("x", "y"): "planar-laplace"}),
+    "Lp(2)": lambda: Survey(AGES, metric=Lp(2)),
+    "Lp(inf)": lambda: Survey(BETWEEN, metric=Lp(math.inf)),
+    "weights": lambda: Survey(
+        {"w": Weight(0.5, 2), "v": Weight(0, 10, private=True, epsilon=1), "x": AGES["x"]}
+    ),
+    "reals and bins": lambda: Survey(
+        {
+            "height": Real(100, 220, points=13, epsilon=1, per=10),
+            "income": Continuous(0, 1, bins=10, epsilon=1, per=0.1),
+        }
+    ),
+    "metrics": lambda: Survey(
+        {
+            "c": Categorical(list("abcde"), epsilon=2, metric=SensitiveSet(["b", "d"])),
+            "t": Categorical(
+                list("abcd"), epsilon=1, metric=Tree({"one": ["a", "b"], "two": ["c", "d"]})
+            ),
+        }
+    ),
+    "optional": lambda: Survey(
+        {
+            "x": Integer(0, 6, epsilon=1, optional=True),
+            "c": Categorical(["a", "b"], epsilon=1, optional=0.5),
+            "height": Real(100, 220, points=13, epsilon=1, per=10, optional=True),
+        }
+    ),
+    "nothing blurred": lambda: Survey({"x": Integer(0, 5, epsilon=100, mechanism="response")}),
+    "many positions": lambda: Survey(
+        {"x": Integer(0, (1 << 20) - 1, epsilon=0.001, mechanism="geometric")}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+@pytest.mark.parametrize("clip", [False, True])
+def test_every_real_mechanism_passes(name, clip):
+    found = audited(SURVEYS[name](), n=5_000, clip=clip)
+    assert found.passed, str(found)
+
+
+def test_the_other_encoder_passes():
+    """Reports of a table as bytes, one by one."""
+    survey = Survey({"x": Integer(0, 8, epsilon=0.7), "c": Categorical(list("abc"), epsilon=1)})
+
+    def encoder(person):
+        table = survey.encode({name: [value] for name, value in person.items()})
+        return pack(survey, table)[0]
+
+    found = audited(survey, encoder, n=2_000)
+    assert found.passed, str(found)
+
+
+# Broken twins ------------------------------------------------------------------------------------
+
+THRESHOLD = Survey(
+    {
+        "age": Integer(0, 20, epsilon=1, per=2, mechanism="threshold"),
+        "income": Continuous(0, 20_000, bins=20, epsilon=1, per=2_000, mechanism="threshold"),
+    }
+)
+GEOMETRIC = Survey(
+    {
+        "age": Integer(0, 20, epsilon=1, per=2, mechanism="geometric"),
+        "income": Continuous(0, 20_000, bins=20, epsilon=1, per=2_000, mechanism="geometric"),
+    }
+)
+
+
+def twin(survey, blur=None, name="age", after=None, clip=False, tapes=None):
+    """A device of which one step is another."""
+    device = Device(survey)
+    if blur is not None:
+        at = list(survey.attributes).index(name)
+        device._parts[at] = device._parts[at]._replace(blur=blur)
+
+    def encoder(person):
+        if tapes is None:
+            report = device.report(person, coins=None, clip=clip)
+        else:
+            report = device.from_tape(person, next(tapes), clip=clip)
+        return report if after is None else after(person, report)
+
+    return encoder
+
+
+FLIPS = Survey({"age": Integer(0, 7, epsilon=1, mechanism="threshold")})
+
+
+def flips_too_small(survey=FLIPS):
+    channel = survey.channels["age"]
+    return twin(survey, Threshold(channel.size, channel.flip * 9 // 10).blur)
+
+
+def flips_too_large(survey=FLIPS):
+    channel = survey.channels["age"]
+    return twin(survey, Threshold(channel.size, channel.flip * 11 // 10).blur)
+
+
+def last_bit_bare(survey=THRESHOLD):
+    channel = survey.channels["age"]
+    last = channel.bits - 1
+
+    def blur(position, tape):
+        return channel.blur(position, tape) & ~(1 << last) | (position <= last) << last
+
+    return twin(survey, blur)
+
+
+class Again(Tape):
+    """A tape that begins anew for every part of a report."""
+
+    def __init__(self, seed):
+        super().__init__(Coins.seeded(seed))
+        self.seed = seed
+
+
+def coins_of_attributes(survey):
+    channel = survey.channels["income"]
+
+    def blur(position, tape):
+        return channel.blur(position, Tape(Coins.seeded(tape.seed)))
+
+    return twin(survey, blur, "income", tapes=map(Again, itertools.count()))
+
+
+def coins_of_people(survey, people=2):
+    return twin(survey, tapes=(Tape(Coins.seeded(k // people)) for k in itertools.count()))
+
+
+def coins_with_a_period(survey, period):
+    return twin(survey, tapes=(Tape(Coins.seeded(k % period)) for k in itertools.count()))
+
+
+def tail_rounded_to_zero(survey=GEOMETRIC):
+    channel = survey.channels["age"]
+
+    def blur(position, tape):
+        while abs((report := channel.blur(position, tape)) - position) > 4:
+            pass
+        return report
+
+    return twin(survey, blur)
+
+
+def off_by_one(survey):
+    channel = survey.channels["age"]
+    return twin(survey, lambda x, tape: channel.blur(min(x + 1, channel.size - 1), tape))
+
+
+def in_the_clear(person, report):
+    return report[:-1] + bytes([report[-1] | (person["age"] & 1) << 7])
+
+
+def longer_for_some(person, report):
+    return report + b"\0" * (person["age"] > 12)
+
+
+def clip_leaks(survey):
+    """Values beyond the end are sent with a little less noise than those at the end."""
+    channel = survey.channels["age"]
+    device = Device(survey)
+    sure = Geometric.for_epsilon(channel.size, 2)
+
+    def encoder(person):
+        outside = not 0 <= person["age"] <= 20
+        blur = sure.blur if outside else channel.blur
+        device._parts[0] = device._parts[0]._replace(blur=blur)
+        return device.report(person, coins=None, clip=True)
+
+    return encoder
+
+
+def one_value_bare(survey):
+    channel = survey.channels["age"]
+    return twin(survey, lambda x, tape: x if x == 13 else channel.blur(x, tape))
+
+
+def a_memory(survey):
+    kept, device = {}, Device(survey)
+
+    def encoder(person):
+        key = tuple(person.values())
+        if key not in kept:
+            kept[key] = device.report(person, coins=None, clip=False)
+        return kept[key]
+
+    return encoder
+
+
+TWINS = {
+    "flips 10 % too small": (FLIPS, flips_too_small(), {"privacy", "law"}),
+    "flips 10 % too large": (FLIPS, flips_too_large(), {"law"}),
+    "last bit bare": (THRESHOLD, last_bit_bare(), {"privacy", "law"}),
+    "one value bare": (GEOMETRIC, one_value_bare(GEOMETRIC), {"privacy", "law"}),
+    "coins of attributes": (THRESHOLD, coins_of_attributes(THRESHOLD), {"privacy", "law"}),
+    "coins of attributes, numbers": (GEOMETRIC, coins_of_attributes(GEOMETRIC), {"privacy", "law"}),
+    "coins of people": (THRESHOLD, coins_of_people(THRESHOLD), {"coins"}),
+    "coins of people, numbers": (GEOMETRIC, coins_of_people(GEOMETRIC), {"coins"}),
+    "coins of people with a period": (GEOMETRIC, coins_with_a_period(GEOMETRIC, 37), {"coins"}),
+    "constant coins": (GEOMETRIC, coins_with_a_period(GEOMETRIC, 1), {"privacy", "law"}),
+    "the clock as a seed": (THRESHOLD, coins_of_people(THRESHOLD, 500), {"coins"}),
+    "tail rounded to zero": (GEOMETRIC, tail_rounded_to_zero(), {"privacy", "law"}),
+    "off by one": (GEOMETRIC, off_by_one(GEOMETRIC), {"law"}),
+    "off by one, bits": (THRESHOLD, off_by_one(THRESHOLD), {"law"}),
+    "in the clear in padding": (
+        GEOMETRIC,
+        twin(GEOMETRIC, after=in_the_clear),
+        {"privacy", "form"},
+    ),
+    "longer for some": (GEOMETRIC, twin(GEOMETRIC, after=longer_for_some), {"privacy", "form"}),
+    "a memory": (GEOMETRIC, a_memory(GEOMETRIC), {"privacy", "law"}),
+    "another survey": (
+        GEOMETRIC,
+        lambda person: bytes([2]) + bytes(16) + GEOMETRIC.report(person)[17:],
+        {"law", "form"},
+    ),
+    "text": (GEOMETRIC, lambda person: GEOMETRIC.report(person).hex(), {"law", "form"}),
+    "refuses valid people": (
+        GEOMETRIC,
+        lambda person: GEOMETRIC.report(person) if person["age"] != 7 else 1 / 0,
+        {"privacy", "form"},
+    ),
+    "takes everything": (
+        GEOMETRIC,
+        lambda person: GEOMETRIC.report(person, clip=True),
+        {"form"},
+    ),
+}
+
+
+SUBTLE = {
+    "flips 10 % too small": 60_000,
+    "flips 10 % too large": 60_000,
+    "tail rounded to zero": 80_000,
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_broken_twin_is_caught(name):
+    survey, encoder, expected = TWINS[name]
+    found = audited(survey, encoder, n=SUBTLE.get(name, N))
+    assert expected <= broken(found), str(found)
+    if expected in ({"law"}, {"form"}):
+        assert broken(found) == expected, str(found)
+
+
+def test_clipping_that_can_be_seen_is_caught():
+    assert audited(GEOMETRIC, twin(GEOMETRIC, clip=True), clip=True).passed
+    found = audited(GEOMETRIC, clip_leaks(GEOMETRIC), clip=True)
+    assert {"privacy", "law"} <= broken(found)
+    assert any("beyond its end" in finding.words for finding in found.findings)
+
+
+def test_left_out_values_that_can_be_seen_are_caught():
+    """Who did not answer is sent with a sure hand."""
+    survey = Survey({"age": Integer(0, 6, epsilon=1, optional=True)})
+    device = Device(survey)
+
+    def encoder(person):
+        report = device.report(person, coins=None, clip=False)
+        return report[:-1] + b"\3" if person["age"] is None else report
+
+    found = audited(survey, encoder)
+    assert {"privacy", "law"} <= broken(found)
+    assert any("left out" in finding.words for finding in found.findings)
+
+
+def test_people_who_differ_in_several_attributes():
+    """Each attribute is within its distance, all of them together are not within theirs."""
+    survey = Survey({f"x{k}": Integer(0, 1, epsilon=1) for k in range(4)}, metric=Lp(math.inf))
+    alone = Survey({f"x{k}": Integer(0, 1, epsilon=1) for k in range(4)})
+    assert audited(survey).passed
+    found = audited(survey, lambda person: survey.report(person)[:17] + alone.report(person)[17:])
+    privacy = [f for f in found.findings if f.verdict == "privacy"]
+    assert privacy and all(f.words.count("x") > 1 for f in privacy), str(found)
+
+
+def test_two_starts_with_the_same_coins():
+    """Nothing is wrong with either by itself."""
+
+    def started():
+        coins = Coins.seeded(7)
+        return lambda person: GEOMETRIC.report(person, coins=coins)
+
+    assert audited(GEOMETRIC, started()).passed
+    found = audited(GEOMETRIC, started(), restart=started)
+    assert broken(found) == {"coins"}
+
+
+CLIENT = """
+import json, random, secrets, sys
+header, flip = bytes.fromhex(sys.argv[1]), int(sys.argv[2])
+toss = random.Random(3).getrandbits if "seeded" in sys.argv else secrets.randbits
+for line in sys.stdin:
+    answer = json.loads(line).get("smokes")
+    if answer not in ("no", "yes"):
+        if "stops" in sys.argv:
+            sys.exit("no such answer")
+        print("refused")
+        continue
+    bit = (answer == "no") ^ (toss(64) < flip)
+    print((header + bytes([bit])).hex())
+"""
+ASKED = Survey({"smokes": Ordinal(["no", "yes"], epsilon=1, mechanism="threshold")})
+"""Threshold bits: the one bit says whether the answer is at most no."""
+
+
+@pytest.fixture
+def client(tmp_path):
+    """The command of a client that knows nothing of this package."""
+    (tmp_path / "client.py").write_text(CLIENT)
+    words = [sys.executable, "-I", tmp_path / "client.py", header(ASKED).hex()]
+    return shlex.join(map(str, [*words, ASKED.channels["smokes"].flip]))
+
+
+def test_a_command_is_audited(client):
+    assert audited(ASKED, Command(client)).passed
+    assert audited(ASKED, Command(f"{client} stops"), n=2_000).passed
+    assert broken(audited(ASKED, Command(f"{client} seeded"))) == {"coins"}
+
+
+def test_the_command_line(client, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ASKED.save("survey.toml")
+    weak = client.replace(str(ASKED.channels["smokes"].flip), "0")
+    for command, code in ((client, 0), (weak, 1), ("no-such-command", 2)):
+        words = ["survey.toml", "--client", command, "--n", "4000", "-o", "out", "--json"]
+        monkeypatch.setattr(sys, "argv", ["metricldp", "audit", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        told = capsys.readouterr()
+        assert ended.value.code == code
+        if code < 2:
+            data = json.loads(told.out)
+            assert data["passed"] == (code == 0) and data["client"] == command
+            page = (tmp_path / "out" / "audit.md").read_text("utf-8")
+            assert ("BROKEN" in page) == (code == 1)
+        else:
+            assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("no-such-command", "cannot run 'no-such-command'"),
+        ("'", "cannot read the command"),
+        ("", "name the command"),
+        (f"{shlex.quote(sys.executable)} -c 'raise SystemExit(3)'", "exit code 3"),
+    ],
+)
+def test_a_command_that_does_not_run(command, told):
+    with pytest.raises(QueryError, match=told):
+        audited(GEOMETRIC, Command(command), n=1_000)
+
+
+def test_lines_that_are_no_bytes_are_reports_that_nobody_takes():
+    reads = Command("client", "base64")._report
+    assert reads("AAEC") == b"\0\1\2" and reads("refused: too old") is None and reads("%") == b""
+    with pytest.raises(QueryError, match="hex or base64, not 'words'"):
+        Command("client", "words")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"n": 10}, "1,000 to"),
+        ({"n": 2.5}, "not 2.5"),
+        ({"false_alarm": 0}, "probability"),
+        ({"encoder": 3}, "a function from a person"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(wrong, told):
+    with pytest.raises(QueryError, match=told):
+        audit(GEOMETRIC, **wrong)
+
+
+def test_reports_too_long_to_be_looked_at():
+    survey = Survey({"x": Integer(0, 20_000, epsilon=0.1, mechanism="threshold")})
+    with pytest.raises(QueryError, match="too many to be looked at"):
+        audit(survey)
+
+
+# What it says ------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_the_size_that_is_stated_is_found():
+    """The stated power is kept: an excess that is called findable is found, each of 5 times."""
+    survey = Survey({"x": Integer(0, 9, epsilon=0.5, mechanism="threshold")})
+    (power,) = audited(survey, n=10_000, seed=1).power
+    worse = Threshold.for_epsilon(10, Fraction(0.5 + power.everywhere))
+    for seed in range(5):
+        found = audited(survey, twin(survey, worse.blur, "x"), n=10_000, seed=seed)
+        assert "privacy" in broken(found)
+
+
+def test_how_many_reports_are_needed():
+    """What is said to be needed for an excess finds just that."""
+    family = Family("privacy", 1e-7, tests=100)
+    few = Prospect(family, 0.5, 622.0, 1_000.0)
+    for excess in (0.05, 0.2):
+        times = few.needed(excess)
+        many = Prospect(family, 0.5, 622.459 * times, 1_000.0 * times)
+        assert math.isclose(many.excess(), excess, rel_tol=0.05)
+    assert Prospect(family, 5.0, 1.0, 1.0).excess() == math.inf
+    assert Prospect(family, 5.0, 10.0, 20.0).needed(0.5) == math.inf
+
+
+def test_tests_are_exact():
+    """The rate of false alarms is the one that is stated, for a few reports as well."""
+    for total, chance in ((3, 0.5), (20, 0.6), (200, 0.9)):
+        hits = np.arange(total + 1)
+        tails = stats.binom.sf(hits - 1, total, chance)
+        assert np.allclose(tail(hits, np.full(total + 1, total), chance), tails, rtol=1e-9)
+        family = Family("privacy", 1e-3, tests=0)
+        family.above(hits, np.full(total + 1, total), chance, str)
+        assert len(family.failures) == (tails < 1e-3 / (total + 1)).sum()
+
+
+def test_tails_of_draws_are_exact():
+    for whole, total, size in ((20, 7, 9), (300, 290, 100), (5000, 40, 1700)):
+        law = stats.hypergeom(whole, total, size)
+        for hits in range(max(0, total + size - whole), min(total, size) + 1):
+            beyond = law.sf(hits - 1) if hits >= law.mean() else law.cdf(hits)
+            assert math.isclose(drawn_tail(hits, whole, total, size), beyond, rel_tol=1e-6)
+
+
+def test_text_data_and_page():
+    survey, encoder, _ = TWINS["another survey"]
+    for found in (audited(survey, n=2_000), audited(survey, encoder, n=2_000)):
+        data = json.loads(json.dumps(found.to_dict()))
+        assert data["passed"] == found.passed == (not data["findings"])
+        assert data["verdicts"]["privacy"] and data["verdicts"]["form"] == found.passed
+        assert ("BROKEN" in str(found)) == (not found.passed)
+        page = found.page()
+        assert page.text.startswith("# Audit") and "audit_power.csv" in page.tables
