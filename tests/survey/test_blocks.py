@@ -178,9 +178,9 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
         ({("x", "x"): "hio"}, "x is named twice in joint=; it can be in one block only"),
         ({("x", "y"): "hio", ("y", "said"): "hio"}, "y is named twice in joint="),
         ({("x", "y"): "threshold"}, "mechanism 'threshold' blurs one attribute; name it there"),
-        ({("x", "y"): "auto"}, "no mechanism 'auto'; choose hio, hio-hashing, planar-laplace"),
-        ({("x", "y"): "planar"}, "choose hio, hio-hashing, planar-laplace; did you mean"),
-        ({("x", "y"): None}, "there is no mechanism None; choose hio, hio-hashing"),
+        ({("x", "y"): "auto"}, "no mechanism 'auto'; choose faces, hio, hio-hashing, planar-laplace"),
+        ({("x", "y"): "planar"}, "choose faces, hio, hio-hashing, planar-laplace; did you mean"),
+        ({("x", "y"): None}, "there is no mechanism None; choose faces, hio, hio-hashing"),
         ({("x", "y"): {"branching": 3}}, "a mechanism is a name or a table with a name"),
         ({("x", "y"): {"name": "hio", "fanout": 3}}, "mechanism 'hio' has no entry 'fanout'"),
         ({("x", "y"): {"name": "hio", "branching": 0}}, "whole number of at least 2, not 0"),
@@ -549,7 +549,7 @@ def test_mistakes_in_a_survey_file_are_one_line(at_work, capsys):
     code, out, err = run(capsys, "certify", "wrong.toml")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "wrong.toml: there is no mechanism 'planar'; choose hio, hio-hashing" in err
+    assert "wrong.toml: there is no mechanism 'planar'; choose faces, hio, hio-hashing" in err
 
 
 # Comparisons -------------------------------------------------------------------------------------

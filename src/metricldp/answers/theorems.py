@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 
@@ -21,6 +24,44 @@ def paper_range_variance(epsilon: float, attributes: int, cut: int, n: int) -> f
     """
     kappa_squared = (1 / math.tanh(epsilon / 2)) ** 2
     return kappa_squared**attributes * 2.0**-cut * (1 - kappa_squared**-attributes) * n
+
+
+def paper_weighted_variance(
+    epsilon: float, attributes: int, cut: int, n: int, largest: float, *, private: bool
+) -> float:
+    """Theorem 4 of the paper with constant 1: ranges weighted by numbers from 0 to `largest`.
+
+    A private weight is one more attribute, which every range cuts. It is what the paper states, not
+    an upper bound, for the reason above: with public weights from two attributes on, with private
+    ones from one on, people inside a range whose weight is the largest exceed it.
+    `weighted_variance` is exact.
+    """
+    more = 1 if private else 0
+    return largest**2 * paper_range_variance(epsilon, attributes + more, cut + more, n)
+
+
+def weighted_variance(
+    epsilon: float,
+    attributes: int,
+    weights: npt.ArrayLike,
+    inside: npt.ArrayLike,
+    largest: float | None = None,
+) -> float:
+    """The exact expected squared error of a weighted range, as section 4.3.2 answers it.
+
+    `inside` has a row for each person and a column for each attribute that the range cuts: whether
+    they are inside its part. A cut attribute's decoder has the second moment (kappa^2 - 1)/2 + f, a
+    whole one's kappa^2. With `largest`, weights are private: rounded at random to 0 or `largest`
+    and sent as one more attribute of two values, which is cut and has a mean f of w / largest.
+    """
+    squared = (1 / math.tanh(epsilon / 2)) ** 2
+    w, f = np.asarray(weights, dtype=np.float64), np.asarray(inside, dtype=np.float64)
+    second = squared ** (attributes - f.shape[1]) * ((squared - 1) / 2 + f).prod(axis=1)
+    if largest is None:
+        weighted = w**2 * second
+    else:
+        weighted = largest**2 * second * ((squared - 1) / 2 + w / largest)
+    return float((weighted - w**2 * f.prod(axis=1)).sum())
 
 
 # Bounds for one attribute in threshold bits, everybody asked

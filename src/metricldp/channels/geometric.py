@@ -206,13 +206,13 @@ def _largest(
     blocks = start >> len(noise.digits)
     block = Fraction(noise.block, ONE) if turned else Fraction(ONE, noise.block)
     return max(
-        shortened(Fraction(*ratio) * _power(block, blocks + carry))
+        shortened(Fraction(*ratio) * power_above(block, blocks + carry))
         for (carry, over), ratio in worst.items()
         if not over and blocks + carry >= 0
     )
 
 
-def _power(base: Fraction, exponent: int) -> Fraction:
+def power_above(base: Fraction, exponent: int) -> Fraction:
     """By squaring, rounded up where it grows long."""
     result = Fraction(1)
     while exponent:

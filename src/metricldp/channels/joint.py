@@ -239,6 +239,13 @@ class JointMechanism(Mechanism):
     """A mechanism that blurs several attributes together, named for all of them in a survey."""
 
     joint: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = False
+    """Whether it keeps the sum of the distances of its attributes, and not less."""
+
+    @property
+    def largest_norm(self) -> int:
+        """The p of the norm up to which a survey may join its distances."""
+        return 1 if self.adds_up else 2
 
     @abstractmethod
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
@@ -246,7 +253,10 @@ class JointMechanism(Mechanism):
 
     @abstractmethod
     def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        """What is kept for two people: at most the root of the sum of their squared distances."""
+        """What is kept for two people: at most the root of the sum of their squared distances.
+
+        Where it adds up, at most their sum.
+        """
 
     @abstractmethod
     def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:

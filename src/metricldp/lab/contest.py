@@ -117,6 +117,17 @@ class JointContender(Contender):
         return Entry(self, Agreement(usual, joint={tuple(usual): wish}))
 
 
+@dataclass(frozen=True)
+class FacesContender(Contender):
+    """Laplace faces, for at least two attributes; of one they would be prefix sums."""
+
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        if len(attributes) < 2 or any(a.size > self.most for a in attributes.values()):
+            raise SurveyError(f"{self.title}: two attributes or more, of {self.most} values each")
+        usual = {name: replace(a, mechanism="auto") for name, a in attributes.items()}
+        return Entry(self, Agreement(usual, joint={tuple(usual): self.mechanism}))
+
+
 _HIO = tuple(
     JointContender(name, f"{title}, {told}", ANY_TWO, source, budget=budget)
     for name, title, source in (
@@ -141,7 +152,8 @@ _IN_TABLE_2 = (
 @cache
 def in_table_2() -> tuple[Contender, ...]:
     """Those of table 2: always the same, whoever else is installed."""
-    return (*(Contender.of(mechanism(name)) for name in _IN_TABLE_2), *_HIO)
+    alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
+    return (*alone, *_HIO, FacesContender.of(mechanism("faces")))
 
 
 @cache

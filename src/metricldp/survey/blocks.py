@@ -51,8 +51,10 @@ class Block:
                 raise SurveyError(
                     f"{told}: {name} has a mechanism of its own, {attribute.mechanism}; drop it"
                 )
-        if norm.p > 2:
-            raise SurveyError(f"{told}: a survey with joint attributes has a norm with p up to 2")
+        if norm.p > mechanism.largest_norm:
+            what = "joint attributes" if mechanism.largest_norm == 2 else mechanism.name
+            most = mechanism.largest_norm
+            raise SurveyError(f"{told}: a survey with {what} has a norm with p up to {most}")
         sizes = tuple(attribute.size for attribute in attributes.values())
         metrics = tuple(attribute.distances.scaled(share) for attribute in attributes.values())
         try:

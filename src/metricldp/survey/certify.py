@@ -179,13 +179,20 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
     """The worst pair of people of each kind, held against what the block keeps for them.
 
     That must be at most their distance in the plane, which no norm with p up to 2 is below; or, of
-    a channel that treats all people alike, at most the smallest distance of any attribute.
+    a channel that treats all people alike, at most the smallest distance of any attribute. Where
+    distances add up, single steps stand for all pairs, and what is kept for one attribute alone
+    must be within its distances.
     """
     described = [survey.attributes[name] for name in block.names]
     promised = [attribute.distances.scaled(survey.share) for attribute in described]
     nearest = min(m.smallest(size) for m, size in zip(promised, block.sizes, strict=True))
     pairs, people = [], []
-    proves = survey.metric.proves(survey.share, survey.parts) and survey.metric.p <= 2
+    proves = survey.metric.proves(survey.share, survey.parts)
+    proves &= survey.metric.p <= block.mechanism.largest_norm
+    if block.mechanism.adds_up:
+        margins = block.mechanism.margins(block.sizes, promised)
+        kept = zip(margins, promised, block.sizes, strict=True)
+        proves &= all(margin.within(metric, size) for margin, metric, size in kept)
     for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
         allowed = block.mechanism.distance(block.sizes, promised, x, other)
         pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))

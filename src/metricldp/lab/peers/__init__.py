@@ -18,7 +18,7 @@ from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
-from metricldp.lab.peers.joint import HashedHio, Hio, PlanarLaplace
+from metricldp.lab.peers.joint import HashedHio, Hio, LaplaceFaces, PlanarLaplace
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 
@@ -88,4 +88,4 @@ class Hierarchies:
 
 
 HIERARCHY = Hierarchies()
-HIO, HIO_HASHING, PLANAR_LAPLACE = Hio(), HashedHio(), PlanarLaplace()
+HIO, HIO_HASHING, PLANAR_LAPLACE, FACES = Hio(), HashedHio(), PlanarLaplace(), LaplaceFaces()

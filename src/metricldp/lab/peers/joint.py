@@ -1,4 +1,4 @@
-"""HIO and planar Laplace noise as mechanisms of a survey, for several attributes together."""
+"""HIO, planar Laplace noise and Laplace faces: mechanisms for several attributes together."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from metricldp.basics.text import shown
 from metricldp.channels.base import LARGEST_EPSILON
 from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, People, Sizes
 from metricldp.channels.mechanism import ANY_TWO
+from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.planar import SMALLEST_STEP, Planar, root_below
-from metricldp.metrics import Metric, Uniform
+from metricldp.metrics import Line, Metric, Uniform
 
 
 @dataclass(frozen=True)
@@ -124,3 +125,32 @@ class PlanarLaplace(JointMechanism):
 
     def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
         return list(metrics)
+
+
+@dataclass(frozen=True)
+class LaplaceFaces(JointMechanism):
+    """Attributes on lines, epsilon per step of each: distances add up."""
+
+    name: ClassVar[str] = "faces"  # type: ignore[misc]
+    title: ClassVar[str] = "Laplace faces"  # type: ignore[misc]
+    source: ClassVar[str] = "Haney et al. 2015, local"  # type: ignore[misc]
+    adds_up: ClassVar[bool] = True
+    max_computed: ClassVar[int] = 256  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 8  # type: ignore[misc]
+
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
+        if not all(ordered):
+            raise SurveyError("Laplace faces are for attributes with an order: numbers or levels")
+        return Faces.for_steps(sizes, self._steps(sizes, metrics))
+
+    def _steps(self, sizes: Sizes, metrics: Metrics) -> tuple[Fraction, ...]:
+        pairs = zip(metrics, sizes, strict=True)
+        return tuple(min(metric.per_step(size), LARGEST_EPSILON) for metric, size in pairs)
+
+    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
+        apart = (abs(a - b) for a, b in zip(x, other, strict=True))
+        steps = zip(self._steps(sizes, metrics), apart, strict=True)
+        return sum((step * length for step, length in steps), Fraction(0))
+
+    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
+        return [Line(step) for step in self._steps(sizes, metrics)]

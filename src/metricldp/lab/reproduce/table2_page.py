@@ -316,6 +316,8 @@ def _order(point: Point, what: str) -> str:
     kind = point.attributes, what
     if point.mechanism == "prefix":
         return "0" if kind == (1, "error") else ""
+    if point.mechanism == "faces":
+        return "2"
     if point.promise == PER_STEP:
         return "0"
     if not point.mechanism.startswith(_LOGARITHMIC):
@@ -352,8 +354,18 @@ def _growth(setting: Setting, found: Sequence[Point], fitted: Sequence[Slope]) -
             f"Hierarchies and wavelets grow like a power of log m: {low:.1f} to {high:.1f} for one "
             "attribute."
         )
+    for slope in (s for s in fitted if s.mechanism == "faces"):
+        lines.append(
+            f"{slope.title}, the extension of Haney et al. that the paper's second row is about: "
+            f"{slope.exponent:.1f} for two attributes, {slope.local:.1f} between the last two "
+            "sizes. " + _FACES
+        )
     return lines
 
+
+_FACES = """The paper states 2, without a proof. Here every person adds the noise that Haney et al.
+let a curator add, whose order is 3 (D - 1); we know of no way to save the third logarithm. Of the
+rows with epsilon per step it is the one whose error is of order 1/epsilon^2 for every D."""
 
 _WHY = {
     "geometric": "Only people near the ends of a range can be taken for others, and of so many "
