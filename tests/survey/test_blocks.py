@@ -178,7 +178,10 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
         ({("x", "x"): "hio"}, "x is named twice in joint=; it can be in one block only"),
         ({("x", "y"): "hio", ("y", "said"): "hio"}, "y is named twice in joint="),
         ({("x", "y"): "threshold"}, "mechanism 'threshold' blurs one attribute; name it there"),
-        ({("x", "y"): "auto"}, "no mechanism 'auto'; choose faces, hio, hio-hashing, planar-laplace"),
+        (
+            {("x", "y"): "auto"},
+            "no mechanism 'auto'; choose faces, hio, hio-hashing, planar-laplace",
+        ),
         ({("x", "y"): "planar"}, "choose faces, hio, hio-hashing, planar-laplace; did you mean"),
         ({("x", "y"): None}, "there is no mechanism None; choose faces, hio, hio-hashing"),
         ({("x", "y"): {"branching": 3}}, "a mechanism is a name or a table with a name"),
