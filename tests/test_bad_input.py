@@ -365,7 +365,10 @@ BAD_FILES = {
     "plan entry": (PLAN + 'strategi = "identity"\n', "did you mean 'strategy'?"),
     "bits entry": (BITS + "bit = []\n", "no entry 'bit'; it has 'bits'"),
     "categories 3": (SORT + 'kind = "categorical"\ncategories = 3\nepsilon = 1\n', "3"),
-    "categories ints": (SORT + 'kind = "categorical"\ncategories = [1, 2]\nepsilon = 1\n', "1"),
+    "categories floats": (
+        SORT + 'kind = "categorical"\ncategories = [1.5, 2]\nepsilon = 1\n',
+        "'1.5'",
+    ),
     "one category": (SORT + 'kind = "categorical"\ncategories = ["a"]\nepsilon = 1\n', "'a'"),
     "blank": (SORT + 'kind = "categorical"\ncategories = ["a", ""]\nepsilon = 1\n', "''"),
     "repeated": (SORT + 'kind = "categorical"\ncategories = ["a", "a"]\nepsilon = 1\n', "'a'"),
@@ -847,7 +850,7 @@ BAD_QUESTIONS = [
     ({"Region": "north"}, "'Region'", "'region' differs only in its case"),
     ({3: 1}, "3"),
     ({None: 1}, "None"),
-    ({"age": (30, 20)}, "30 to 20", "empty range", "swapped", "(20, 30)"),
+    ({"age": (30, 20)}, "30 to 20", "empty range", "swapped", "20 to 30"),
     ({"age": "18"}, "'18'", "in numbers and not in text"),
     ({"age": (200, 300)}, "200 to 300", "0 to 99"),
     ({"age": (None, -1)}, "up to -1"),
@@ -952,7 +955,7 @@ def test_histograms_of_what_is_not_there(tally, attribute):
     says(QueryError, lambda: tally.histogram(attribute), repr(attribute), "age")
 
 
-@pytest.mark.parametrize("width", [0, -1, 1.5, True, "a", None, NAN, np.float64(5)])
+@pytest.mark.parametrize("width", [0, -1, 0.5, True, "a", NAN, [5]])
 def test_widths(tally, width):
     says(QueryError, lambda: tally.histogram("age", width=width), repr(width))
 
@@ -1091,8 +1094,8 @@ def test_conditions(conditions, needle, at_work, refused):
         (["histogram", "survey.toml", "reports.parquet", "foo"], "'foo'"),
         (["histogram", "survey.toml", "reports.parquet", "age", "age=1..2"], "leave it out"),
         (["histogram", "survey.toml", "reports.parquet", "age", "--width", "0"], "0"),
-        (["histogram", "survey.toml", "reports.parquet", "age", "--width", "1.5"], "--width"),
-        (["histogram", "survey.toml", "reports.parquet", "age", "--width", "9" * 30], "--width"),
+        (["histogram", "survey.toml", "reports.parquet", "age", "--width", "0.5"], "0.5"),
+        (["histogram", "survey.toml", "reports.parquet", "age", "--width", "wide"], "--width"),
         (["histogram", "survey.toml", "reports.parquet", "region", "--width", "2"], "no order"),
         (["histogram", "survey.toml", "reports.parquet", "age", "--plot", "no/a.png"], "no/a.png"),
         (["histogram", "survey.toml", "reports.parquet", "age", "--plot", "a.foo"], ".png"),
@@ -1100,7 +1103,7 @@ def test_conditions(conditions, needle, at_work, refused):
         (["explain", "survey.toml", "--n", "0"], "0"),
         (["explain", "survey.toml", "--n", "-5"], "-5"),
         (["explain", "survey.toml", "--n", "many"], "--n"),
-        (["explain", "survey.toml", "--n", "9" * 400], "--n"),
+        (["explain", "survey.toml", "--n", "9" * 400], "n = 999"),
         (["explain", "survey.toml", "extra"], "extra"),
         (["demo", "-o", "no/demo.png"], "no/demo.png"),
         (["demo", "-o", "demo.docx"], ".png"),

@@ -192,7 +192,7 @@ def test_histograms_are_the_counts_of_their_bars():
                 assert bar.value == pytest.approx(single.value, rel=1e-9, abs=1e-9)
                 assert bar.variance == pytest.approx(single.variance, rel=1e-9, abs=1e-7)
                 assert bar.bounds == pytest.approx(single.bounds, rel=1e-9)
-    wide = tally.histogram("c", width=3)
+    wide = tally.histogram("c", width=0.75)
     assert wide.labels == ("0 to 0.75", "0.75 to 1")
     assert wide[0].value == pytest.approx(tally.count({"c": (0, 0.75)}).value)
     assert sum(bar.value for bar in tally.histogram("c")) == pytest.approx(tally.n)
@@ -269,7 +269,7 @@ def test_a_bar_of_everybody_has_no_error(epsilon):
     survey = Survey({"a": Integer(0, 99, epsilon=epsilon, mechanism="geometric")})
     tally = survey.tally(survey.encode({"a": [5] * 100}, coins=Coins.seeded(1)))
     (bar,) = tally.histogram("a", width=200)
-    assert "widths count those" in str(bar)
+    assert "one bar of everybody: a goes 0 to 99" in str(bar)
     assert bar.value == pytest.approx(100)
     assert bar.stderr == pytest.approx(0, abs=1e-6)
 

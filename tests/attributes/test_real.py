@@ -92,6 +92,6 @@ def test_counts_and_bars_of_values_spread_evenly():
     for low, high in ((2, 8), (2.5, 7.3), (0, 3), (4.2, 4.9)):
         truth = 10_000 * (high - low)
         assert abs(tally.count({"v": (low, high)}).value - truth) < 6 * 160
-    bars = tally.histogram("v", width=2)
-    assert list(bars.labels) == ["0 to 3", "3 to 7", "7 to 10"]
-    assert bars.values == pytest.approx([30_000, 40_000, 30_000], abs=6 * 160)
+    bars = tally.histogram("v", width=4)
+    assert list(bars.labels) == ["0 to 4", "4 to 8", "8 to 10"]
+    assert bars.values == pytest.approx([40_000, 40_000, 20_000], abs=6 * 160)

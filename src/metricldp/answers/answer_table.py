@@ -133,7 +133,7 @@ class Answers(Sequence[Answer]):
     def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
         marks, *numbers = self._columns(level, simultaneous).values()
-        shared = self._shared_notes()
+        shared = self.shared_notes()
         rows = zip(marks, *(column.tolist() for column in numbers), self, strict=True)
         return {
             "attribute": self.attribute,
@@ -144,6 +144,7 @@ class Answers(Sequence[Answer]):
             "answers": [
                 {
                     "label": label,
+                    "question": answer.question,
                     **{name: finite(x) for name, x in zip(_NUMBERS, found, strict=True)},
                     "unit": answer.unit,
                     "notes": [note for note in answer.notes if note not in shared],
@@ -152,7 +153,7 @@ class Answers(Sequence[Answer]):
             ],
         }
 
-    def _shared_notes(self) -> list[str]:
+    def shared_notes(self) -> list[str]:
         """What is noted of every answer."""
         first = self[0].notes if len(self) else ()
         return [note for note in first if all(note in answer.notes for answer in self)]
@@ -160,7 +161,7 @@ class Answers(Sequence[Answer]):
     def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
         """A line for each answer, with its interval at that level."""
         shown = list(islice(zip(self.labels, self, strict=True), MAX_ROWS_SHOWN))
-        shared = self._shared_notes()
+        shared = self.shared_notes()
         wide = max((len(label) for label, _ in shown), default=0)
         every = self._all(simultaneous)
         lines = []

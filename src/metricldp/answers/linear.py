@@ -17,7 +17,7 @@ from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.predict import variance_bounds
-from metricldp.answers.queries import Query
+from metricldp.answers.queries import Query, asked_of
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
 from metricldp.store.base import Sums
@@ -123,7 +123,7 @@ class Linear(Answers):
         described = self.profile.survey.attributes[self.attribute]
         return [described.name_of(position) for position in range(self.workload.size)]
 
-    def _shared_notes(self) -> list[str]:
+    def shared_notes(self) -> list[str]:
         return list(self.profile.group.notes)
 
     def _block(self, start: int, stop: int) -> list[Answer]:
@@ -134,10 +134,8 @@ class Linear(Answers):
     def _found(self, start: int, stop: int) -> list[Answer]:
         """Answers from the decoder of each row."""
         rows = self.workload.rows_block(start, stop)
-        name, group = self.attribute, self.profile.group.words
-        among = "" if group == "everybody" else f" among {group}"
-        numbers = range(start, start + len(rows))
-        words = [f"{name} {self.workload.label(row, self._names)}{among}" for row in numbers]
+        labels = [self.workload.label(start + row, self._names) for row in range(len(rows))]
+        words = asked_of(self.attribute, labels, self.profile.group)
         counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
         return [
             replace(answer, unit="people" if counts else "weighted people")

@@ -249,7 +249,7 @@ class Cdf(Answers):
     def _marks(self) -> list[Any]:
         return list(self.ends)
 
-    def _shared_notes(self) -> list[str]:
+    def shared_notes(self) -> list[str]:
         return list(self.notes)
 
     def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
@@ -359,7 +359,10 @@ class Quantile:
 def checked(p: object) -> float:
     """A probability strictly between 0 and 1, or a refusal."""
     if not is_number(p) or not 0 < p < 1:
-        raise QueryError(f"a quantile is asked for a number between 0 and 1, not {p!r}")
+        raise QueryError(
+            "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
+            f"not {p!r}"
+        )
     return float(p)
 
 

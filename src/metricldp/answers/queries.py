@@ -16,7 +16,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Span
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import guess, listed, shown
+from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.design.plans import workload_of
 from metricldp.design.workloads import Workload
 from metricldp.store.readings import attribute_of
@@ -26,8 +26,16 @@ Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
 UNANSWERED = "unanswered"
 """What the command line says for the people who left an optional attribute out."""
+EVERYBODY = "everybody"
 _DASHED = re.compile(r"\s*(-?[\d.]+)\s*(?:-|–|:|to)\s*(-?[\d.]+)\s*")
 """A range as people also write it."""
+_SIGN = r"\s*(<=|>=|!=|<>|<|>)\s*"
+_COMPARED = re.compile(rf"\s*([^<>=!]+?){_SIGN}([^<>=!]+?)(?:{_SIGN}([^<>=!]+?))?\s*")
+"""A condition with signs instead of an equals sign."""
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""What a sign becomes when its two sides change places."""
+_STRICT = ("<", ">")
+_SIGNS = {"≤": "<=", "≥": ">=", "≠": "!="}
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,11 @@ def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Q
     """
     where = {} if where is None else where
     if not isinstance(where, Mapping):
-        raise QueryError(f"a where-clause maps attributes to ranges or values, not {shown(where)}")
+        example = "{'age': (18, 29), 'region': 'north'}"
+        raise QueryError(
+            f"a where-clause maps attributes to ranges or values, such as {example}, "
+            f"not {shown(where)}"
+        )
     factors: dict[str, Span | npt.NDArray[Any]] = {}
     words, notes = [], []
     for name, meant in where.items():
@@ -75,7 +87,13 @@ def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Q
     if about is not None and about not in where and (there := if_answered(survey, about)):
         factors |= there
         words.append(f"{about} answered")
-    return Query(factors, ", ".join(words) or "everybody", tuple(notes))
+    return Query(factors, ", ".join(words) or EVERYBODY, tuple(notes))
+
+
+def asked_of(name: str, labels: Sequence[str], group: Query) -> list[str]:
+    """A question for each part of an attribute, in words, with the conditions of the group."""
+    among = "" if group.words == EVERYBODY else f" among {group.words}"
+    return [f"{name} {label}{among}" for label in labels]
 
 
 def if_answered(survey: Agreement, name: str) -> dict[str, Span]:
@@ -109,7 +127,7 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     """A workload over an attribute: itself, its name, or its rows."""
     described = attribute_of(survey, name)
     if described.kind == "weight":
-        raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
+        raise QueryError(f"{name} is a weight; ask for its sum")
     if isinstance(rows, str) and rows in ("ranges", "prefixes") and not described.ordered:
         raise QueryError(f"{name} has no order, so no {rows}; ask for its values")
     return workload_of(rows, described.size)
@@ -125,20 +143,111 @@ def weight_of(survey: Agreement, name: object) -> Any:
 
 
 def parse_text(survey: Agreement, words: list[str]) -> dict[str, Any]:
-    """A where-clause from command-line words such as age=18..29 or region=north,south."""
+    """A where-clause from command-line words such as age=18..29, age>=18 or region=north,south."""
     where: dict[str, Any] = {}
     for word in words:
-        name, equals, meant = word.partition("=")
-        if name not in survey.attributes:
-            name = name.strip()
-        if not equals or not meant.strip():
-            raise QueryError(
-                f"{word!r} is not a condition; write age=18..29, age=..29 or region=north"
-            )
+        name, meant = _condition(survey, word)
         if name in where:
-            raise QueryError(f"{name} is asked for twice; give it one range or a list")
-        where[name] = _parse_meant(attribute_of(survey, name), name, meant)
+            meant = _joined(attribute_of(survey, name), name, where[name], meant)
+        where[name] = meant
     return where
+
+
+def _condition(survey: Agreement, word: str) -> tuple[str, Any]:
+    """The attribute that a word is about, and what it asks of it."""
+    name, equals, meant = word.partition("=")
+    name = name if name in survey.attributes else name.strip()
+    if name not in survey.attributes:
+        for sign, plainly in _SIGNS.items():
+            word = word.replace(sign, plainly)
+        if compared := _COMPARED.fullmatch(word):
+            return _compared(survey, compared, word)
+    if not equals or not meant.strip():
+        shell = "; in a shell, < and > need quotes" if name in survey.attributes else ""
+        raise QueryError(f"{word!r} is not a condition; write {_example(survey)}{shell}")
+    for other in survey.attributes:
+        if re.search(rf"[\s,;&]{re.escape(other)}\s*[=<>]", meant):
+            raise QueryError(f"{word!r} holds several conditions; give each as a word of its own")
+    return name, _parse_meant(attribute_of(survey, name), name, meant)
+
+
+def _example(survey: Agreement) -> str:
+    """Conditions that this survey understands."""
+    found = []
+    for name, attribute in survey.attributes.items():
+        if attribute.named:
+            found.append(f"{name}={attribute.name_of(0)}")
+        elif not attribute.is_weight:
+            ends = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
+            found.append(f"{name}={'..'.join(plain(end).replace(',', '') for end in ends)}")
+    return " or ".join(found[:2]) or "attribute=value"
+
+
+def _compared(survey: Agreement, compared: re.Match[str], word: str) -> tuple[str, Any]:
+    """A condition with signs: age>=18, 18<=age<30, region!=north."""
+    first, sign, second, later_sign, third = compared.groups()
+    if third is not None:
+        name, ends = second, ((first, _TURNED.get(sign)), (third, later_sign))
+        if {sign[0], later_sign[0]} not in ({"<"}, {">"}):
+            raise QueryError(f"{word!r} is not a range; write 18<=x<=29, or x=18..29")
+    elif second in survey.attributes and first not in survey.attributes:
+        name, ends = second, ((first, _TURNED.get(sign, sign)),)
+    else:
+        name, ends = first, ((second, sign),)
+    attribute = attribute_of(survey, name)
+    if sign in ("!=", "<>"):
+        return name, _all_but(attribute, name, second if name == first else first)
+    parts = [_bound(attribute, name, text, turned) for text, turned in ends]
+    return name, parts[0] if len(parts) == 1 else _joined(attribute, name, *parts)
+
+
+def _all_but(attribute: Attribute, name: str, text: str) -> list[str]:
+    """The other names; of numbers there are too many to list."""
+    names = [attribute.name_of(position) for position in range(attribute.size)]
+    if not attribute.named:
+        raise QueryError(
+            f"{name} takes a range or values, not all but {text}; ask for everybody, and for "
+            f"{name}={text}, and take the difference"
+        )
+    attribute.choose(text, name)
+    return [other for other in names if other != text]
+
+
+def _bound(attribute: Attribute, name: str, text: str, sign: str) -> tuple[Any, Any]:
+    """The range of a sign and an end: open on one side, without the end itself for < and >."""
+    if not attribute.ordered:
+        raise QueryError(f"{name} has no order, so nothing is {sign} {text}; write {name}={text}")
+    end: Any = text
+    if attribute.named:
+        (position,) = np.flatnonzero(attribute.choose(text, name).inside)
+        beyond = int(position) + {"<": -1, ">": 1}.get(sign, 0)
+        if not 0 <= beyond < attribute.size:
+            raise QueryError(f"{name} has nothing {sign} {text}; {name} is {attribute.describe()}")
+        end = attribute.name_of(beyond)
+    else:
+        end = _number(text, name)
+        if sign in _STRICT and not (attribute.in_bins or attribute.rounded_at_random):
+            end = math.floor(end) + 1 if sign == ">" else math.ceil(end) - 1
+    return (end, None) if sign[0] == ">" else (None, end)
+
+
+def _joined(attribute: Attribute, name: str, one: Any, other: Any) -> tuple[Any, Any]:
+    """Two ranges, one open above and the other below, as one."""
+    open_ends = [
+        part.index(None) for part in (one, other) if isinstance(part, tuple) and None in part
+    ]
+    if sorted(open_ends) != [0, 1] or (None, None) in (one, other):
+        raise QueryError(f"{name} is asked for twice; give it one range or a list")
+    low, high = (
+        next(end for end in ends if end is not None) for ends in zip(one, other, strict=True)
+    )
+    first, last = (
+        np.flatnonzero(attribute.choose(part, name).inside) for part in ((low, None), (None, high))
+    )
+    if first[0] > last[-1]:
+        over = f"; over the end it is {name}={low}..{high}" if attribute.is_cyclic else ""
+        raise QueryError(f"no {name} is both from {low} and up to {high}{over}")
+    return low, high
 
 
 def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
@@ -149,12 +258,16 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
             return meant if meant in names else meant.strip()
         if left_out:
             return None
+        meant = meant.removeprefix("=")
         if ".." in meant:
             low, _, high = meant.partition("..")
             return tuple(_name(end, names) if end.strip() else None for end in (low, high))
         return [_name(part, names) for part in meant.split(",")]
     if left_out:
         return None
+    meant = meant.removeprefix("=").strip()
+    if meant[:1] in _STRICT:
+        raise QueryError(f"{name}={meant} is not a condition; write {name}{meant[0]}={meant[1:]}")
     if "..." in meant:
         raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {meant!r}")
     if ".." in meant:

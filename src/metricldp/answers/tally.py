@@ -25,9 +25,8 @@ from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_a
 from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
-from metricldp.answers.queries import Query, Where, parse, workload_for
-from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.text import shown
+from metricldp.answers.queries import Query, Where, asked_of, parse, workload_for
+from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
 from metricldp.store import files
@@ -69,6 +68,12 @@ class Tally:
         trust: bool = False,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
+        if isinstance(collected, Mapping):
+            raise ReportRefused(
+                "kind",
+                "reports are not a dict; people are encoded first, survey.tally(survey.encode("
+                "people)), and a where-clause is asked of the tally, tally.count(where)",
+            )
         saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
         if keep is None and not saved:
             return cls(Raw.of(survey, collected, refused=refused, layout=layout, trust=trust))
@@ -224,29 +229,26 @@ class Tally:
         attribute: str,
         where: Where | None = None,
         *,
-        width: int = 1,
+        width: float | None = None,
         about: str = RESPONDENTS,
     ) -> Histogram:
-        """A count for every position of an attribute, or for every `width` of them together."""
+        """A count for every value of an attribute, or for bars `width` of its own units wide."""
         described = attribute_of(self.survey, attribute)
         query = self._parsed(where, attribute)
         if attribute in query.factors:
             raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
-        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
-            raise QueryError(f"a bar is a whole number of positions wide, not {shown(width)}")
         if described.kind == "weight":
-            raise QueryError(f"{attribute} is a weight; ask tally.sum({attribute!r}, where)")
-        if width > 1 and not described.ordered:
-            raise QueryError(f"{attribute} has no order, so its bars cannot be {width} wide")
-        size = described.size
-        if width > size:
-            note = f"one bar of everybody: {attribute} has {size} positions, and widths count those"
-            query = replace(query, notes=(*query.notes, note))
-        ends = [(start, min(start + int(width), size) - 1) for start in range(0, size, int(width))]
-        labels = tuple(described.label(first, last) for first, last in ends)
-        grid = np.arange(size)
-        bars = (((first <= grid) & (grid <= last)).astype(np.float64) for first, last in ends)
-        answers = self.profile(attribute, query, bars, labels, about=about)
+            raise QueryError(f"{attribute} is a weight; ask for its sum")
+        bars = [(bar.words, bar.note) for bar in described.bars(width, attribute)]
+        labels = tuple(label for label, _ in bars)
+        noted = tuple(note for note in dict.fromkeys(note for _, note in bars) if note)
+        if width is not None and len(bars) == 1:
+            noted = (*noted, f"one bar of everybody: {attribute} goes {labels[0]}")
+        query = replace(query, notes=(*query.notes, *noted))
+        functions = (b.inside.astype(np.float64) for b in described.bars(width, attribute))
+        answers = self.profile(
+            attribute, query, functions, asked_of(attribute, labels, query), about=about
+        )
         people = None if query.factors else self.n
         return Histogram(attribute, labels, answers, named=described.named, people=people)
 

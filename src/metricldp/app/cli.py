@@ -19,6 +19,7 @@ import typer
 from metricldp.answers.tally import Tally
 from metricldp.app import demo as story
 from metricldp.app import explain as words
+from metricldp.app.arguments import survey_in, whole
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
 from metricldp.app.runner import directory, run, write
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
@@ -36,6 +37,7 @@ from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
 from metricldp.survey.certify import certify as prove
 
 app = typer.Typer(
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -80,19 +82,20 @@ def demo(
 def explain(
     survey: SurveyFile,
     n: Annotated[
-        int, typer.Option("--n", max=10**15, help="how many people are expected")
+        int,
+        typer.Option("--n", parser=whole, metavar="NUMBER", help="how many people are expected"),
     ] = 10_000,
     as_json: AsJson = False,
 ) -> None:
     """Say what a survey promises and what accuracy to expect."""
-    found = words.explain(Agreement.load(survey), n)
+    found = words.explain(survey_in(survey), n)
     show(found.to_dict(), str(found), as_json)
 
 
 @app.command()
 def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
     """Prove the promise from the integers in use; exit code 1 if it does not hold."""
-    certificate = prove(Agreement.load(survey))
+    certificate = prove(survey_in(survey))
     show(certificate.to_dict(), str(certificate), as_json)
     if not certificate.holds:
         raise typer.Exit(1)
@@ -111,7 +114,7 @@ def verify(
 
     Without a fingerprint, print the one to publish.
     """
-    agreed = Agreement.load(survey)
+    agreed = survey_in(survey)
     if fingerprint is None:
         show({"survey": agreed.fingerprint}, agreed.fingerprint, as_json)
         return
@@ -139,7 +142,7 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Blur people's values: CSV or Parquet in, a Parquet file of reports out."""
-    agreed = Agreement.load(survey)
+    agreed = survey_in(survey)
     check_apart(output, [survey], QueryError)
     with watched("encoding") as progress:
         count = files.encode_file(
@@ -165,7 +168,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Join several files of reports, or of totals, into one."""
-    agreed = Agreement.load(survey)
+    agreed = survey_in(survey)
     check_apart(output, [survey], QueryError)
     if output.suffix == SUFFIX:
         whole = Tally.of(agreed, reports[0])
@@ -207,7 +210,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
-    agreed = Agreement.load(survey)
+    agreed = survey_in(survey)
     if output is not None:
         for ending in ("txt", "csv", "png"):
             check_apart(directory(output) / f"compare.{ending}", [survey, people], QueryError)
@@ -303,6 +306,12 @@ def _say(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else print
 
 
+def _command_of(wrong: Exception) -> str:
+    """The command whose words were wrong."""
+    context = getattr(wrong, "ctx", None)
+    return f"metricldp {context.info_name}" if context and context.parent else "metricldp"
+
+
 def main() -> None:
     """Run, turning every mistake of the user into one line and exit code 2."""
     fit_the_terminal()
@@ -327,7 +336,8 @@ def main() -> None:
         message = getattr(wrong, "format_message", None)
         if message is None:
             raise
-        fail(message())
+        said = message().rstrip(".")
+        fail(f"{said}{'' if said.endswith('?') else ';'} see {_command_of(wrong)} --help")
     if code == _STOPPED:
         fail("stopped", _STOPPED)
     sys.exit(code or 0)

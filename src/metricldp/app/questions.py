@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,11 @@ from metricldp.answers.answer_table import Answers
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
+from metricldp.app.arguments import check_order, number, share, survey_in
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain, table
 from metricldp.basics.writing import check_apart
-from metricldp.survey.agreement import Agreement
 
 SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
@@ -29,7 +30,9 @@ _ReportsFile = Annotated[
 ]
 _Conditions = Annotated[
     list[str] | None,
-    typer.Argument(help="conditions such as age=18..29, income=50000.. or region=north,south"),
+    typer.Argument(
+        help="conditions such as age=18..29, income=50000.. or region=north,south, all of them met"
+    ),
 ]
 _ProbabilitiesAndConditions = Annotated[
     list[str] | None,
@@ -42,10 +45,14 @@ _About = Annotated[
 _Simultaneous = Annotated[
     bool, typer.Option("--simultaneous", help="intervals that hold for all rows together")
 ]
-_Level = Annotated[float, typer.Option("--level", help="the level of the intervals")]
+_Level = Annotated[
+    float,
+    typer.Option("--level", parser=share, metavar="0.95", help="the level of the intervals"),
+]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
 
+_CONDITION = re.compile(r"[=<>≤≥≠]")
 _EVERY: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
     "level": (_Level, 0.95),
@@ -89,11 +96,13 @@ class Question:
             check_apart(plot, [survey, reports], QueryError)
         words = conditions or []
         if self.probabilities:
-            rest = [word for word in words if "=" not in word]
-            given["probabilities"] = [_probability(word) for word in rest] or [0.5]
-            words = [word for word in words if "=" in word]
-        agreed = Agreement.load(survey)
+            probabilities = [word for word in words if not _CONDITION.search(word)]
+            words = [word for word in words if _CONDITION.search(word)]
+        agreed = survey_in(survey)
+        check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
         where = queries.parse_text(agreed, words)
+        if self.probabilities:
+            given["probabilities"] = [_probability(word) for word in probabilities] or [0.5]
         how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
         found = self.ask(Tally.of(agreed, reports), where=where, **given)
         data = self.data(found, level, **how) if as_json else {}
@@ -104,6 +113,12 @@ class Question:
             self.draw(found, plot, title=title, level=level, **how)
             data["picture"], text = str(plot), f"{text}\npicture in {plot}"
         show(data, text, as_json)
+
+    @property
+    def _usage(self) -> str:
+        attribute = " ATTRIBUTE" if self.attribute else ""
+        probabilities = " PROBABILITIES" if self.probabilities else ""
+        return f"metricldp {self.name} SURVEY REPORTS{attribute}{probabilities} CONDITIONS"
 
     def register(self, app: typer.Typer) -> None:
         """As a command with the parameters that it takes."""
@@ -138,8 +153,8 @@ class Question:
 
 def _probability(word: str) -> float:
     try:
-        return float(word)
-    except ValueError:
+        return share(word)
+    except typer.BadParameter:
         raise QueryError(
             f"{word!r} is neither a probability such as 0.5 nor a condition such as age=18..29"
         ) from None
@@ -156,7 +171,7 @@ def _rows(unit: str, digits: int) -> Callable[..., str]:
         rows = [(head, unit, "± error", f"{percent(level)} {interval}")]
         for label, value, error, low, high in zip(columns[head], *shown, strict=True):
             rows.append((plain(label), value, error, f"{low} to {high}"))
-        return table(rows)
+        return "\n".join([table(rows), *(f"all: {note}" for note in found.shared_notes())])
 
     return text
 
@@ -170,7 +185,12 @@ def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
 
 
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
-_WIDTH = Annotated[int, typer.Option("--width", max=1 << 20, help="positions per bar")]
+_WIDTH = Annotated[
+    float | None,
+    typer.Option(
+        "--width", parser=number, metavar="NUMBER", help="of a bar, in the attribute's units"
+    ),
+]
 _WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes or ranges")]
 
 QUESTIONS = (
@@ -220,7 +240,7 @@ QUESTIONS = (
         Tally.histogram,
         _rows("people", 0),
         attribute="the attribute to draw",
-        options={"width": (_WIDTH, 1), "simultaneous": (_Simultaneous, False)},
+        options={"width": (_WIDTH, None), "simultaneous": (_Simultaneous, False)},
         draw=plots.histogram,
     ),
     Question(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.scalars import is_missing, real_within, reals_within
-from metricldp.attributes.selection import Chosen
+from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written
+from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics import Line, Metric, MetricInWords, Value
 from metricldp.metrics import from_dict as metric_from_dict
@@ -134,6 +135,11 @@ class Attribute(ABC):
         return None
 
     @property
+    def is_cyclic(self) -> bool:
+        """Whether its last value is next to its first, so that a range may go over the end."""
+        return self.ordered and self.distances.is_ring(self.size)
+
+    @property
     def metric_kind(self) -> str:
         """The kind of its metric, as a file would name it."""
         return "line" if self.distances.is_line else "uniform"
@@ -179,6 +185,36 @@ class Attribute(ABC):
     @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:
         """The positions that one entry of a where-clause means."""
+
+    def bars(self, width: object, name: str) -> Iterator[Chosen]:
+        """The domain cut into bars, `width` of its own units each; one position each for None."""
+        together, note = 1, None
+        if width is not None:
+            together, note = self._positions_in(self._checked_width(width, name), name)
+        for first in range(0, self.size, together):
+            end = min(first + together, self.size)
+            yield Chosen(Span(first, end, self.size), self.label(first, end - 1), note)
+
+    def _checked_width(self, width: object, name: str) -> float:
+        if not self.ordered:
+            raise QueryError(f"{name} has no order, so its bars have no width; leave it out")
+        if not is_number(width) or not width > 0:
+            raise QueryError(f"a bar of {name} has a positive width, not {shown(width)}")
+        if width < self.grid_step * (1 - 1e-9):
+            raise QueryError(
+                f"a bar of {name} cannot be narrower than its steps of {plain(self.grid_step)}, "
+                f"and {shown(width)} is"
+            )
+        return float(min(width, self.grid_step * self.size))
+
+    def _positions_in(self, width: float, name: str) -> tuple[int, str | None]:
+        """How many positions make up a bar, and a note where that is not what was asked for."""
+        step = self.grid_step
+        together = round(width / step)
+        if math.isclose(together * step, width):
+            return together, None
+        wide = f"bars of {plain(together * step)}, not {plain(width)}"
+        return together, f"{wide}: {name} has steps of {plain(step)}"
 
     @abstractmethod
     def name_of(self, position: int) -> str:

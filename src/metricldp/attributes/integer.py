@@ -14,7 +14,7 @@ import numpy.typing as npt
 from metricldp.attributes import base, selection
 from metricldp.attributes.base import Numbers, Positions
 from metricldp.attributes.scalars import whole_within
-from metricldp.attributes.selection import Chosen, Span
+from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
@@ -78,20 +78,27 @@ class Integer(base.Discrete, base.OnLine):
     def choose(self, words: object, name: str) -> Chosen:
         """A number, a pair of ends, or a list of numbers."""
         if isinstance(words, tuple):
-            low, high = selection.range_ends(words, name)
+            low, high = selection.any_ends(words, name)
+            over_the_end = selection.is_reversed(low, high)
+            if over_the_end and not self.is_cyclic:
+                raise selection.swapped(low, high, name)
             before, size = self.low, self.size
             first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
-            if first >= end:
+            if first >= end and not (over_the_end and (first < size or end > 0)):
                 raise selection.empty(words, name, self._domain)
-            return Chosen(Span(first, end, size), selection.range_words(low, high))
+            return Chosen.between(first, end, size, selection.range_words(low, high))
         grid = np.arange(self.low, self.high + 1)
         wanted = selection.members_of(words, name)
         if self._yes_or_no:
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
         for value in wanted:
             if not is_number(value) or value not in grid:
-                text = ", in numbers and not in text" if isinstance(value, str) else ""
+                text = (
+                    ", in numbers and not in text; a range is a pair"
+                    if isinstance(value, str)
+                    else ""
+                )
                 raise QueryError(
                     f"{name} has no value {shown(value)}; it goes {self._domain}{text}"
                 )

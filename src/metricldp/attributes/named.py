@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.attributes.base import Discrete, Numbers, OnLine, Positions
-from metricldp.attributes.scalars import codes_within, named_position
-from metricldp.attributes.selection import Chosen, Span, empty, members_of, pair_of, range_words
+from metricldp.attributes.scalars import as_name, codes_within, named_position
+from metricldp.attributes.selection import Chosen, members_of, pair_of, range_words, swapped
 from metricldp.basics.checks import is_line, is_list
 from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
 
@@ -53,12 +54,13 @@ class Named(Discrete):
 
     def choose(self, words: object, name: str) -> Chosen:
         """One of the names or a list of them."""
-        members = members_of(words, name)
-        positions = [self._asked(member, name) for member in members]
-        return Chosen.of(np.isin(np.arange(self.size), positions), ", ".join(members))
+        positions = [self._asked(member, name) for member in members_of(words, name)]
+        said = ", ".join(self.values[position] for position in positions)
+        return Chosen.of(np.isin(np.arange(self.size), positions), said)
 
     def _asked(self, value: Any, name: str) -> int:
         """The position of a value that a question names."""
+        value = as_name(value)
         if value not in self.values:
             choice = f"{listed(self.values)}{guess(value, self.values)}"
             raise QueryError(f"{name} has no value {shown(value)}; it can be {choice}")
@@ -91,9 +93,9 @@ class Ordinal(Named, OnLine):
         low, high = pair_of(words, name)
         first = 0 if low is None else self._asked(low, name)
         end = self.size if high is None else self._asked(high, name) + 1
-        if first >= end:
-            raise empty(words, name, f"from {self.levels[0]} to {self.levels[-1]}")
-        return Chosen(Span(first, end, self.size), range_words(low, high))
+        if first >= end and not self.is_cyclic:
+            raise swapped(low, high, name)
+        return Chosen.between(first, end, self.size, range_words(low, high))
 
     def describe(self) -> str:
         return f"{super().describe()} from {self.levels[0]} to {self.levels[-1]}"
@@ -121,9 +123,11 @@ class Categorical(Named):
 def _names(names: object, what: str) -> tuple[str, ...]:
     if not is_list(names):
         raise SurveyError(f"{what} must be a list of names, not {shown(names)}")
+    names = [as_name(name) for name in names]
     for name in names:
         if not is_line(name):
-            raise SurveyError(f"{what} must be non-empty names, not {shown(name)}")
+            text = f"; write {str(name)!r}" if is_number(name) else ""
+            raise SurveyError(f"{what} must be non-empty names, not {shown(name)}{text}")
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
         raise SurveyError(f"{what} repeat {repeated[0]!r}; every name must be there once")

@@ -10,7 +10,8 @@ channel's own epsilon per step. Sums and means are unbiased for the real values,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -80,7 +81,7 @@ class Real(Interval, OnLine):
     def choose(self, words: object, name: str) -> Chosen:
         """A pair of ends; each point counts by how much of the stretch around it lies between.
 
-        A value between two points is rounded to either, so she counts the straight line between
+        A value between two points is rounded to either, so people count the straight line between
         their weights. That line is 1/2 at an end that lies on a point or midway between two; its
         integral is the length of the range, so values spread evenly are counted without bias; and
         ranges that meet add up.
@@ -106,6 +107,17 @@ class Real(Interval, OnLine):
         if (weights == 1).all():
             return Chosen(Span(0, self.size, self.size), said)
         return Chosen(weights, said, f"{name} {said} {self._fading(weights)}")
+
+    def bars(self, width: object, name: str) -> Iterator[Chosen]:
+        """Bars of a width are ranges, which need not end at points; they add up to everybody."""
+        if width is None:
+            yield from super().bars(None, name)
+            return
+        wide = self._checked_width(width, name)
+        note = f"bars of {name} fade into each other over its steps of {plain(self.grid_step)}"
+        for k in range(math.ceil((self.high - self.low) / wide - 1e-9)):
+            ends = self.low + k * wide, min(self.low + (k + 1) * wide, self.high)
+            yield replace(self.choose(ends, name), note=note)
 
     def _fading(self, weights: npt.NDArray[np.float64]) -> str:
         """Where a range begins and ends to count values in part."""

@@ -119,18 +119,24 @@ def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bo
     """The position of a name; whole numbers and truth values may be names, too."""
     if type(value) is str and value in positions:
         return positions[value]
-    found = _plain(value)
+    found = as_name(value)
     _refuse_missing(found, name)
-    if isinstance(found, bool):
-        found = "true" if found else "false"
-    elif isinstance(found, int):
-        found = str(min(max(found, -_LARGEST), _LARGEST))
-    elif not isinstance(found, str):
+    if not isinstance(found, str):
         _refuse(f"holds {type(found).__name__} values where names are needed", name)
     if found not in positions:
         rest = "; only numbers can be clipped" if clip else ""
         _refuse(f"is not one of {listed(positions)}{rest}", name, "name")
     return positions[found]
+
+
+def as_name(value: Any) -> Any:
+    """A whole number or a truth value as the name that it is; all others as they are."""
+    found = _plain(value)
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, int):
+        return str(min(max(found, -_LARGEST), _LARGEST))
+    return found
 
 
 def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.int64]:

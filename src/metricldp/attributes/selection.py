@@ -47,6 +47,14 @@ class Chosen:
         unbroken = end - first == len(places)
         return cls(Span(first, end, len(inside)) if unbroken else inside, words, note)
 
+    @classmethod
+    def between(cls, first: int, end: int, size: int, words: str) -> Chosen:
+        """From first up to but without end; over the end of a ring where that comes before."""
+        if first < end:
+            return cls(Span(first, end, size), words)
+        places = np.arange(size)
+        return cls.of((places >= first) | (places < end), words)
+
     @property
     def inside(self) -> npt.NDArray[Any]:
         return self.part.inside if isinstance(self.part, Span) else self.part
@@ -63,15 +71,30 @@ def pair_of(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
 
 
 def range_ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
-    """The two ends of a range of numbers, None where it is open."""
+    """The two ends of a range of numbers, None where it is open; in order."""
+    low, high = any_ends(words, name)
+    if is_reversed(low, high):
+        raise swapped(low, high, name)
+    return low, high
+
+
+def any_ends(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:
+    """The same, in any order."""
     low, high = pair_of(words, name)
     for end in words:
         if end is not None and (not is_number(end) or math.isnan(end)):
             raise QueryError(f"a range of {name} has numbers or None as ends, not {shown(end)}")
-    if low is not None and high is not None and low > high:
-        asked, meant = range_words(low, high), f"({plain(high)}, {plain(low)})"
-        raise QueryError(f"{name} {asked} is an empty range: its ends are swapped; use {meant}")
     return None if low == -math.inf else low, None if high == math.inf else high
+
+
+def is_reversed(low: Any, high: Any) -> bool:
+    return low is not None and high is not None and bool(low > high)
+
+
+def swapped(low: object, high: object, name: str) -> QueryError:
+    """The refusal of a range that ends before it begins, where values do not go round."""
+    asked, meant = range_words(low, high), range_words(high, low)
+    return QueryError(f"{name} {asked} is an empty range: its ends are swapped; ask for {meant}")
 
 
 def empty(words: object, name: str, domain: str) -> QueryError:

@@ -82,10 +82,10 @@ class Weight(Interval):
         return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
 
     def choose(self, words: object, name: str) -> Chosen:
-        raise QueryError(f"{name} is a weight, not a condition; ask tally.sum({name!r}, where)")
+        raise QueryError(f"{name} is a weight, not a condition; ask for its sum")
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        raise QueryError(f"{name} is a weight; ask tally.sum({name!r}, where)")
+        raise QueryError(f"{name} is a weight; ask for its sum")
 
     def describe(self) -> str:
         ends = f"{plain(self.low)} to {plain(self.high)}"

@@ -109,6 +109,10 @@ class Metric(ABC):
         """Those at the smallest distance of all others, where any two others are at twice that."""
         return None
 
+    def is_ring(self, size: int) -> bool:
+        """Whether the last position is next to the first, as each is to the one after it."""
+        return False
+
     def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
         """What to say of a metric in a few words: some pairs, and their distances."""
         told = {"nearest": self.nearest(size), "farthest": self.farthest(size)}

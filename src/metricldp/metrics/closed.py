@@ -98,6 +98,11 @@ class Distances(Metric):
     def whole(self, size: int) -> Integers:
         return self.table.numbers
 
+    def is_ring(self, size: int) -> bool:
+        """Of four positions or more: three are on a ring whatever their distances."""
+        ring = {(x, x + 1) for x in range(size - 1)} | {(0, size - 1)}
+        return 3 < size == len(self.table.generating) and ring == set(self.generating_pairs(size))
+
 
 def tightened(
     said: Mapping[tuple[int, int], Fraction], names: Sequence[object]

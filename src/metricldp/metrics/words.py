@@ -147,9 +147,10 @@ def value_of(value: object) -> Value:
 
 class _Positions(dict[Value, int]):
     def __missing__(self, value: Value) -> NoReturn:
+        text = f"; write {str(value)!r}" if str(value) in self else guess(value, self)
         raise SurveyError(
             f"the metric names {shown(value)}, which is no value of the attribute; it can be "
-            f"{listed(self)}{guess(value, self)}"
+            f"{listed(self)}{text}"
         )
 
 

@@ -235,7 +235,8 @@ def attribute_of(survey: Agreement, name: object) -> Attribute:
     """An attribute by name, or the names there are."""
     if not isinstance(name, str) or name not in survey.attributes:
         there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
-        raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}")
+        order = "; the attribute comes before where" if isinstance(name, Mapping) else ""
+        raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}{order}")
     return survey.attributes[name]
 
 

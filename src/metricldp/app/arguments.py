@@ -1,0 +1,78 @@
+"""What stands after a command: numbers as people write them, and files in their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from metricldp.basics.errors import QueryError
+from metricldp.survey.agreement import Agreement
+
+_SURVEYS = (".toml", ".json")
+_PEOPLE = ".csv"
+_COLLECTED = (".parquet", ".pq", ".totals")
+
+
+Typed = str | float
+"""A word, or the default of an option, which goes through its parser, too."""
+
+
+def number(text: Typed) -> float:
+    """10000, 1e4, 10_000 or 10,000."""
+    try:
+        found = float(str(text).replace(",", ""))
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise typer.BadParameter(f"{text!r} is not a number such as 2500 or 1e6")
+    return found
+
+
+def whole(text: Typed) -> int:
+    """The same without a fraction, however many digits it has."""
+    try:
+        return int(str(text).replace(",", ""))
+    except ValueError:
+        found = number(text)
+    if found != int(found):
+        raise typer.BadParameter(f"{text!r} is not a whole number")
+    return int(found)
+
+
+def share(text: Typed) -> float:
+    """0.95 or 95%."""
+    digits = str(text).removesuffix("%")
+    return number(digits) / 100 if digits != str(text) else number(digits)
+
+
+def survey_in(path: Path) -> Agreement:
+    """The survey of a file; other files and conditions in its place are told to move."""
+    if path.suffix in (_PEOPLE, *_COLLECTED) or ("=" in path.name and not path.exists()):
+        raise QueryError(f"{path} is not a survey; that, a .toml or .json file, comes first")
+    return Agreement.load(path)
+
+
+def check_order(
+    survey: Agreement, reports: Path, attribute: str | None, words: Sequence[str], usage: str
+) -> None:
+    """Whether the words of a question stand where they should, before anything is read."""
+    if reports.suffix == _PEOPLE:
+        raise QueryError(
+            f"{reports} holds people, not reports; encode them first: "
+            f"metricldp encode SURVEY {reports} -o reports.parquet"
+        )
+    if reports.suffix in _SURVEYS:
+        raise QueryError(f"{reports} is a survey; reports come after it: {usage}")
+    asks = "=" in reports.name or reports.name in survey.attributes
+    if asks and not reports.exists():
+        raise QueryError(f"{reports} is not a file of reports, which come second: {usage}")
+    for word in words if attribute is None else (attribute, *words):
+        if word not in survey.attributes and Path(word).suffix in (*_SURVEYS, *_COLLECTED):
+            raise QueryError(f"{word} is a file, which comes before what is asked: {usage}")
+    if attribute is None or attribute in survey.attributes:
+        return
+    if "=" in attribute or any(word in survey.attributes for word in words):
+        raise QueryError(f"{attribute!r} is not an attribute, which comes third: {usage}")
