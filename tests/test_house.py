@@ -1,6 +1,7 @@
 """The rooms of the house: imports point one way, and nothing but rooms has to be listed."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -228,3 +229,10 @@ def test_one_version_everywhere():
     cited = (root / "CITATION.cff").read_text("utf-8")
     assert project["version"] == metricldp.__version__
     assert f"\nversion: {metricldp.__version__}\n" in cited
+
+
+def test_a_person_is_they():
+    root = PACKAGE.parents[1]
+    texts = [*PACKAGE.rglob("*.py"), *root.glob("*.md"), *(root / "docs").glob("*.md")]
+    gendered = re.compile(r"\b(she|hers?|herself|his|him|himself)\b")
+    assert not [path for path in texts if gendered.search(path.read_text("utf-8"))]

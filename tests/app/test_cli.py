@@ -277,6 +277,11 @@ QUESTIONS = [
     (["age = 18 .. 29", " region = north"], {"age": (18, 29), "region": "north"}),
     (["region=north, south"], {"region": ["north", "south"]}),
     (["often = never .. rarely"], {"often": ("never", "rarely")}),
+    (["age>=18"], {"age": (18, None)}),
+    (["age < 30"], {"age": (None, 29)}),
+    (["18<=age<=29"], {"age": (18, 29)}),
+    (["age==30"], {"age": 30}),
+    (["region!=north"], {"region": ["south", "far, far away"]}),
 ]
 
 
@@ -293,11 +298,14 @@ def test_count(words, where, survey, at_work, run):
 @pytest.mark.parametrize(
     ("attribute", "words", "where", "width"),
     [
-        ("age", [], {}, 1),
+        ("age", [], {}, None),
         ("age", ["--width", "10"], {}, 10),
         ("age", ["--width", "7", "region=north"], {"region": "north"}, 7),
-        ("income", ["age=18..65", "often=often"], {"age": (18, 65), "often": "often"}, 1),
-        ("region", [], {}, 1),
+        ("income", ["age=18..65", "often=often"], {"age": (18, 65), "often": "often"}, None),
+        ("income", ["--width", "50,000"], {}, 50_000),
+        ("income", ["--width", "3e4"], {}, 30_000),
+        ("income", ["--width", "45_000"], {}, 45_000),
+        ("region", [], {}, None),
         ("often", ["--width", "2"], {}, 2),
     ],
 )
@@ -307,8 +315,9 @@ def test_histogram(attribute, words, where, width, survey, at_work, run):
     assert json.loads(out) == bars.to_dict()
     lines = run("histogram", "survey.toml", "reports.parquet", attribute, *words).splitlines()
     assert lines[0].split()[0] == attribute
-    assert len(lines) == len(bars) + 1
-    for line, label, answer in zip(lines[1:], bars.labels, bars, strict=True):
+    notes = bars.shared_notes()
+    assert lines[len(bars) + 1 :] == [f"all: {note}" for note in notes]
+    for line, label, answer in zip(lines[1 : len(bars) + 1], bars.labels, bars, strict=True):
         assert line.startswith(label)
         assert f" {answer.value:,.0f} " in line
 
@@ -363,6 +372,85 @@ def test_linear(workload, survey, at_work, run):
     lines = run(*words).splitlines()
     assert len(lines) == len(rows) + 1
     assert all(line.startswith(label) for line, label in zip(lines[1:], found.labels, strict=True))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["count"],
+        ["fraction"],
+        ["sum", "age"],
+        ["mean", "age"],
+        ["quantile", "age"],
+        ["cdf", "age"],
+        ["histogram", "often"],
+        ["linear", "often"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_question_for_a_program_has_its_conditions(words, at_work, run):
+    command, *attribute = words
+    asked = ("survey.toml", "reports.parquet", *attribute, "age>=20", "--json")
+    data = json.loads(run(command, *asked))
+    rows = data.get("quantiles", data.get("answers", [data]))
+    for row in [data] if data.get("question") else rows:
+        assert row["question"].endswith("age 20 and up")
+
+
+@pytest.mark.parametrize("n", ["1e6", "1_000_000", "1,000,000", "1000000.0"])
+def test_numbers_as_people_write_them(n, survey, at_work, run):
+    assert json.loads(run("explain", "survey.toml", "--n", n, "--json"))["n"] == 1_000_000
+
+
+def test_levels_and_probabilities_in_percent(at_work, run):
+    asked = ("survey.toml", "reports.parquet")
+    assert "(90%: " in run("count", *asked, "age=18..29", "--level", "90%")
+    assert run("quantile", *asked, "age", "25%") == run("quantile", *asked, "age", "0.25")
+
+
+SWAPPED = [
+    (
+        ["encode", "people.csv", "survey.toml", "-o", "o.parquet"],
+        "people.csv is not a survey; that",
+    ),
+    (["count", "reports.parquet", "survey.toml"], "reports.parquet is not a survey; that"),
+    (["count", "age=1..2", "survey.toml", "reports.parquet"], "age=1..2 is not a survey; that"),
+    (["merge", "reports.parquet", "survey.toml", "-o", "o.parquet"], "is not a survey; that"),
+    (["compare", "people.csv", "survey.toml"], "people.csv is not a survey; that"),
+    (["count", "survey.toml", "age=1..2", "reports.parquet"], "SURVEY REPORTS CONDITIONS"),
+    (["count", "survey.json", "survey.toml"], "survey.toml is a survey; reports come after it"),
+    (["count", "survey.toml", "people.csv"], "people.csv holds people, not reports; encode them"),
+    (["mean", "survey.toml", "age", "reports.parquet"], "SURVEY REPORTS ATTRIBUTE CONDITIONS"),
+    (
+        ["mean", "survey.toml", "reports.parquet", "age=1..2"],
+        "'age=1..2' is not an attribute, which",
+    ),
+    (
+        ["mean", "survey.toml", "reports.parquet", "region=north", "age"],
+        "is not an attribute, which",
+    ),
+    (
+        ["quantile", "survey.toml", "reports.parquet", "0.5", "age"],
+        "'0.5' is not an attribute, which",
+    ),
+    (["count", "survey.toml", "reports.parquet", "age"], "in a shell, < and > need quotes"),
+    (["count", "survey.toml", "reports.parquet", "age=1 region=north"], "a word of its own"),
+    (["count", "survey.toml"], "see metricldp count --help"),
+    (["cuont"], "Did you mean 'count'? see metricldp --help"),
+    (["explain", "survey.toml", "--n", "1.5"], "'1.5' is not a whole number"),
+]
+
+
+@pytest.mark.parametrize(("words", "needle"), SWAPPED, ids=lambda v: " ".join(v)[:40])
+def test_words_in_the_wrong_place_are_told_where_they_belong(
+    words, needle, at_work, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["metricldp", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, err.count("\n")) == (2, "", 1)
+    assert needle in err
 
 
 def test_a_picture_for_a_program(at_work, run):

@@ -186,8 +186,9 @@ def _example(survey: Agreement) -> str:
 def _compared(survey: Agreement, compared: re.Match[str], word: str) -> tuple[str, Any]:
     """A condition with signs: age>=18, 18<=age<30, region!=north."""
     first, sign, second, later_sign, third = compared.groups()
+    ends: tuple[tuple[str, str], ...]
     if third is not None:
-        name, ends = second, ((first, _TURNED.get(sign)), (third, later_sign))
+        name, ends = second, ((first, _TURNED.get(sign, sign)), (third, later_sign))
         if {sign[0], later_sign[0]} not in ({"<"}, {">"}):
             raise QueryError(f"{word!r} is not a range; write 18<=x<=29, or x=18..29")
     elif second in survey.attributes and first not in survey.attributes:
@@ -254,8 +255,9 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
     left_out = attribute.optional is not None and meant.strip() == UNANSWERED
     if attribute.named:
         names = [attribute.name_of(position) for position in range(attribute.size)]
-        if meant in names or meant.strip() in names:
-            return meant if meant in names else meant.strip()
+        for text in (meant, meant.strip(), meant.removeprefix("=").strip()):
+            if text in names:
+                return text
         if left_out:
             return None
         meant = meant.removeprefix("=")
