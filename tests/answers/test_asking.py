@@ -96,6 +96,20 @@ def test_widths_are_in_units_of_the_attribute(tally, name, width, labels, note):
     assert sum(bars.values) == pytest.approx(whole.value)
 
 
+def test_widths_over_edges_of_ones_own():
+    gain = Continuous(edges=[0, 1, 1000, 5000, 10_000, 50_000, 100_000], epsilon=1, per=5000)
+    exact = list(gain.bars(50_000, "gain"))
+    assert [bar.words for bar in exact] == ["0 to 50,000", "50,000 to 100,000"]
+    assert {bar.note for bar in exact} == {None}
+    near = list(gain.bars(25_000, "gain"))
+    assert [bar.words for bar in near] == ["0 to 10,000", "10,000 to 50,000", "50,000 to 100,000"]
+    assert near[0].note == "bars of about 25,000, from edge to edge of gain"
+    assert len(list(gain.bars(1, "gain"))) == 6
+    assert len(list(gain.bars(1e9, "gain"))) == 1
+    thin = Continuous(edges=[0, 1e-6, 2e-6, 1e6], epsilon=1, per=1e6)
+    assert len(list(thin.bars(1e-6, "thin"))) == 3
+
+
 def test_bars_are_the_counts_of_their_ranges(tally):
     for name, width in (("income", 50_000), ("age", 25), ("speed", 2.5)):
         bars, step = tally.histogram(name, width=width), 1 if name == "age" else 0

@@ -174,7 +174,7 @@ def _condition(survey: Agreement, word: str) -> tuple[str, Any]:
 def _example(survey: Agreement) -> str:
     """Conditions that this survey understands."""
     found = []
-    for name, attribute in survey.attributes.items():
+    for name, attribute in survey.asked.items():
         if attribute.named:
             found.append(f"{name}={attribute.name_of(0)}")
         elif not attribute.is_weight:

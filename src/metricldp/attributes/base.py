@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -188,33 +189,38 @@ class Attribute(ABC):
 
     def bars(self, width: object, name: str) -> Iterator[Chosen]:
         """The domain cut into bars, `width` of its own units each; one position each for None."""
-        together, note = 1, None
+        cuts: Sequence[int] = range(self.size + 1)
+        note = None
         if width is not None:
-            together, note = self._positions_in(self._checked_width(width, name), name)
-        for first in range(0, self.size, together):
-            end = min(first + together, self.size)
+            cuts, note = self._cuts(self._checked_width(width, name), name)
+        for first, end in pairwise(cuts):
             yield Chosen(Span(first, end, self.size), self.label(first, end - 1), note)
+
+    @property
+    def narrowest_bar(self) -> float:
+        return self.grid_step
 
     def _checked_width(self, width: object, name: str) -> float:
         if not self.ordered:
             raise QueryError(f"{name} has no order, so its bars have no width; leave it out")
         if not is_number(width) or not width > 0:
             raise QueryError(f"a bar of {name} has a positive width, not {shown(width)}")
-        if width < self.grid_step * (1 - 1e-9):
+        if width < self.narrowest_bar * (1 - 1e-9):
             raise QueryError(
-                f"a bar of {name} cannot be narrower than its steps of {plain(self.grid_step)}, "
+                f"a bar of {name} cannot be narrower than {plain(self.narrowest_bar)}, "
                 f"and {shown(width)} is"
             )
-        return float(min(width, self.grid_step * self.size))
+        return float(width)
 
-    def _positions_in(self, width: float, name: str) -> tuple[int, str | None]:
-        """How many positions make up a bar, and a note where that is not what was asked for."""
+    def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
+        """Where bars begin and end, and a note where they are not as wide as was asked for."""
         step = self.grid_step
-        together = round(width / step)
-        if math.isclose(together * step, width):
-            return together, None
+        together = min(round(min(width / step, LARGEST_SIZE)), self.size)
+        cuts = [*range(0, self.size, together), self.size]
+        if together == self.size or math.isclose(together * step, width):
+            return cuts, None
         wide = f"bars of {plain(together * step)}, not {plain(width)}"
-        return together, f"{wide}: {name} has steps of {plain(step)}"
+        return cuts, f"{wide}: {name} has steps of {plain(step)}"
 
     @abstractmethod
     def name_of(self, position: int) -> str:

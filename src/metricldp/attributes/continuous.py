@@ -233,6 +233,24 @@ class Continuous(Interval, OnLine):
         exact = exact and math.isclose(end, edges[last], abs_tol=near)
         return Chosen(Span(first, last, self.size), said, None if exact else note)
 
+    def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
+        if self.edges is None:
+            return super()._cuts(width, name)
+        edges = self.bin_edges
+        # An edge is taken if it is the nearest to a multiple of the width.
+        middles = (edges[:-1] + edges[1:]) / 2
+        before = np.floor((middles - self.low) / width)
+        taken = 1 + np.flatnonzero(np.diff(before))
+        multiples = (edges[taken] - self.low) / width
+        exact = len(taken) == math.ceil((self.high - self.low) / width - 1e-9) - 1
+        exact = exact and np.allclose(multiples, np.rint(multiples), rtol=0, atol=1e-9)
+        note = f"bars of about {plain(width)}, from edge to edge of {name}"
+        return [0, *taken.tolist(), self.size], None if exact else note
+
+    @property
+    def narrowest_bar(self) -> float:
+        return self.widths[0]
+
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         low, high = self.extremes()
         narrow, wide = (plain(width / 2) for width in self.widths)
