@@ -308,7 +308,7 @@ def by_scipy(metric, size, counts, of):
         }
         for x, y in pairs
     ]
-    near = float(metric.smallest(size))
+    near, far = float(metric.smallest(size)), float(metric.diameter(size))
     a = (math.exp(near) + 1) / 2
     found = []
     for start in ((0.49 * near, 0.49 * near), (0.99 * math.log(a), 0.99 * (near - math.log(a)))):
@@ -316,7 +316,7 @@ def by_scipy(metric, size, counts, of):
             lambda z: math.log(error_of(z.reshape(-1, 2), counts)),
             np.tile(start, len(counts)),
             constraints=limits,
-            bounds=[(1e-4, None)] * (2 * len(counts)),
+            bounds=[(1e-4, far)] * (2 * len(counts)),  # no loss alone is above the largest pair's
             method="SLSQP",
             options={"maxiter": 500, "ftol": 1e-13},
         )

@@ -165,7 +165,8 @@ class Cdf(Answers):
 
     The answers themselves (`points`) are the estimates as they come, unbiased and not monotone,
     each with its own interval; `values` are the best monotone fit to them. For a continuous
-    attribute `ends` are the upper edges of its bins.
+    attribute `ends` are the upper edges of its bins, and a share is of those below the edge: who is
+    at it is in the next bin.
     """
 
     simultaneous: ClassVar[bool] = True
