@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
 import shutil
 import threading
@@ -280,9 +282,6 @@ def test_pages_have_checksums_and_the_file_a_digest(table, here):
 
 def test_the_digest_is_as_the_formats_say(table, here):
     """Read without the package: SHA-256 of canonical JSON over a SHA-256 for each column."""
-    import hashlib
-    import json
-
     parquet.write(SURVEY, "a.parquet", [table])
     found = pq.read_table("a.parquet")
     said = pq.ParquetFile("a.parquet").metadata.metadata
@@ -301,6 +300,18 @@ def test_the_digest_is_as_the_formats_say(table, here):
     }
     text = json.dumps(data, separators=(",", ":"))
     assert said[b"metricldp.digest"].decode() == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_changed_footer_is_refused(table, here):
+    """Whichever byte of it: also those that no reader looks at."""
+    parquet.write(SURVEY, "a.parquet", [table])
+    whole = (here / "a.parquet").read_bytes()
+    start = whole.index(b"metricldp-footer") + 48
+    assert hashlib.sha256(whole[start:-8]).digest() == whole[start - 32 : start]
+    for at in range(start - 32, len(whole)):
+        (here / "b.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(ReportRefused):
+            SURVEY.tally("b.parquet")
 
 
 def test_the_digest_does_not_depend_on_the_layout(table, here):

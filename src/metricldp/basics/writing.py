@@ -108,7 +108,7 @@ def _beside(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
 def _created(folder: Path, prefix: str) -> tuple[BinaryIO, Path]:
     while True:
         part = folder / f"{prefix}{secrets.token_hex(8)}"
-        file = part.open("xb")
+        file = part.open("x+b")
         if fcntl is not None:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)

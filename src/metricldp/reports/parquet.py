@@ -8,13 +8,14 @@ none is counted twice.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -37,6 +38,8 @@ ROW_GROUP = 1 << 18
 UNNUMBERED = ""
 """Stands among collections for reports that came without the number of theirs."""
 _DIGEST, _COLLECTIONS = b"metricldp.digest", b"metricldp.collections"
+_SEAL, _SHA256 = b"metricldp-footer", 32
+"""What stands before the footer, with its digest: there, whoever writes the file again drops it."""
 NUMBERS = re.compile(r"([0-9a-f]{32}( [0-9a-f]{32})*)?")
 
 
@@ -75,28 +78,47 @@ def write(
 
     Bits are random and do not compress; small integers are stored as small dictionary codes.
     """
-    marked, digest, rows = schema(survey), Digest(survey), 0
-    with (
-        replacing(path, partial(ReportRefused, "file"), "reports", ENDINGS) as sink,
-        pq.ParquetWriter(
+    digest, rows = Digest(survey), 0
+    with replacing(path, partial(ReportRefused, "file"), "reports", ENDINGS) as sink:
+        with pq.ParquetWriter(
             sink,
-            marked,
+            schema(survey),
             compression="none",
             use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers] or False,
             write_statistics=False,
             write_page_checksum=True,
-        ) as file,
-    ):
-        for table in regrouped(tables, ROW_GROUP):
-            checked = check_table(survey, table)
-            digest.update(checked)
-            # In one chunk, because pages end where chunks do.
-            file.write_table(checked.combine_chunks(), row_group_size=ROW_GROUP)
-            rows += table.num_rows
-        numbers = numbered(counted, new_collection())
-        marks = {_COLLECTIONS: " ".join(sorted(numbers)), _DIGEST: digest.of(numbers)}
-        file.add_key_value_metadata(marks)
+        ) as file:
+            for table in regrouped(tables, ROW_GROUP):
+                checked = check_table(survey, table)
+                digest.update(checked)
+                # In one chunk, because pages end where chunks do.
+                file.write_table(checked.combine_chunks(), row_group_size=ROW_GROUP)
+                rows += table.num_rows
+            numbers = numbered(counted, new_collection())
+            marks = {_COLLECTIONS: " ".join(sorted(numbers)), _DIGEST: digest.of(numbers)}
+            file.add_key_value_metadata(marks)
+            sink.write(_SEAL + bytes(_SHA256))
+        # The footer is known now that it is written.
+        start, footer = _footer(sink)
+        sink.seek(start - _SHA256)
+        sink.write(hashlib.sha256(footer).digest())
     return rows
+
+
+def _footer(file: BinaryIO | pa.NativeFile) -> tuple[int, bytes]:
+    """Where the metadata of a Parquet file begin, and those; eight bytes follow them."""
+    end = file.seek(-8, os.SEEK_END)
+    size = int.from_bytes(file.read(4), "little")
+    file.seek(end - size)
+    return end - size, file.read(size)
+
+
+def _is_sealed_well(file: pa.NativeFile) -> bool:
+    """Whether the footer is as it was written; no seal is none that is broken."""
+    start, footer = _footer(file)
+    file.seek(max(0, start - len(_SEAL) - _SHA256))
+    mark, digest = file.read(len(_SEAL)), file.read(_SHA256)
+    return bool(mark != _SEAL or digest == hashlib.sha256(footer).digest())
 
 
 def new_collection() -> str:
@@ -125,7 +147,7 @@ class ReportsFile:
         self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
         self.collections = frozenset(numbers.split() if self._checked else ())
         if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
-            raise self._damaged()
+            raise _damaged(self._path)
 
     def tables(self, before: int = 0) -> Iterator[pa.Table]:
         """The reports, checked, a piece at a time; in the end, whether they are as written."""
@@ -138,14 +160,15 @@ class ReportsFile:
             before += table.num_rows
             yield table
         if self._checked and digest.of(self.collections) != self._digest:
-            raise self._damaged()
+            raise _damaged(self._path)
 
-    def _damaged(self) -> ReportRefused:
-        return ReportRefused(
-            "checksum",
-            f"{self._path} is damaged, or another program changed it: its digest is wrong; fetch "
-            "it again, or if you know better, say survey.tally(..., trust=True)",
-        )
+
+def _damaged(path: str | Path) -> ReportRefused:
+    return ReportRefused(
+        "checksum",
+        f"{path} is damaged, or another program changed it: its digest is wrong; fetch it again, "
+        "or if you know better, say survey.tally(..., trust=True)",
+    )
 
 
 @contextmanager
@@ -156,7 +179,12 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool = False) -> Itera
     are not looked at.
     """
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with (
+            pa.OSFile(os.fspath(path)) as source,
+            pq.ParquetFile(source, page_checksum_verification=True) as file,
+        ):
+            if not (trust or _is_sealed_well(source)):
+                raise _damaged(path)
             yield ReportsFile(survey, path, file, trust)
     except ReportRefused:
         raise
