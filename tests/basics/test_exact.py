@@ -22,6 +22,15 @@ def test_logarithms_do_not_depend_on_the_machine(value, monkeypatch):
         assert exact.log_bounds(value) == found
 
 
+@pytest.mark.parametrize("precision", [4, 64, 256, 1024])
+@pytest.mark.parametrize("exponent", ["1e-12", "0.5", "1", "7", "64", "1000", "-0.3", "-64"])
+def test_bounds_are_as_close_as_they_are_asked_to_be(exponent, precision):
+    lower, upper = exact.exp_bounds(Fraction(exponent), precision)
+    assert 0 < upper - lower <= lower / (1 << precision)
+    closer = exact.exp_bounds(Fraction(exponent), 2 * precision)
+    assert lower <= closer[0] < closer[1] <= upper
+
+
 def test_a_norm_means_the_decimal_that_is_written():
     """1.1 is eleven tenths, not the nearest binary number."""
     power = 1 - 1 / Fraction(11, 10)

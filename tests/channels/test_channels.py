@@ -27,6 +27,7 @@ from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper, geometric
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
 from metricldp.design.auto import choose
 from metricldp.design.registry import build
 from metricldp.lab.peers.histogram import HistogramSum
@@ -101,6 +102,35 @@ def test_decoder_is_unbiased_with_its_exact_second_moment(name, size, epsilon):
         np.testing.assert_allclose(second, decoded**2 @ law, rtol=1e-9)
     for function, values in zip(functions, decoded, strict=True):
         assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in PEERS])
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("epsilon", [Fraction(3, 10), Fraction(1)])
+def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
+    """Of two decoders together, and what follows for all values and all ranges."""
+    channel = channel_for(name, size, epsilon)
+    f, g = np.random.default_rng(7).normal(size=(2, 6, size))
+    reports = channel.every_report()
+    laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
+    one, other = (channel.values(reports, channel.coefficients(h)) for h in (f, g))
+    expected = (one * other) @ laws.T
+    close = {"rtol": 1e-9, "atol": 1e-9 * np.abs(expected).max()}
+    np.testing.assert_allclose(channel.moment(f, g), expected, **close)
+    moment, decoder = channel.moments(f, g)
+    np.testing.assert_allclose(moment, expected, **close)
+    np.testing.assert_allclose(channel.values(reports, decoder) @ laws.T, expected, **close)
+    totals = np.random.default_rng(8).normal(size=(channel.features, 4))
+    cells = channel.coefficients(np.eye(size)) @ totals
+    np.testing.assert_allclose(channel.cells(totals), cells, rtol=1e-9, atol=1e-9)
+    ends = itertools.combinations(range(size + 1), 2)
+    inside = np.array([[a <= x < b for x in range(size)] for a, b in ends], dtype=float)
+    for told, rows in (
+        (channel.mean_range_variance, inside),
+        (channel.mean_frequency_variance, np.eye(size)),
+    ):
+        decoded = channel.values(reports, channel.coefficients(rows))
+        assert told() == pytest.approx((decoded**2 @ laws.T - rows).mean(), rel=1e-9)
 
 
 @each_setting
@@ -460,6 +490,32 @@ def test_exponential_bounds_enclose(exponent):
         assert not at_most_exp(above, Fraction(exponent))
         assert at_most_exp(below, Fraction(exponent))
     assert (upper - lower) / upper < Fraction(1, 1 << 200)
+
+
+@pytest.mark.parametrize("size", [2, 9, 10, 18, 70])
+@pytest.mark.parametrize("block", [1, 2, 5, 1 << 14])
+def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, block, monkeypatch):
+    """Where no bit is flipped or all are, a report is the truth or its opposite."""
+    monkeypatch.setattr("metricldp.channels.threshold.BLOCK", block)
+    positions = np.random.default_rng(3).integers(0, size, 100)
+    for cls in (Threshold, ThresholdPaper):
+        for flip in (0, ONE):
+            channel = cls(size, flip)
+            truth = positions[:, None] <= np.arange(channel.bits)
+            found = channel.field.pack(channel.encode(positions, Coins.seeded(1)))
+            assert (found == truth ^ bool(flip)).all()
+            tape = Tape.of([])
+            for x, row in zip(positions[:9].tolist(), truth ^ bool(flip), strict=False):
+                assert channel.blur(x, tape) == sum(int(bit) << k for k, bit in enumerate(row))
+
+
+@pytest.mark.parametrize("epsilon", ["1e-25", "1e-20"])
+@pytest.mark.parametrize("cls", [Threshold, Geometric, Response])
+def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, epsilon):
+    with pytest.raises(
+        CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit coins"
+    ):
+        cls.for_epsilon(5, Fraction(epsilon))
 
 
 def test_zero_distance_allows_no_difference():

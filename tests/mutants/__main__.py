@@ -51,8 +51,6 @@ PYTEST = (
     *("-m", "not slow", "--assert=plain", "-o", "addopts="),
     *("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminal"),
 )
-BUDGET = 3.0
-"""Seconds of tests that a change has to survive, if so many come by it."""
 PATIENCE = 3.0, 10.0
 """A test may take so many seconds of a processor, and so many times as long as without a change."""
 STUCK = 300.0
@@ -215,6 +213,7 @@ class Asked:
     explained: dict[str, dict[str, str]]
     again: bool
     strict: bool
+    seconds: float
     folder: str
 
 
@@ -223,6 +222,9 @@ def main() -> None:
     arguments.add_argument("modules", nargs="*", help="parts of names of modules")
     arguments.add_argument("--again", action="store_true", help="only what was not noticed before")
     arguments.add_argument("--strict", action="store_true", help="load the package for each change")
+    arguments.add_argument(
+        "--seconds", type=float, default=3, help="of tests that a change has to survive"
+    )
     arguments.add_argument("--list", action="store_true", help="print the changes, run nothing")
     said = arguments.parse_args()
     os.chdir(ROOT)
@@ -243,7 +245,7 @@ def main() -> None:
     for file in files:
         tests |= _watched(file, list(everything))
     folder = tempfile.mkdtemp()
-    asked = Asked(table, tests, _explained(), said.again, said.strict, folder)
+    asked = Asked(table, tests, _explained(), said.again, said.strict, said.seconds, folder)
     # What runs at import first: later the package is loaded, and cannot be loaded again.
     at_import = {module: _run(module, asked) for module in table}
     rows: list[tuple] = []
@@ -317,7 +319,7 @@ def _tests_for(module: str, change: Change, asked: Asked) -> list[str]:
         turns[function] += 1
     chosen, spent = [], 0.0
     for turn, seconds, test in sorted(ranked):
-        if turn == 0 or spent + seconds <= BUDGET:
+        if turn == 0 or spent + seconds <= asked.seconds:
             chosen.append(test)
             spent += seconds
     return chosen

@@ -26,7 +26,7 @@ def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Frac
     if exponent < 0:
         lower, upper = exp_bounds(-exponent, precision)
         return 1 / upper, 1 / lower
-    halvings = max(0, math.ceil(exponent).bit_length() + 8)
+    halvings = math.ceil(exponent).bit_length() + 8
     scale = precision + 2 * halvings + 16
     one = 1 << scale
     numerator, denominator = exponent.numerator, exponent.denominator << halvings

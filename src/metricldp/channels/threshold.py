@@ -93,7 +93,7 @@ class Threshold(BitChannel):
     def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g, and what everybody pays for every step of both, wherever they are."""
         others = functions if others is None else others
-        steps = np.diff(functions, axis=-1) * np.diff(others, axis=-1)
+        steps = np.diff(functions) * np.diff(others)
         return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))
 
     def cells(self, totals: Floats) -> Floats:

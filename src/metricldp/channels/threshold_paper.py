@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels.base import Floats
+from metricldp.channels.base import Channel, Floats
 from metricldp.channels.threshold import Threshold
 
 
@@ -41,6 +41,10 @@ class ThresholdPaper(Threshold):
         others = functions if others is None else others
         ends = (functions[..., :1] + functions[..., -1:]) * (others[..., :1] + others[..., -1:])
         return super().moment(functions, others) + self.noise / 4 * ends
+
+    def mean_range_variance(self) -> float:
+        """Threshold has a closed form, for a last bit that is known."""
+        return Channel.mean_range_variance(self)
 
     def cells(self, totals: Floats) -> Floats:
         """The inverse of B along one axis: bit k less the one before, in row 0 plus the last."""
