@@ -85,7 +85,10 @@ class Continuous(Interval, OnLine):
         if self.edges is not None:
             self._place_edges(self.edges)
         elif None in (self.low, self.high, self.bins):
-            raise SurveyError("a continuous attribute needs 'low', 'high' and 'bins', or 'edges'")
+            raise SurveyError(
+                "a continuous attribute needs 'low', 'high' and at least 2 bins, or 'edges', "
+                f"not {shown((self.low, self.high, self.bins))}"
+            )
         super().__post_init__()
         if self.edges is None:
             self._settle_bins()
