@@ -242,7 +242,9 @@ def audit(
     form: Annotated[
         str, typer.Option("--format", help=f"of those lines: {' or '.join(FORMATS)}")
     ] = FORMATS[0],
-    n: Annotated[int, typer.Option("--n", help="how many reports to ask for")] = inquiry.REPORTS,
+    n: Annotated[
+        int, typer.Option("--n", parser=whole, metavar="NUMBER", help="how many reports to ask for")
+    ] = inquiry.REPORTS,
     false_alarm: Annotated[
         float, typer.Option("--false-alarm", help="how often a good client may fail")
     ] = inquiry.FALSE_ALARM,
@@ -257,7 +259,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Test a client, ours or anybody's, by its reports; exit code 1 if it breaks its promise."""
-    agreed = Agreement.load(survey)
+    agreed = survey_in(survey)
     if output is not None:
         directory(output)
     encoder = None if client is None else Command(client, form)

@@ -31,7 +31,7 @@ _ReportsFile = Annotated[
 _Conditions = Annotated[
     list[str] | None,
     typer.Argument(
-        help="conditions such as age=18..29, income=50000.. or region=north,south, all of them met"
+        help="conditions such as age=18..29, 'income>=50000' or region=north,south, all to be met"
     ),
 ]
 _ProbabilitiesAndConditions = Annotated[
