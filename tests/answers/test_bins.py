@@ -108,8 +108,9 @@ def test_values_spread_out_are_no_heaps():
     assert not found
     assert str(found) == "no value is shared by many people"
     assert len(found.edges(10)) == 11
-    with pytest.raises(SurveyError, match="at least one finite number"):
-        heaps([np.nan])
+    for nothing in ([np.nan], [], ["old", "new"]):
+        with pytest.raises(SurveyError, match="at least one finite number"):
+            heaps(nothing)
 
 
 def test_a_comparison_hints_at_heaps(tmp_path):

@@ -61,6 +61,12 @@ SURVEYS = {
     "hio": lambda: Survey(BETWEEN, joint={("x", "y"): {"name": "hio", "branching": 2}}),
     "hio-hashing": lambda: Survey(BETWEEN, joint={("x", "y"): "hio-hashing"}),
     "planar-laplace": lambda: Survey(BETWEEN, joint={("x", "y"): "planar-laplace"}),
+    "faces": lambda: Survey(
+        {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 1, epsilon=1)}, joint={("x", "y"): "faces"}
+    ),
+    "placed edges": lambda: Survey(
+        {"gain": Continuous(edges=[-0.5, 0.5, 1000, 2000, 5000], epsilon=1, per=1000)}
+    ),
     "Lp(2)": lambda: Survey(AGES, metric=Lp(2)),
     "Lp(inf)": lambda: Survey(BETWEEN, metric=Lp(math.inf)),
     "weights": lambda: Survey(

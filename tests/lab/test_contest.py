@@ -682,7 +682,7 @@ def test_a_file_is_no_directory(run_cli, tmp_path):
     ("change", "words"),
     [
         ({"age": "years"}, "has no column 'age'; it has"),
-        ({"north": "moon"}, "region in row 1 is 'moon'"),
+        ({"north": "moon"}, "region in row 1 is not one of 'north', 'south'"),
     ],
 )
 def test_compare_is_kind(run_cli, tmp_path, change, words):

@@ -61,6 +61,8 @@ class JointChannel(ABC):
     same_ratio_for_all_pairs: ClassVar[bool] = False
     is_bits: ClassVar[bool] = False
     cumulates: ClassVar[bool] = False
+    has_chances: ClassVar[bool] = True
+    """Whether the probability of a single report can be told."""
 
     @property
     @abstractmethod

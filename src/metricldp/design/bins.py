@@ -69,7 +69,7 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     """The curve for an attribute with bins="auto", distances multiplied with `share` (see Lp)."""
     wanted = attribute.bins
     if not isinstance(wanted, AutoBins):
-        raise SurveyError(f"the attribute has {wanted} bins already; say bins='auto'")
+        raise SurveyError(f"the attribute has {attribute.size} bins already; say bins='auto'")
     mechanism = str(attribute.mechanism)
     if mechanism not in _CHANNELS:
         raise SurveyError(
@@ -157,7 +157,10 @@ def heaps(values: npt.ArrayLike, low: float | None = None, high: float | None = 
     Look at data that you may look at, such as a pilot: the edges stand in a survey that everybody
     can read. A device never does this. Without low and high they are those of the sample.
     """
-    sample = np.asarray(values, dtype=np.float64)
+    try:
+        sample = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        sample = np.empty(0)
     sample = sample[np.isfinite(sample)]
     if not len(sample):
         raise SurveyError("heaps are looked for in a sample of at least one finite number")

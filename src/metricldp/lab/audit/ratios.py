@@ -185,7 +185,8 @@ class Law:
     def _scores(self, sample: Sample, kind: int, pair: Pair) -> Floats:
         parts = list(self._parts(pair))
         longest = max((self._bits(columns) for columns, *_ in parts), default=0)
-        if longest > _MANY_BITS:
+        has_law = all(block.channel.has_chances for block in self.survey.blocks.values())
+        if longest > _MANY_BITS or not has_law:
             return np.zeros(0)
         if longest > _FEW_BITS:
             sample = sample.part(slice(2 * _ROWS * len(self.people)))

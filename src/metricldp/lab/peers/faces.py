@@ -70,6 +70,7 @@ class Faces(JointChannel):
     """Of every node of the faces of each attribute."""
 
     mechanism: ClassVar[str] = "faces"
+    has_chances: ClassVar[bool] = False
 
     @classmethod
     def for_steps(cls, sizes: Sizes, steps: tuple[Fraction, ...]) -> Faces:
