@@ -207,8 +207,8 @@ def _all_but(attribute: Attribute, name: str, text: str) -> list[str]:
     names = [attribute.name_of(position) for position in range(attribute.size)]
     if not attribute.named:
         raise QueryError(
-            f"{name} takes a range or values, not all but {text}; ask for everybody, and for "
-            f"{name}={text}, and take the difference"
+            f"{name} takes a range or values, not all but {shown(text)}; ask for everybody, "
+            "and for that value, and take the difference"
         )
     attribute.choose(text, name)
     return [other for other in names if other != text]
@@ -217,13 +217,14 @@ def _all_but(attribute: Attribute, name: str, text: str) -> list[str]:
 def _bound(attribute: Attribute, name: str, text: str, sign: str) -> tuple[Any, Any]:
     """The range of a sign and an end: open on one side, without the end itself for < and >."""
     if not attribute.ordered:
-        raise QueryError(f"{name} has no order, so nothing is {sign} {text}; write {name}={text}")
+        raise QueryError(f"{name} has no order, so nothing is {sign} {shown(text)}; name values")
     end: Any = text
     if attribute.named:
         (position,) = np.flatnonzero(attribute.choose(text, name).inside)
         beyond = int(position) + {"<": -1, ">": 1}.get(sign, 0)
         if not 0 <= beyond < attribute.size:
-            raise QueryError(f"{name} has nothing {sign} {text}; {name} is {attribute.describe()}")
+            domain = attribute.describe()
+            raise QueryError(f"{name} has nothing {sign} {shown(text)}; {name} is {domain}")
         end = attribute.name_of(beyond)
     else:
         end = _number(text, name)
@@ -269,7 +270,7 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
         return None
     meant = meant.removeprefix("=").strip()
     if meant[:1] in _STRICT:
-        raise QueryError(f"{name}={meant} is not a condition; write {name}{meant[0]}={meant[1:]}")
+        raise QueryError(f"{name} takes {meant[0]}= and not ={meant[0]}, as in {name}{meant[0]}=5")
     if "..." in meant:
         raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {meant!r}")
     if ".." in meant:

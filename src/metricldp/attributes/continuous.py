@@ -245,7 +245,7 @@ class Continuous(Interval, OnLine):
         before = np.floor((middles - self.low) / width)
         taken = 1 + np.flatnonzero(np.diff(before))
         multiples = (edges[taken] - self.low) / width
-        exact = len(taken) == math.ceil((self.high - self.low) / width - 1e-9) - 1
+        exact = len(taken) + 1 == max(1, math.ceil((self.high - self.low) / width - 1e-9))
         exact = exact and np.allclose(multiples, np.rint(multiples), rtol=0, atol=1e-9)
         note = f"bars of about {plain(width)}, from edge to edge of {name}"
         return [0, *taken.tolist(), self.size], None if exact else note

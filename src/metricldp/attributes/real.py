@@ -115,7 +115,7 @@ class Real(Interval, OnLine):
             return
         wide = self._checked_width(width, name)
         note = f"bars of {name} fade into each other over its steps of {plain(self.grid_step)}"
-        for k in range(math.ceil((self.high - self.low) / wide - 1e-9)):
+        for k in range(max(1, math.ceil((self.high - self.low) / wide - 1e-9))):
             ends = self.low + k * wide, min(self.low + (k + 1) * wide, self.high)
             yield replace(self.choose(ends, name), note=note)
 
