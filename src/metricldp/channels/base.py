@@ -83,8 +83,6 @@ class Channel(ABC):
     """What every other feature is, the lower one first, where there are just two such values."""
     encodes_in_threads: ClassVar[bool] = False
     """Whether coins come in blocks so large that threads do not wait for each other."""
-    made_for_a_line: ClassVar[bool] = False
-    """Whether it keeps epsilon per step: of any other metric the steepest line below it."""
     free_when_whole: ClassVar[bool] = True
     """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
     linear: ClassVar[bool] = True

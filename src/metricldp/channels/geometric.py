@@ -35,7 +35,6 @@ class Geometric(IntegerChannel):
     noise: GeometricNoise
 
     mechanism: ClassVar[str] = "geometric"
-    made_for_a_line: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:

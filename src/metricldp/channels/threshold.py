@@ -34,7 +34,6 @@ class Threshold(BitChannel):
 
     mechanism: ClassVar[str] = "threshold"
     constant: ClassVar[bool] = True
-    made_for_a_line: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Threshold:

@@ -26,7 +26,6 @@ class Prefix(Matrix):
     """A noisy indicator of "at most k" for every k but the last, in windows that never clip."""
 
     mechanism: ClassVar[str] = "prefix"
-    made_for_a_line: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
