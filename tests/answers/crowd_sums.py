@@ -6,17 +6,20 @@ draws, not one draw per person: a thousand repetitions cost milliseconds for any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from metricldp.answers.tally import Tally
 from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Floats, IntegerChannel
 from metricldp.channels.matrix import Matrix
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.unary import Unary
+from metricldp.store.base import Store
 from metricldp.store.readings import Readings
+from metricldp.survey.agreement import Agreement
 
 People = Sequence[tuple[tuple[int, ...], Any]]
 """A position of each attribute, and how many people stand there, in each repetition."""
@@ -90,3 +93,39 @@ def _kinds(reading: Any) -> tuple[Floats, Floats]:
     table = coefficients[:, :1] + coefficients[:, 1 + used] @ (2 * ones.T - 1)
     each = np.where(ones == 1, law[:, None, used], 1 - law[:, None, used])
     return table, each.prod(axis=2)
+
+
+class Drawn(Store):
+    """Sums of all features of a survey with one attribute, as they were drawn."""
+
+    def __init__(self, survey: Agreement, n: int, drawn: Floats) -> None:
+        self.survey, self._n, self._drawn = survey, n, drawn
+
+    @property
+    def n(self) -> int:
+        return self._n
+
+    def sums(self, asked: Any, layout: str, weight: str | None = None) -> dict[str, Floats]:
+        (reading,) = asked.parts
+        return asked.named(reading.coefficients @ self._drawn)
+
+    def opened(self, readings: Readings, attribute: str) -> tuple[dict[str, Floats], str]:
+        return dict.fromkeys(readings.rows, self._drawn[None]), "cells"
+
+    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
+        return "cells"
+
+    def _never(self, *_: object, **__: object) -> Any:
+        raise NotImplementedError
+
+    add = merge = holds = weight_squares = save = _never
+
+
+def tallies(
+    survey: Agreement, people: People, reps: int, rng: np.random.Generator
+) -> Iterator[Tally]:
+    """What is collected of the same people, or of the same number of them, again and again."""
+    (channel,) = survey.channels.values()
+    n = int(np.broadcast_to(sum(np.asarray(count) for _, count in people), reps)[0])
+    for drawn in features(channel, people, reps, rng):
+        yield Tally(Drawn(survey, n, drawn))

@@ -113,6 +113,25 @@ def test_simultaneous_intervals_hold_together(simultaneous):
     assert (held >= 0.83 * 300) == simultaneous
 
 
+def test_tables_and_texts_show_intervals_that_hold_together(found):
+    low, high = found.interval(0.9, simultaneous=True)
+    alone = found.interval(0.9)
+    for simultaneous, ends in ((True, (low, high)), (False, alone)):
+        how = {"simultaneous": simultaneous}
+        for name, array in zip(("low", "high"), ends, strict=True):
+            assert found.to_arrow(0.9, **how)[name].to_pylist() == array.tolist()
+            assert found.to_pandas(0.9, **how)[name].tolist() == array.tolist()
+            assert found.to_polars(0.9, **how)[name].to_list() == array.tolist()
+            rows = found.to_dict(0.9, **how)["answers"]
+            assert [row[name] for row in rows] == array.tolist()
+        assert found.to_dict(0.9, **how)["simultaneous"] is simultaneous
+        assert ("90% for all" in found.text(0.9, **how)) == simultaneous
+        assert ("90% for all" in found.to_html(0.9, **how)) == simultaneous
+        assert f"{low[0]:,.6g} to " in found.to_html(0.9, simultaneous=True)
+    assert found.text(simultaneous=found.simultaneous) == str(found)
+    assert (high - low).sum() > (alone[1] - alone[0]).sum()
+
+
 def test_text_is_short(found):
     assert len(repr(found)) < 80
     assert len(str(found).splitlines()) >= len(found)

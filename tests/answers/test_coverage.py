@@ -12,17 +12,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crowd_sums import People, features, sums
+from crowd_sums import People, sums, tallies
 from scipy import stats
 
 from metricldp import Categorical, Integer, Survey
 from metricldp.answers.answer import normal_reach
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import to_answers
-from metricldp.answers.linear import Profile
 from metricldp.answers.predict import variance_bounds
-from metricldp.answers.quantiles import Group
-from metricldp.answers.queries import Query
 from metricldp.store.readings import Readings, read
 
 LEAST = 0.94
@@ -185,22 +182,6 @@ def test_counts_cover_everywhere():
 # Distribution functions and quantiles
 
 
-def shares_of(survey: Survey, people: People, reps: int, rng, about="respondents"):
-    """The distribution function of one attribute, again and again."""
-    ((name, described),) = survey.attributes.items()
-    drawn = features(survey.channels[name], people, reps, rng)
-    n = int(np.broadcast_to(sum(np.asarray(count) for _, count in people), reps)[0])
-    group = Group(name, described, Query({}, "everybody"), n)
-    functions = np.array(list(group.functions()))
-    for row in drawn:
-        found = dict.fromkeys(("value", "second", "square"), row[None])
-        profile = Profile(survey, name, group.query, NOTHING, found, n, about)
-        yield group.to_cdf(profile.answers(functions, group.labels))
-
-
-NOTHING = Readings(("value", "second", "square"), 1, ())
-
-
 def along_the_line(layout: str, n: int) -> People:
     """People along a line of 30 positions."""
     if layout == "few":
@@ -233,7 +214,8 @@ def band_tables(epsilons, sizes, layouts, reps: int, seed: int, about="responden
                         drawn = rng.multinomial(n, counts / n, reps)
                         people = [((x,), drawn[:, x]) for x in range(SIZE)]
                     held = {"band": 0, "normal": 0, "p": 0}
-                    for cdf in shares_of(survey, people, reps, rng, about):
+                    for tally in tallies(survey, people, reps, rng):
+                        cdf = tally.cdf("a0", about=about)
                         low, high = cdf.interval(simultaneous=True)
                         held["band"] += bool(((low <= truth + 1e-9) & (truth <= high + 1e-9)).all())
                         z = normal_reach(0.95 ** (1 / (SIZE - 1)))
@@ -332,3 +314,87 @@ def test_nobody_seen_leaves_a_few_people_open():
     assert 3 < answer.interval()[1] - answer.value < 5
     own = tally.count({"a": (7, 9)})
     assert own.interval()[1] - own.value < 2
+
+
+# Means, and bars that hold together
+
+
+def means_held(survey, people: People, truth: float, reps: int, rng, about: str):
+    """How often intervals of the mean hold the truth: as asked, and those about respondents."""
+    held = [0, 0]
+    for tally in tallies(survey, people, reps, rng):
+        for k, asked in enumerate((about, "respondents")):
+            low, high = tally.mean("a0", about=asked).interval()
+            held[k] += low - 1e-9 <= truth <= high + 1e-9
+    return [count / reps for count in held]
+
+
+def mean_tables(epsilons, sizes, layouts, reps: int, seed: int, about: str):
+    rng = np.random.default_rng(seed)
+    ours = {f"{epsilon:g}": {} for epsilon in epsilons}
+    twin = {f"{epsilon:g}": {} for epsilon in epsilons}
+    for mechanism in ("threshold", "geometric"):
+        for epsilon in epsilons:
+            survey = Case((mechanism,), ((0, 0),)).survey(epsilon)
+            for layout in layouts:
+                for n in sizes:
+                    people = along_the_line(layout, n)
+                    truth = sum(x * count for (x,), count in people) / n
+                    if about == "population":
+                        shares = np.array([count / n for _, count in people])
+                        drawn = rng.multinomial(n, shares, reps)
+                        people = [(p, drawn[:, k]) for k, (p, _) in enumerate(people)]
+                    found = means_held(survey, people, truth, reps, rng, about)
+                    for rows, cell in zip((ours, twin), found, strict=True):
+                        row, head = rows[f"{epsilon:g}"], f"{layout}, {n:,}"
+                        row[head] = min(row.get(head, 1.0), cell)
+    return ours, twin
+
+
+def test_means_of_a_population_are_covered():
+    """The twin, intervals about the respondents, must fail."""
+    reps, epsilons, layouts = 200, (0.5, 6), ("spread", "two heaps")
+    ours, twin = mean_tables(epsilons, (300,), layouts, reps, 7, "population")
+    cells = 2 * len(epsilons) * len(layouts)
+    assert enough(lowest(ours), reps, cells), table(ours)
+    assert not enough(lowest(twin), reps, cells)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("about", ["respondents", "population"])
+def test_means_are_covered_everywhere(about):
+    reps, sizes = 400, (100, 1000, 10_000)
+    ours, twin = mean_tables(EPSILONS, sizes, LINES, reps, 8, about)
+    print(about, table(ours), table(twin), sep="\n")
+    cells = 2 * len(EPSILONS) * len(sizes) * len(LINES)
+    assert enough(lowest(ours), reps, cells)
+    assert about == "respondents" or not enough(lowest(twin), reps, cells)
+
+
+def test_quantiles_of_a_population_are_covered():
+    """The median sits at the edge of a heap, where half of all draws move it; the twin fails."""
+    reps, n, rng = 200, 400, np.random.default_rng(9)
+    survey = Case(("geometric",), ((0, 0),)).survey(6)
+    drawn = rng.binomial(n, 0.52, reps)
+    held = {"population": 0, "respondents": 0}
+    for tally in tallies(survey, [((10,), drawn), ((20,), n - drawn)], reps, rng):
+        for about in held:
+            first, last = tally.quantile("a0", 0.5, about=about).interval()
+            held[about] += first <= 10 <= last
+    assert enough(held["population"] / reps, reps, 1)
+    assert not enough(held["respondents"] / reps, reps, 1)
+
+
+@pytest.mark.parametrize("kind", ["response", "geometric"])
+@pytest.mark.parametrize("epsilon", [0.5, 3, 6])
+def test_bars_hold_together(kind, epsilon):
+    """A histogram of 8 or 30 bars; single intervals do not hold together."""
+    reps, n, rng = 250, 300, np.random.default_rng(10)
+    survey = Case((kind,), ((0, 0),)).survey(epsilon)
+    size = survey.attributes["a0"].size
+    counts = np.bincount(np.minimum(rng.geometric(0.15, n) - 1, size - 1), minlength=size)
+    together = 0
+    for tally in tallies(survey, [((x,), int(c)) for x, c in enumerate(counts)], reps, rng):
+        low, high = tally.histogram("a0").interval(simultaneous=True)
+        together += bool(((low - 1e-9 <= counts) & (counts <= high + 1e-9)).all())
+    assert enough(together / reps, reps, 6)

@@ -453,6 +453,36 @@ def test_words_in_the_wrong_place_are_told_where_they_belong(
     assert needle in err
 
 
+@pytest.mark.parametrize("command", ["histogram", "linear"])
+def test_intervals_that_hold_together(command, survey, at_work, run):
+    words = (command, "survey.toml", "reports.parquet", "often", "--json")
+    tally = survey.tally("reports.parquet")
+    found = tally.histogram("often") if command == "histogram" else tally.linear("often", "ranges")
+    assert json.loads(run(*words, "--simultaneous")) == found.to_dict(simultaneous=True)
+    assert json.loads(run(*words)) == found.to_dict()
+    assert "95% for all" in run(*words[:-1], "--simultaneous")
+    assert "95% interval" in run(*words[:-1])
+    if command == "histogram":
+        run(*words, "--simultaneous", "--plot", "a.png")
+        assert (at_work / "a.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("command", ["mean", "quantile", "cdf"])
+def test_about_the_population(command, survey, at_work, run):
+    words = (command, "survey.toml", "reports.parquet", "age", "--json")
+    tally = survey.tally("reports.parquet")
+    ask = {
+        "mean": tally.mean,
+        "cdf": tally.cdf,
+        "quantile": lambda a, **k: tally.quantile(a, 0.5, **k),
+    }
+    for about in ("respondents", "population"):
+        data = json.loads(run(*words, "--about", about))
+        data = data["quantiles"][0] if command == "quantile" else data
+        assert data == ask[command]("age", about=about).to_dict()
+        assert data["about"] == about
+
+
 def test_a_picture_for_a_program(at_work, run):
     words = ("histogram", "survey.toml", "reports.parquet", "age", "--plot", "a.png", "--json")
     assert json.loads(run(*words))["picture"] == "a.png"
