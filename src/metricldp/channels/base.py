@@ -201,10 +201,16 @@ class Channel(ABC):
         Estimated variances come in steps, too. For a sum whose variance is c times its mean, c is
         the size of its steps, or more: (k, size) -> (k,).
         """
-        spread = self.moment(moments) - np.square(moments)
-        least = _FAINT * moments.max(axis=-1, keepdims=True)
-        ratio = np.divide(spread, moments, out=np.zeros_like(spread), where=moments > least)
-        return np.asarray(ratio.max(axis=-1, initial=0.0))
+        most = moments.max(axis=-1, keepdims=True)
+        found = np.zeros(len(moments))
+        differ = (moments.min(axis=-1) < (1 - _FAINT) * most[:, 0]).nonzero()[0]
+        if len(differ):
+            some = moments[differ]
+            spread = self.moment(some) - some * some
+            seen = some > _FAINT * most[differ]
+            ratio = np.divide(spread, some, out=np.zeros_like(spread), where=seen)
+            found[differ] = ratio.max(axis=-1, initial=0.0)
+        return found
 
     def mean_frequency_variance(self) -> float:
         """The variance one person adds to a frequency, mean over all values and positions."""
@@ -358,9 +364,10 @@ class IntegerChannel(NumberChannel):
         """The root of E[(F - f)^4 | x] / E[(F - f)^2 | x] at the worst x."""
         middle = functions.mean(axis=-1, keepdims=True)
         f, values = functions - middle, self.coefficients(functions) - middle
-        second, third, fourth = (self.mean(values**power) for power in (2, 3, 4))
-        variance = second - f**2
-        peak = fourth - 4 * f * third + 6 * f**2 * second - 3 * f**4
+        squares, f2 = values * values, f * f
+        second, third, fourth = map(self.mean, (squares, squares * values, squares * squares))
+        variance = second - f2
+        peak = fourth - 4 * f * third + 3 * f2 * (2 * second - f2)
         least = _FAINT * second.max(axis=-1, keepdims=True)
         ratio = np.divide(peak, variance, out=np.zeros_like(peak), where=variance > least)
         return np.asarray(np.sqrt(ratio.max(axis=-1, initial=0.0)))

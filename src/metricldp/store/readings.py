@@ -113,7 +113,7 @@ class Reading:
 
     def extremes(self, f: Floats, second: Floats) -> Extremes:
         """Of each query, from the rows of f and of E[F^2]."""
-        jump, hidden = self.channel.jump(f), self.channel.hidden(np.maximum(second - f**2, 0.0))
+        jump, hidden = self.channel.jump(f), self.channel.hidden(np.maximum(second - f * f, 0.0))
         return Extremes(f.min(axis=-1), f.max(axis=-1), jump, hidden)
 
     def values(self, batch: Mapping[str, Any]) -> Floats:
