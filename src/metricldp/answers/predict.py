@@ -146,6 +146,9 @@ def variance_bounds(pairs: Pairs) -> tuple[Floats, Floats]:
         return np.zeros(1), np.zeros(1)
     if all(((square == 0) | (square == 1)).all() for _, square in pairs):
         return _indicator_bounds(pairs)
+    if len(pairs) == 1:
+        apart = _differences(*pairs[0])
+        return apart.min(axis=1), apart.max(axis=1)
     queries = range(len(pairs[0][0]))
     fronts = [_fronts([(second[q], square[q]) for second, square in pairs]) for q in queries]
     least = [_differences(lowest[:, 0], lowest[:, 1]).min() for lowest, _ in fronts]
