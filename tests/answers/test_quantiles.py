@@ -493,6 +493,7 @@ def test_how_answers_look(tally, tmp_path):
     assert table["mood"].to_pylist() == LEVELS
     assert json.loads(json.dumps(shares.to_dict())) == shares.to_dict()
     last = dict.fromkeys(("value", "low", "high"), 1) | {"label": "always", "stderr": 0}
+    last["question"] = "mood up to always among region x"
     assert shares.to_dict()["answers"][3] == {**last, "unit": "of the group", "notes": []}
     assert len(str(shares).splitlines()) == 4
 
@@ -546,7 +547,7 @@ def test_command_line(tally, tmp_path, monkeypatch, capsys):
     for words, needle in (
         (["quantile", *files, "income", "half"], "neither a probability"),
         (["quantile", *files, "income", "1.5"], "between 0 and 1"),
-        (["quantile", *files, "income", "nan"], "between 0 and 1"),
+        (["quantile", *files, "income", "nan"], "neither a probability"),
         (["quantile", *files, "region", "0.5"], "categorical"),
         (["quantile", *files, "income", "--method", "magic"], "isotonic, binary-search"),
         (["mean", *files, "region"], "region is categorical"),

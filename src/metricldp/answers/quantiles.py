@@ -100,15 +100,16 @@ class Group:
         if self.everybody and self.literal:
             points.append(_share(whole, self.n))
         else:
-            points.append(_share(replace(whole, value=1.0, variance=0.0, bounds=(0.0, 0.0)), 1))
-        return Cdf(
-            self.name,
-            self.attribute,
-            [int(position) for position in self.positions],
-            points,
-            f"{self.name} among {self.query.words}",
-            self.query.notes,
-        )
+            points.append(_share(Answer(1.0, 0.0, about=whole.about), 1))
+        positions = [int(position) for position in self.positions]
+        ends = [plain(self.attribute.values_at(position)[1]) for position in positions]
+        words = self.query.words
+        asked = [
+            replace(point, question=f"{self.name} up to {end} among {words}")
+            for point, end in zip(points, ends, strict=True)
+        ]
+        question = f"{self.name} among {words}"
+        return Cdf(self.name, self.attribute, positions, asked, question, self.query.notes)
 
     def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
         added = self._shift * self.n
