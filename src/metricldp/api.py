@@ -14,6 +14,9 @@ from metricldp.answers.predict import Prior
 from metricldp.answers.queries import Where
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
+from metricldp.basics.checks import flag
+from metricldp.basics.errors import ValueRefused
+from metricldp.basics.text import shown
 from metricldp.coins.stream import Coins
 from metricldp.design.workloads import Workload
 from metricldp.reports import encode
@@ -55,6 +58,7 @@ class Survey(Agreement):
         messages end up in logs. With `shuffle` the reports stand in a random order, not in that of
         the people. Coins come from the operating system unless a test passes others.
         """
+        _check_asked(coins, clip=clip, show_values=show_values, shuffle=shuffle)
         return encode.encode(
             self, people, coins=coins, clip=clip, show_values=show_values, shuffle=shuffle
         )
@@ -71,6 +75,7 @@ class Survey(Agreement):
 
         A refusal names the attribute; the value only with `show_values=True`.
         """
+        _check_asked(coins, clip=clip, show_values=show_values)
         return self._device.report(person, coins=coins, clip=clip, show_values=show_values)
 
     @cached_property
@@ -128,7 +133,8 @@ class Survey(Agreement):
         """
         if attribute is None and workload is None:
             return predict.of_count(self, where, n, prior, weights)
-        return predict.of_workload(self, attribute, workload, n, prior, where or weights)
+        others = weights if where is None else where
+        return predict.of_workload(self, attribute, workload, n, prior, others)
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""
@@ -137,3 +143,11 @@ class Survey(Agreement):
     def explain(self, n: int = 10_000) -> Explanation:
         """What is promised, in words, and what accuracy to expect from n people."""
         return explain(self, n)
+
+
+def _check_asked(coins: object, **flags: object) -> None:
+    """Refuse nonsense before a value is looked at."""
+    if coins is not None and not any(hasattr(coins, draw) for draw in ("draw", "words")):
+        raise ValueRefused(f"coins are Coins(), or left out, not {shown(coins)}")
+    for what, value in flags.items():
+        flag(what, value, ValueRefused)

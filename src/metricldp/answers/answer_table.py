@@ -14,9 +14,10 @@ import numpy as np
 
 from metricldp.answers.answer import Answer, finite, normal_reach, percent, together
 from metricldp.answers.postprocess import NOTE, norm_sub
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import loaded
-from metricldp.basics.text import counted, guess, listed, plain
+from metricldp.basics.text import counted, guess, listed, plain, shown
 from metricldp.channels import Floats
 from metricldp.store.readings import MAX_ROWS_TOGETHER
 
@@ -61,7 +62,7 @@ class Answers(Sequence[Answer]):
         the probability, so that one of them fails no more often than the level allows (Bonferroni).
         """
         normal_reach(level)
-        each = together(level, len(self)) if simultaneous else level
+        each = together(level, len(self)) if flag("simultaneous", simultaneous) else level
         ends = np.array([answer.interval(each) for answer in self]).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
@@ -86,7 +87,7 @@ class Answers(Sequence[Answer]):
             if index not in self._positions:
                 about = f" about {self.attribute}" if self.attribute else ""
                 there = f"there are {listed(self.labels)}{guess(index, self.labels)}"
-                raise QueryError(f"no answer{about} is called {index!r}; {there}")
+                raise QueryError(f"no answer{about} is called {shown(index)}; {there}")
             index = self._positions[index]
         row = as_index(index)
         if not -len(self) <= row < len(self):

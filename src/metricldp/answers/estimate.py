@@ -15,6 +15,7 @@ import numpy as np
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.store.base import Sums
 from metricldp.store.readings import Extremes, Readings
@@ -78,8 +79,9 @@ def to_answers(
 
 def check_about(about: object, n: int | None = None) -> None:
     """Refuse what an answer cannot be about; of ratios, n tells how many people it is from."""
-    if about not in (RESPONDENTS, POPULATION):
-        raise QueryError(f"an answer is about {RESPONDENTS!r} or the {POPULATION!r}, not {about!r}")
+    if not isinstance(about, str) or about not in (RESPONDENTS, POPULATION):
+        known = f"{RESPONDENTS!r} or the {POPULATION!r}"
+        raise QueryError(f"an answer is about {known}, not {shown(about)}")
     if about == POPULATION and n == 1:
         raise QueryError("one report does not tell how a population is spread; ask with more")
 

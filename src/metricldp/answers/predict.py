@@ -17,6 +17,7 @@ import numpy.typing as npt
 from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
 from metricldp.attributes.answered import YES, answered
 from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.channels.joint import summed
 from metricldp.design.workloads import Workload
@@ -44,7 +45,7 @@ def of_workload(
     """The root of the mean squared error over the rows of a workload; it asks for everybody."""
     if attribute is None or workload is None:
         raise QueryError("name both, attribute= and workload=, to predict the error of a workload")
-    if others:
+    if others is not None and not (isinstance(others, Mapping) and not others):
         raise QueryError("a workload is predicted for everybody; leave where and weights out")
     asked = workload_for(survey, attribute, workload)
     n, prior, _ = expected(n, prior, None)
@@ -289,7 +290,8 @@ def shares_of(sizes: Mapping[str, int], prior: Prior) -> list[Floats] | Floats:
     """How people are spread over the named attributes: one array each, or one joint array."""
     if isinstance(prior, str):
         if prior != "uniform":
-            raise QueryError(f"a prior is 'worst', 'uniform' or arrays of shares, not {prior!r}")
+            known = "'worst', 'uniform' or arrays of shares"
+            raise QueryError(f"a prior is {known}, not {shown(prior)}")
         return [np.full(size, 1 / size) for size in sizes.values()]
     if isinstance(prior, Mapping):
         missing = [name for name in sizes if name not in prior]

@@ -21,7 +21,7 @@ from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
-from metricldp.basics.text import plain
+from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats, Integers
 
 ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
@@ -363,17 +363,17 @@ def checked(p: object) -> float:
     if not is_number(p) or not 0 < p < 1:
         raise QueryError(
             "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
-            f"not {p!r}"
+            f"not {shown(p)}"
         )
     return float(p)
 
 
 def checked_all(probabilities: object, method: str) -> list[float]:
     """A list of probabilities and a method, before any work is done for them."""
-    if method not in METHODS:
-        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {method!r}")
+    if not isinstance(method, str) or method not in METHODS:
+        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {shown(method)}")
     if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
-        raise QueryError(f"quantiles take a list of probabilities, not {probabilities!r}")
+        raise QueryError(f"quantiles take a list of probabilities, not {shown(probabilities)}")
     return [checked(p) for p in probabilities]
 
 

@@ -26,7 +26,9 @@ from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, asked_of, parse, workload_for
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
+from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
 from metricldp.store import files
@@ -68,6 +70,9 @@ class Tally:
         trust: bool = False,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
+        if not isinstance(survey, Agreement):
+            raise SurveyError(f"a tally is of a survey, not of {shown(survey)}")
+        flag("trust", trust)
         if isinstance(collected, Mapping):
             raise ReportRefused(
                 "kind",
@@ -77,11 +82,11 @@ class Tally:
         saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
         if keep is None and not saved:
             return cls(Raw.of(survey, collected, refused=refused, layout=layout, trust=trust))
-        if layout != "auto":
-            raise SurveyError(f"keep= has one layout, its tables; leave layout={layout!r} out")
+        if not isinstance(layout, str) or layout != "auto":
+            raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
         if saved and keep is None:
             return cls(Totals.load(survey, collected))
-        totals = Totals(survey, keep or ())
+        totals = Totals(survey, () if keep is None else keep)
         if saved:
             return cls(totals.merge(Totals.load(survey, collected)))
         totals.add(collected, refused=refused, trust=trust)
@@ -145,6 +150,8 @@ class Tally:
         """Thousands of counts at once; "auto" builds the tables that so many are worth."""
         if isinstance(wheres, Mapping):
             raise QueryError("counts takes a list of where-clauses; for a single one ask count")
+        if isinstance(wheres, str) or not isinstance(wheres, Iterable):
+            raise QueryError(f"counts takes a list of where-clauses, not {shown(wheres)}")
         queries = []
         for place, where in enumerate(wheres):
             try:

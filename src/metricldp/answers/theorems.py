@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
+from metricldp.basics.text import shown
 
 
 def paper_range_variance(epsilon: float, attributes: int, cut: int, n: int) -> float:
@@ -119,5 +120,5 @@ def _kappa(epsilon: float, n: int, delta: float, m: int = 2) -> float:
         ("delta between 0 and 1", delta, is_number(delta) and 0 < delta < 1),
     ):
         if not fits:
-            raise QueryError(f"a bound needs {name}, not {value!r}")
+            raise QueryError(f"a bound needs {name}, not {shown(value)}")
     return 1 / math.tanh(epsilon / 2)

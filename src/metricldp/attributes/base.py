@@ -79,7 +79,7 @@ class Attribute(ABC):
             if key == "metric":
                 why = "takes no metric; integer, ordinal and categorical ones do"
             else:
-                why = f"has no {key!r}; it has {listed(known)}{guess(key, known)}"
+                why = f"has no {shown(key)}; it has {listed(known)}{guess(key, known)}"
             article = "an" if cls.kind[0] in "aeiou" else "a"
             raise SurveyError(f"{article} {cls.kind} attribute {why}")
         return super().__new__(cls)
@@ -274,9 +274,9 @@ class Attribute(ABC):
 
     def _check_metric(self) -> None:
         if self.size > LARGEST_SIZE:
+            size = f"{self.size:,}" if is_number(self.size) else shown(self.size)
             raise SurveyError(
-                f"{self.size:,} positions are too many for one attribute; "
-                f"use at most {LARGEST_SIZE:,}"
+                f"{size} positions are too many for one attribute; use at most {LARGEST_SIZE:,}"
             )
         self._settle_metric()
         step = self.distances.smallest(self.size)

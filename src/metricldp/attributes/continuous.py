@@ -41,16 +41,17 @@ class AutoBins:
 
     def __post_init__(self) -> None:
         if not is_whole(self.n) or self.n < 1:
-            raise SurveyError(f"the best bins are for n people, at least 1, not {self.n!r}")
+            raise SurveyError(f"the best bins are for n people, at least 1, not {shown(self.n)}")
         positive("smoothness", self.smoothness)
         if self.prior is not None and self.smoothness != 1:
             raise SurveyError("a prior says how smooth people lie; give it or smoothness, not both")
         if self.prior is not None:
             try:
                 shares = np.asarray(self.prior, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 shares = np.empty((0, 0))
-            if shares.ndim != 1 or not np.isfinite(shares).all() or shares.min() < 0:
+            some = shares.ndim == 1 and shares.size > 0
+            if not some or not np.isfinite(shares).all() or shares.min() < 0:
                 raise SurveyError("a prior for bins is a list of shares, none below zero")
             positive("the sum of the prior", float(shares.sum()))
             object.__setattr__(self, "prior", tuple(shares.tolist()))
@@ -84,7 +85,7 @@ class Continuous(Interval, OnLine):
     def __post_init__(self) -> None:
         if self.edges is not None:
             self._place_edges(self.edges)
-        elif None in (self.low, self.high, self.bins):
+        elif any(needed is None for needed in (self.low, self.high, self.bins)):
             raise SurveyError(
                 "a continuous attribute needs 'low', 'high' and at least 2 bins, or 'edges', "
                 f"not {shown((self.low, self.high, self.bins))}"
@@ -115,13 +116,13 @@ class Continuous(Interval, OnLine):
                 raise SurveyError(f"edges must rise, but {plain(upper)} follows {plain(lower)}")
         for end, edge in (("low", placed[0]), ("high", placed[-1])):
             said = getattr(self, end)
-            if said not in (None, edge):
+            if said is not None and (not is_number(said) or said != edge):
                 raise SurveyError(f"{end} is {shown(said)}, but the edges end at {plain(edge)}")
             object.__setattr__(self, end, edge)
         object.__setattr__(self, "edges", placed)
 
     def _settle_bins(self) -> None:
-        bins: Any = {} if self.bins == "auto" else self.bins
+        bins: Any = {} if isinstance(self.bins, str) and self.bins == "auto" else self.bins
         if isinstance(bins, Mapping):
             try:
                 bins = AutoBins(**bins)

@@ -13,6 +13,7 @@ from metricldp.attributes.named import Categorical, Ordinal
 from metricldp.attributes.real import Real
 from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.text import shown
 
 KINDS: dict[str, type[Attribute]] = {
     attribute.kind: attribute
@@ -25,7 +26,7 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     rest = dict(data)
     kind = rest.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SurveyError(f"attribute {name} has kind {kind!r}; choose {', '.join(KINDS)}")
+        raise SurveyError(f"attribute {name} has kind {shown(kind)}; choose {', '.join(KINDS)}")
     cls = KINDS[kind]
     for f in fields(cls):
         if f.default is MISSING and f.name not in rest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -61,7 +62,7 @@ class Named(Discrete):
     def _asked(self, value: Any, name: str) -> int:
         """The position of a value that a question names."""
         value = as_name(value)
-        if value not in self.values:
+        if not isinstance(value, str) or value not in self._positions:
             choice = f"{listed(self.values)}{guess(value, self.values)}"
             raise QueryError(f"{name} has no value {shown(value)}; it can be {choice}")
         return self._positions[value]
@@ -126,11 +127,11 @@ def _names(names: object, what: str) -> tuple[str, ...]:
     names = [as_name(name) for name in names]
     for name in names:
         if not is_line(name):
-            text = f"; write {str(name)!r}" if is_number(name) else ""
+            text = f"; write {shown(str(name))}" if is_number(name) else ""
             raise SurveyError(f"{what} must be non-empty names, not {shown(name)}{text}")
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise SurveyError(f"{what} repeat {repeated[0]!r}; every name must be there once")
+        raise SurveyError(f"{what} repeat {shown(repeated[0])}; every name must be there once")
     if len(names) < 2:
         raise SurveyError(f"{what} {list(names)} leave nothing to tell apart; give at least two")
     return tuple(names)

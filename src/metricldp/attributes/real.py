@@ -21,7 +21,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
 from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.text import plain
+from metricldp.basics.text import plain, shown
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric
 
@@ -38,7 +38,7 @@ class Real(Interval, OnLine):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
-            raise SurveyError(f"a real attribute needs at least 2 points, not {self.points!r}")
+            raise SurveyError(f"a real attribute needs at least 2 points, not {shown(self.points)}")
         if self.points <= LARGEST_SIZE and not (np.diff(self.grid) > 0).all():
             points = f"{self.points:,} points between {self.low} and {self.high}"
             raise SurveyError(f"{points} are too close")
@@ -87,7 +87,7 @@ class Real(Interval, OnLine):
         ranges that meet add up.
         """
         if not isinstance(words, tuple):
-            raise QueryError(f"{name} takes a range such as (10, 20), not {words!r}")
+            raise QueryError(f"{name} takes a range such as (10, 20), not {shown(words)}")
         low, high = range_ends(words, name)
         start = self.low if low is None else max(low, self.low)
         end = self.high if high is None else min(high, self.high)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Interval, Positions
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.text import plain
+from metricldp.basics.text import plain, shown
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric, Uniform
 
@@ -37,10 +37,12 @@ class Weight(Interval):
 
     def __post_init__(self) -> None:
         if not isinstance(self.private, bool):
-            raise SurveyError(f"private is true or false, not {self.private!r}")
-        if self.private and self.epsilon == math.inf:
+            raise SurveyError(f"private is true or false, not {shown(self.private)}")
+        no_epsilon = isinstance(self.epsilon, float) and self.epsilon == math.inf
+        if self.private and no_epsilon:
             raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
-        if not self.private and (self.epsilon != math.inf or self.mechanism != "auto"):
+        plain_mechanism = isinstance(self.mechanism, str) and self.mechanism == "auto"
+        if not self.private and not (no_epsilon and plain_mechanism):
             raise SurveyError(
                 "a public weight is sent in the clear and has no epsilon and no mechanism; "
                 "say private=True to blur it"

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
-from metricldp.basics.errors import SurveyError
+import numpy as np
+
+from metricldp.basics.errors import MetricLdpError, QueryError, SurveyError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 
@@ -25,7 +27,14 @@ def refuse_unknown(what: str, entries: Iterable[str], known: Sequence[str]) -> N
     for key in entries:
         if key not in known:
             there = f"{listed(known)}{guess(key, known)}"
-            raise SurveyError(f"{what} has no entry {key!r}; it has {there}")
+            raise SurveyError(f"{what} has no entry {shown(key)}; it has {there}")
+
+
+def flag(what: str, value: object, refusal: type[MetricLdpError] = QueryError) -> bool:
+    """True or False, and nothing that might mean one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise refusal(f"{what} is True or False, not {shown(value)}")
+    return bool(value)
 
 
 def positive(what: str, value: object) -> float:

@@ -21,6 +21,8 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits
         text = "an integer too large to write"
+    except Exception:  # whatever an object of somebody else's does, or data nested too deep
+        text = f"a {type(value).__name__}"
     if "\n" in text:
         text = " ".join(text.split())
     half = _MOST_LETTERS // 2
@@ -29,7 +31,7 @@ def shown(value: object) -> str:
 
 def listed(names: Iterable[object]) -> str:
     """Names in quotes, the first few of many."""
-    quoted = [repr(name) for name in names]
+    quoted = [shown(name) for name in names]
     if not quoted:
         return "none"
     more = len(quoted) - _MOST_NAMES

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from metricldp.basics.errors import MetricLdpError
+from metricldp.basics.text import shown
 
 try:
     import fcntl
@@ -56,6 +57,17 @@ def why_not(wrong: Exception) -> str:
     return str(said).splitlines()[0]
 
 
+def path_of(path: object, refusal: Refusal) -> Path:
+    """The path of a file; a refusal of what can be none."""
+    try:
+        found = Path(path)  # type: ignore[arg-type]
+    except TypeError:
+        found = None
+    if found is None or any(letter < " " for letter in str(found)):
+        raise refusal(f"a file is named by one line of text or a Path, not by {shown(path)}")
+    return found
+
+
 def scratch(folder: str | Path) -> BinaryIO:
     """A file without a name, for what does not fit the memory; gone with the process."""
     return tempfile.TemporaryFile(dir=folder)
@@ -70,6 +82,7 @@ def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refus
 
 def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str]) -> Path:
     """The file itself, where the path is a link; a refusal if it can be none."""
+    path_of(path, refusal)
     why = ""
     try:
         found = Path(os.path.realpath(path))

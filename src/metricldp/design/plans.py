@@ -138,7 +138,7 @@ def workload_of(workload: Any, size: int) -> Workload:
     if isinstance(workload, str):
         if workload not in WORKLOADS:
             raise QueryError(
-                f"no workload is called {workload!r}{guess(workload, WORKLOADS)}; "
+                f"no workload is called {shown(workload)}{guess(workload, WORKLOADS)}; "
                 f"there are {', '.join(WORKLOADS)}, or give its rows"
             )
         return WORKLOADS[workload](size)
@@ -229,7 +229,7 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
         entries = strategies.plain(strategy, size)
         if entries is None:
             raise SurveyError(
-                f"the strategy {strategy!r} depends on more than its name; "
+                f"the strategy {shown(strategy)} depends on more than its name; "
                 "leave epsilons out to have it chosen, or give its rows"
             )
         whole = entries.astype(np.int64)

@@ -95,7 +95,8 @@ def mechanism(
         if not isinstance(name, str):
             raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
         if name == AUTO and rest:
-            raise SurveyError(f"mechanism 'auto' takes no {min(rest)!r}; name the one that does")
+            first = next(iter(rest))
+            raise SurveyError(f"mechanism 'auto' takes no {first!r}; name the one that does")
         found = mechanism(name, ordered=ordered, only=only, joint=joint)
         return found.with_saved(rest)
     if isinstance(said, str):

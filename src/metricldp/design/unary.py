@@ -257,7 +257,11 @@ def _found(classes: _Classes) -> list[Losses]:
     The error is smaller for larger losses, and near the optimum it changes to second order only,
     so rounding costs next to nothing. The same decimals come out wherever the survey is made.
     """
-    bounds = np.minimum(classes.distances.astype(np.float64) * float(classes.unit), LARGEST_LOSS)
+    try:
+        exact = classes.distances.astype(np.float64) * float(classes.unit)
+    except OverflowError:  # fractions of so many digits that the whole numbers fit no float
+        exact = np.vectorize(lambda d: float(d * classes.unit), [np.float64])(classes.distances)
+    bounds = np.minimum(exact, LARGEST_LOSS)
     bounds[classes.alone] = np.inf
     decimals = _DIGITS - math.floor(math.log10(bounds.min()))
     rounded = [round(float(yes), decimals) for yes in _minimum(bounds, classes.counts)]

@@ -36,7 +36,8 @@ class Workload(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            raise QueryError(f"a workload needs a whole number of positions, not {self.size!r}")
+            told = shown(self.size)
+            raise QueryError(f"a workload needs a whole number of positions, not {told}")
         if self.size < 1:
             raise QueryError(f"a workload needs at least one position, not {self.size}")
         object.__setattr__(self, "size", int(self.size))

@@ -11,6 +11,7 @@ from typing import Any
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, as_written, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
+from metricldp.basics.text import shown
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Lp:
 
     def __post_init__(self) -> None:
         if not is_number(self.p) or math.isnan(self.p) or self.p < 1:
-            raise SurveyError(f"an Lp metric needs p of at least 1, not {self.p!r}")
+            raise SurveyError(f"an Lp metric needs p of at least 1, not {shown(self.p)}")
         object.__setattr__(self, "p", float(self.p))
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,7 +36,8 @@ class Lp:
     @classmethod
     def from_dict(cls, entry: object) -> Lp:
         if not isinstance(entry, Mapping) or set(entry) != {"p"}:
-            raise SurveyError(f"the entry metric says p = a number of at least 1, not {entry!r}")
+            meant = "p = a number of at least 1"
+            raise SurveyError(f"the entry metric says {meant}, not {shown(entry)}")
         if entry["p"] == math.inf:
             raise SurveyError('an infinite p is written as text: p = "inf"')
         return cls(math.inf if entry["p"] == "inf" else entry["p"])

@@ -296,7 +296,8 @@ def _name(name: object) -> str:
 def _lengths(lengths: Any) -> tuple[tuple[Value, Length], ...]:
     pairs = list(lengths.items()) if isinstance(lengths, Mapping) else lengths
     if not is_list(pairs) or any(not isinstance(p, Sequence) or len(p) != 2 for p in pairs):
-        raise SurveyError(f"lengths of a tree are pairs of a name and a number, not {lengths!r}")
+        told = shown(lengths)
+        raise SurveyError(f"lengths of a tree are pairs of a name and a number, not {told}")
     found = []
     for name, length in pairs:
         named = value_of(name)

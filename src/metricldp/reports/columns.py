@@ -218,7 +218,7 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
         raise ValueRefused(f"{why}{hint}", attribute=name)
     if not _alike(column):
         return list(column)
-    with contextlib.suppress(pa.ArrowException, OverflowError, TypeError):
+    with contextlib.suppress(pa.ArrowException, OverflowError, TypeError, UnicodeError):
         native = isinstance(people, Mapping)
         found = pa.array(column, from_pandas=True) if native else column.to_arrow()
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

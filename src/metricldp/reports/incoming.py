@@ -6,11 +6,13 @@ import contextlib
 import glob
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, ValuesView
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
+from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
 from metricldp.reports.arrow import BATCH, check_table
 from metricldp.reports.bytes import unpack
@@ -83,7 +85,7 @@ def check_uncounted(new: Collection[str], counted: Collection[str], source: str)
 
 def files_in(path: str | Path) -> list[Path]:
     """The file itself, those of a folder, or those that a pattern such as day-*.parquet means."""
-    place = Path(path)
+    place = path_of(path, partial(ReportRefused, "file"))
     try:
         is_folder, is_pattern = place.is_dir(), not place.exists() and glob.has_magic(str(path))
     except OSError:  # no name that the system can have; whoever opens it will say so
@@ -137,7 +139,12 @@ def _tables(item: Any) -> Generator[pa.Table]:
         yield pa.Table.from_batches([item])
     elif hasattr(item, "__arrow_c_stream__"):
         # Closed in any case: a data base answers nothing else before.
-        with pa.RecordBatchReader.from_stream(item) as reader:
+        try:
+            stream = pa.RecordBatchReader.from_stream(item)
+        except pa.ArrowInvalid:
+            kind = type(item).__name__
+            raise ReportRefused("kind", f"reports are a table of columns, not a {kind}") from None
+        with stream as reader:
             yield from (pa.Table.from_batches([batch]) for batch in reader)
     else:
         yield collected_lazy(item)

@@ -16,7 +16,7 @@ import numpy as np
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
-from metricldp.basics.text import counted
+from metricldp.basics.text import counted, shown
 from metricldp.channels import Floats
 from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
@@ -44,8 +44,8 @@ class Raw(Store):
     """
 
     def __init__(self, survey: Agreement, table: pa.Table, layout: str = "auto") -> None:
-        if layout not in cubes.LAYOUTS:
-            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {layout!r}")
+        if not isinstance(layout, str) or layout not in cubes.LAYOUTS:
+            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {shown(layout)}")
         self.survey = survey
         self.layout = layout
         self.table = table

@@ -36,6 +36,8 @@ FORMAT = 2
 """The version of survey files, fingerprints and reports."""
 MAX_PAIRS_CHECKED = 1 << 12
 """Pairs of values for which a mechanism from elsewhere is proved when a survey is made."""
+MOST_ATTRIBUTES = 1000
+"""More than a person would be asked, and than is read in a moment."""
 SHORTEST_FINGERPRINT = 32
 """Hexadecimal digits, 128 bits: two surveys that share fewer can be made on purpose."""
 
@@ -54,7 +56,7 @@ class Agreement:
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
-            raise SurveyError(f"a survey's metric is Lp(p), not {metric!r}")
+            raise SurveyError(f"a survey's metric is Lp(p), not {shown(metric)}")
         blocks = blocks_of(joint, attributes)
         together = {name: names for names in blocks for name in names}
         alone = [n for n, a in attributes.items() if not a.is_public and n not in together]
@@ -110,13 +112,18 @@ class Agreement:
 
     def block_of(self, name: str) -> Block | None:
         """The block that an attribute is blurred in, if it is in one."""
-        return next((block for block in self.blocks.values() if name in block.names), None)
+        return self._block_of.get(name) if isinstance(name, str) else None
 
-    @property
+    @cached_property
+    def _block_of(self) -> dict[str, Block]:
+        return {name: block for block in self.blocks.values() for name in block.names}
+
+    @cached_property
     def mechanisms(self) -> Mapping[str, Mechanism]:
         """What blurs each attribute, with its saved data."""
         alone = {name: self.attributes[name].mechanism for name in self.channels}
-        return alone | {n: block.mechanism for block in self.blocks.values() for n in block.names}
+        joint = {n: block.mechanism for block in self.blocks.values() for n in block.names}
+        return MappingProxyType(alone | joint)
 
     @property
     def report_bits(self) -> int:
@@ -179,7 +186,7 @@ class Agreement:
 
     def save(self, path: str | Path) -> None:
         """Write a .toml or .json file."""
-        files.write(self.to_dict(), Path(path), "survey")
+        files.write(self.to_dict(), path, "survey")
 
     @classmethod
     def load(cls, path: str | Path, *, fingerprint: str | None = None) -> Self:
@@ -188,7 +195,7 @@ class Agreement:
         A device should always name the published fingerprint: whoever hands out surveys could
         otherwise give everybody one of their own, and know them by it again.
         """
-        data = files.read(Path(path), "survey")
+        data = files.read(path, "survey")
         try:
             survey = cls.from_dict(data)
             if fingerprint is not None:
@@ -248,7 +255,7 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
     kept, said = _kept(attribute, share), attribute.mechanism
-    if said in (registry.AUTO, {"name": registry.AUTO}):
+    if isinstance(said, str | dict) and said in (registry.AUTO, {"name": registry.AUTO}):
         said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
@@ -295,6 +302,11 @@ def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
 def _check(attributes: Any) -> None:
     if not isinstance(attributes, Mapping) or not attributes:
         raise SurveyError("a survey needs a dict of at least one attribute by name")
+    if len(attributes) > MOST_ATTRIBUTES:
+        raise SurveyError(
+            f"{len(attributes):,} attributes are too many for one survey; "
+            f"use at most {MOST_ATTRIBUTES:,}"
+        )
     for name, attribute in attributes.items():
         if not is_line(name) or "=" in name:
             raise SurveyError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
-from metricldp.basics.writing import replacing, why_not
+from metricldp.basics.writing import path_of, replacing, why_not
 
 
 def to_toml(data: dict[str, Any]) -> str:
@@ -63,11 +64,29 @@ def _value(value: Any) -> str:
     return repr(value)
 
 
+MOST_KEY_PARTS = 64
+"""Dots in one key of TOML; reading takes the square of them in time and memory."""
+LONGEST_TEXT = 1 << 24
+"""Letters of a file."""
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*+){{{MOST_KEY_PARTS}}}")
+
+
 def from_toml(text: str) -> dict[str, Any]:
+    _check_text(text)
+    if _LONG_KEY.search(text):
+        raise SurveyError(f"not a TOML file: a key has more than {MOST_KEY_PARTS} parts")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as wrong:
         raise SurveyError(f"not a TOML file: {wrong}") from None
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise SurveyError(f"a survey is read from a text, not from {shown(text)}")
+    if len(text) > LONGEST_TEXT:
+        raise SurveyError(f"{len(text):,} letters are too many; use at most {LONGEST_TEXT:,}")
 
 
 def to_json(data: dict[str, Any]) -> str:
@@ -75,6 +94,7 @@ def to_json(data: dict[str, Any]) -> str:
 
 
 def from_json(text: str) -> Any:
+    _check_text(text)
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as wrong:
@@ -83,23 +103,25 @@ def from_json(text: str) -> Any:
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A table without a key that stands twice: languages differ in which of the two they take."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(twice)} stands twice in one object")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} stands twice in one object")
+        found[name] = value
     return found
 
 
-def write(data: dict[str, Any], path: Path, what: str, *, json_only: bool = False) -> None:
+def write(data: dict[str, Any], name: str | Path, what: str, *, json_only: bool = False) -> None:
     """In the form that the ending of the name says."""
+    path = path_of(name, SurveyError)
     endings = [".json"] if json_only else [".toml", ".json"]
     with replacing(path, SurveyError, what, endings) as file:
         text = to_json(data) if path.suffix.lower() == ".json" else to_toml(data)
         file.write(text.encode("utf-8"))
 
 
-def read(path: Path, what: str, *, json_only: bool = False) -> Any:
+def read(name: str | Path, what: str, *, json_only: bool = False) -> Any:
+    path = path_of(name, SurveyError)
     try:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as wrong:

@@ -232,12 +232,12 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write a .json file."""
-        files.write(self.to_dict(), Path(path), "ledger", json_only=True)
+        files.write(self.to_dict(), path, "ledger", json_only=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
         """Read a JSON file."""
-        data = files.read(Path(path), "ledger", json_only=True)
+        data = files.read(path, "ledger", json_only=True)
         try:
             return cls.from_dict(data)
         except SurveyError as wrong:
@@ -248,9 +248,9 @@ class Ledger:
 
     def _described(self, name: str) -> Attribute:
         known = self.attributes
-        if name in known:
+        if isinstance(name, str) and name in known:
             return known[name]
-        if name in self.public:
+        if isinstance(name, str) and name in self.public:
             raise QueryError(f"{name} was sent in the clear: nothing protects it")
         raise QueryError(
             f"the ledger has no attribute {shown(name)}; it has {listed(known)}{guess(name, known)}"

@@ -1,0 +1,467 @@
+"""Every public function and method with nonsense in every argument: only our own refusals come out.
+
+Python's own TypeError is right for an argument that is missing or unknown, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import metricldp
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Ledger,
+    Lp,
+    MatrixPlan,
+    MetricLdpError,
+    Ordinal,
+    Real,
+    SensitiveSet,
+    Survey,
+    SurveyError,
+    Table,
+    Tally,
+    Tree,
+    UnaryBits,
+    Weight,
+    Workload,
+)
+from metricldp.survey.agreement import MOST_ATTRIBUTES
+from metricldp.survey.files import LONGEST_TEXT, MOST_KEY_PARTS
+
+
+class Nasty:
+    """Does not like to be looked at."""
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+    __str__ = __repr__
+
+
+def nested(depth):
+    found = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+HUGE = 1 << 200_000
+NASTY = {
+    "none": None,
+    "true": True,
+    "zero": 0,
+    "minus one": -1,
+    "a float": 0.5,
+    "nan": math.nan,
+    "inf": math.inf,
+    "huge": HUGE,
+    "a fraction": Fraction(1, 3),
+    "complex": 1j,
+    "no text": "",
+    "a text": "nonsense\n\x00",
+    "half a letter": "\ud800",
+    "bytes": b"\xff",
+    "a list": [1, "a", None],
+    "an empty list": [],
+    "nested": nested(500),
+    "a tuple": (1, 2, 3),
+    "a set": {1, "a"},
+    "a dict": {"a": [1], 2: {}},
+    "an empty dict": {},
+    "a series": pd.Series([1, 2]),
+    "a frame": pd.DataFrame({"a": [1]}),
+    "an array": np.arange(4).reshape(2, 2),
+    "an array of texts": np.array(["a", "b"]),
+    "a type": int,
+    "an object": Nasty(),
+}
+
+SURVEY = Survey(
+    {
+        "age": Integer(0, 9, epsilon=1, optional=True),
+        "region": Categorical(["north", "south"], epsilon=1),
+        "mood": Ordinal(["bad", "fair", "good"], epsilon=1),
+        "income": Continuous(0, 10, bins=5, epsilon=1),
+        "height": Real(0, 2, points=3, epsilon=1),
+        "w": Weight(0, 1),
+        "v": Weight(0, 1, private=True, epsilon=1),
+    }
+)
+PERSON = {"age": 3, "region": "north", "mood": "fair", "income": 5, "height": 1, "w": 0.5, "v": 0.5}
+PEOPLE = {name: [value] * 3 for name, value in PERSON.items()}
+TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
+
+
+def ledger():
+    found = Ledger()
+    found.add(SURVEY)
+    return found
+
+
+# What is called, and arguments that are right, so that one at a time can be wrong.
+CALLS = {
+    "Integer": (Integer, {"low": 0, "high": 9, "epsilon": 1}),
+    "Continuous": (Continuous, {"low": 0, "high": 9, "bins": 3, "epsilon": 1}),
+    "Continuous with edges": (Continuous, {"edges": [0, 1, 3], "epsilon": 1}),
+    "Real": (Real, {"low": 0, "high": 9, "points": 3, "epsilon": 1}),
+    "Ordinal": (Ordinal, {"levels": ["a", "b"], "epsilon": 1}),
+    "Categorical": (Categorical, {"categories": ["a", "b"], "epsilon": 1}),
+    "Weight": (Weight, {"low": 0, "high": 1, "private": True, "epsilon": 1}),
+    "AutoBins": (metricldp.AutoBins, {}),
+    "Graph": (lambda **k: on_ten(Graph(**k)), {"edges": [(k, k + 1) for k in range(9)]}),
+    "Tree": (
+        lambda **k: on_ten(Tree(**k)),
+        {"groups": {"a": list(range(5)), "b": list(range(5, 10))}, "lengths": {"a": 1}},
+    ),
+    "SensitiveSet": (lambda **k: on_ten(SensitiveSet(**k)), {"values": [1, 2]}),
+    "Table": (
+        lambda **k: on_ten(Table(**k)),
+        {"rows": [[abs(a - b) for a in range(10)] for b in range(10)]},
+    ),
+    "Lp": (Lp, {"p": 2}),
+    "MatrixPlan": (lambda **k: with_mechanism(MatrixPlan(**k)), {}),
+    "UnaryBits": (lambda **k: with_mechanism(UnaryBits(**k)), {}),
+    "mechanism": (
+        lambda mechanism: Survey({"x": Integer(0, 9, epsilon=1, mechanism=mechanism)}),
+        {"mechanism": "auto"},
+    ),
+    "metric": (
+        lambda metric: Survey({"x": Integer(0, 9, epsilon=1, metric=metric)}),
+        {"metric": None},
+    ),
+    "Survey": (Survey, {"attributes": {"x": Integer(0, 3, epsilon=1)}}),
+    "Survey.from_dict": (Survey.from_dict, {"data": SURVEY.to_dict()}),
+    "Survey.from_toml": (Survey.from_toml, {"text": SURVEY.to_toml()}),
+    "Survey.from_json": (Survey.from_json, {"text": SURVEY.to_json()}),
+    "Survey.load": (Survey.load, {"path": "none.toml"}),
+    "survey.save": (SURVEY.save, {"path": "folder/s.toml"}),
+    "survey.verify": (SURVEY.verify, {"fingerprint": SURVEY.fingerprint}),
+    "survey.is_published_as": (SURVEY.is_published_as, {"fingerprint": SURVEY.fingerprint}),
+    "survey.encode": (SURVEY.encode, {"people": PEOPLE}),
+    "survey.report": (SURVEY.report, {"person": PERSON}),
+    "survey.tally": (SURVEY.tally, {"collected": []}),
+    "survey.predict": (SURVEY.predict, {"where": {"age": (1, 2)}, "n": 10}),
+    "survey.predict a workload": (
+        SURVEY.predict,
+        {"attribute": "age", "workload": "values", "n": 10, "prior": "uniform"},
+    ),
+    "survey.explain": (SURVEY.explain, {}),
+    "survey.block_of": (SURVEY.block_of, {"name": "age"}),
+    "Ledger.add": (lambda **k: Ledger().add(**k), {"survey": SURVEY}),
+    "ledger.spent": (ledger().spent, {"attribute": "age", "x": 1, "other": 2}),
+    "ledger.total": (ledger().total, {"attribute": "age"}),
+    "ledger.worst": (ledger().worst, {"attribute": "age"}),
+    "Ledger.from_dict": (Ledger.from_dict, {"data": ledger().to_dict()}),
+    "Ledger.load": (Ledger.load, {"path": "none.json"}),
+    "ledger.save": (ledger().save, {"path": "folder/l.json"}),
+    "tally.count": (TALLY.count, {}),
+    "tally.counts": (TALLY.counts, {"wheres": [{}]}),
+    "tally.fraction": (TALLY.fraction, {}),
+    "tally.sum": (TALLY.sum, {"attribute": "age"}),
+    "tally.sum of a weight": (TALLY.sum, {"attribute": "v"}),
+    "tally.mean": (TALLY.mean, {"attribute": "income"}),
+    "tally.histogram": (TALLY.histogram, {"attribute": "age"}),
+    "tally.cdf": (TALLY.cdf, {"attribute": "income"}),
+    "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
+    "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
+    "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
+    "tally.add": (lambda **k: SURVEY.tally([]).add(**k), {"collected": []}),
+    "tally.save": (TALLY.save, {"path": "folder/t.parquet"}),
+    "Tally.of": (Tally.of, {"survey": SURVEY, "collected": []}),
+    "Tally.load": (Tally.load, {"survey": SURVEY, "path": "none.parquet"}),
+    "answer.interval": (TALLY.count().interval, {}),
+    "answers.interval": (TALLY.histogram("age").interval, {}),
+    "answer.scaled": (TALLY.count({"age": 1}).interval, {}),
+    "Workload.from_rows": (Workload.from_rows, {"rows": [[1, 2]]}),
+}
+
+
+def about(name):
+    """Calls with one attribute's value, column or condition."""
+    yield f"count where {name}", lambda meant: TALLY.count({name: meant})
+    yield f"predict where {name}", lambda meant: SURVEY.predict({name: meant})
+    yield f"report {name}", lambda value: SURVEY.report({**PERSON, name: value})
+    yield f"encode {name}", lambda values: SURVEY.encode({**PEOPLE, name: values})
+    yield f"encode {name} in", lambda value: SURVEY.encode({**PEOPLE, name: [value] * 3})
+
+
+CALLS |= {
+    what: (call, dict.fromkeys(inspect.signature(call).parameters, 0))
+    for name in SURVEY.attributes
+    for what, call in about(name)
+}
+
+
+def on_ten(metric):
+    return Survey({"x": Integer(0, 9, epsilon=1, metric=metric)})
+
+
+def with_mechanism(mechanism):
+    return Survey({"x": Integer(0, 9, epsilon=1, mechanism=mechanism)})
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nonsense_is_refused_by_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call, right = CALLS[name]
+    parameters = [
+        p.name
+        for p in inspect.signature(call).parameters.values()
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    ]
+    for argument in parameters or right:
+        if argument == "coins":
+            continue
+        for what, nasty in NASTY.items():
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    call(**{**right, argument: nasty})
+            except MetricLdpError as wrong:
+                text = str(wrong)
+                assert "\n" not in text, (name, argument, what, text)
+                assert len(text) < 2000, (name, argument, what, text)
+            except Exception as wrong:
+                raise AssertionError(f"{name}({argument}={what}): {wrong!r}") from wrong
+
+
+def test_coins_are_coins():
+    for call in (
+        lambda c: SURVEY.encode(PEOPLE, coins=c),
+        lambda c: SURVEY.report(PERSON, coins=c),
+    ):
+        for what, nasty in NASTY.items():
+            if nasty is None:
+                continue
+            with pytest.raises(MetricLdpError, match="coins"):
+                call(nasty)
+            assert what
+
+
+def test_every_public_class_is_called_here():
+    """So that a new one is not forgotten; results and exceptions are not made by users."""
+    made_by_us = {"Answer", "Answers", "Audit", "Cdf", "Certificate", "Coins", "Quantile", "Ratio"}
+    for name in metricldp.__all__:
+        if isinstance(getattr(metricldp, name), type) and name not in {*made_by_us, "Tally"}:
+            thing = getattr(metricldp, name)
+            errors = issubclass(thing, Exception)
+            assert errors or any(name in called for called in CALLS), name
+    for owner, prefix in ((Survey, "survey"), (Tally, "tally"), (Ledger, "ledger")):
+        for method, function in inspect.getmembers(owner, callable):
+            if method.startswith("_") or len(inspect.signature(function).parameters) < 2:
+                continue
+            called = {name.split()[0].lower() for name in CALLS}
+            assert f"{prefix}.{method}" in called or method in ("profile",), method
+
+
+# Survey files ------------------------------------------------------------------------------------
+
+RICH = {
+    "metricldp": 2,
+    "metric": {"p": 2},
+    "attributes": {
+        "a": {"kind": "integer", "low": 0, "high": 4, "epsilon": 1, "per": 2, "optional": 1},
+        "b": {
+            "kind": "integer",
+            "low": 0,
+            "high": 3,
+            "epsilon": 1,
+            "metric": {"kind": "graph", "edges": [[0, 1], [1, 2, "1/3"], [2, 3, 2]]},
+        },
+        "c": {
+            "kind": "categorical",
+            "categories": ["x", "y", "z"],
+            "epsilon": 1,
+            "metric": {
+                "kind": "tree",
+                "groups": {"g": ["x"], "h": {"i": ["y", "z"]}},
+                "lengths": [["g", 1]],
+            },
+        },
+        "d": {
+            "kind": "ordinal",
+            "levels": ["x", "y"],
+            "epsilon": 1,
+            "metric": {"kind": "sensitive-set", "values": ["x"]},
+            "mechanism": {"name": "unary", "bits": [[0.05, 0.05], [0.05, 0.05]]},
+        },
+        "e": {
+            "kind": "continuous",
+            "low": 0,
+            "high": 1,
+            "bins": {"n": 100, "smoothness": 1},
+            "epsilon": 1,
+        },
+        "f": {"kind": "continuous", "edges": [0, 1, 3], "epsilon": 1},
+        "g": {"kind": "real", "low": 0, "high": 1, "points": 3, "epsilon": 1},
+        "h": {"kind": "weight", "low": 0, "high": 1, "private": True, "epsilon": 1},
+        "i": {
+            "kind": "integer",
+            "low": 0,
+            "high": 2,
+            "epsilon": 1,
+            "mechanism": {
+                "name": "matrix",
+                "workload": "ranges",
+                "strategy": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                "epsilons": 0.01,
+                "reach": 2,
+            },
+        },
+        "j": {
+            "kind": "integer",
+            "low": 0,
+            "high": 1,
+            "epsilon": 1,
+            "metric": {"kind": "table", "rows": [[0, 1], [1, 0]]},
+        },
+        "k": {"kind": "integer", "low": 0, "high": 4, "epsilon": 1},
+        "l": {"kind": "integer", "low": 0, "high": 4, "epsilon": 1},
+    },
+    "joint": [{"attributes": ["k", "l"], "mechanism": {"name": "hio", "branching": 2}}],
+}
+
+
+def places(data, path=()):
+    """The path of everything in plain data."""
+    yield path
+    entries = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
+    for key, value in entries:
+        yield from places(value, (*path, key))
+
+
+def changed(data, path, value):
+    data = copy.deepcopy(data)
+    inner = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return data
+
+
+def test_the_rich_survey_is_a_survey():
+    assert Survey.from_dict(RICH).certify().holds
+
+
+IN_FILES = [
+    name for name, value in NASTY.items() if isinstance(value, (int, float, str, list, dict))
+]
+"""What a file can hold; hexadecimal numbers of TOML have no end."""
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in places(RICH) if p], ids=lambda p: ".".join(map(str, p))
+)
+def test_nonsense_anywhere_in_a_file_is_refused_by_name(path):
+    for what in IN_FILES:
+        data = changed(RICH, path, NASTY[what])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                Survey.from_dict(data).fingerprint  # noqa: B018
+        except SurveyError as wrong:
+            assert "\n" not in str(wrong)
+            assert len(str(wrong)) < 2000
+        except Exception as wrong:
+            raise AssertionError(f"{path} {what}: {wrong!r}") from wrong
+
+
+def test_huge_hexadecimal_numbers_in_a_file():
+    for line in ("low = 0x{}", "epsilon = 0x{}", "per = 0x{}", "optional = 0x{}"):
+        text = 'metricldp = 2\n[attributes.x]\nkind = "integer"\nhigh = 9\n'
+        entries = {"low": "low = 0", "epsilon": "epsilon = 1"}
+        entries[line.split()[0]] = line.format("f" * 40_000)
+        with pytest.raises(SurveyError, match=r"low|epsilon|per|optional"):
+            Survey.from_toml(text + "\n".join(entries.values()))
+
+
+def test_limits_of_a_survey_have_a_clear_line():
+    """40 KB of dots took 45 s and 1.6 GB, 20,000 attributes 39 s."""
+    deep = "metricldp = 2\n" + ".".join(["a"] * 20_000) + " = 1\n"
+    with pytest.raises(SurveyError, match=f"more than {MOST_KEY_PARTS} parts"):
+        Survey.from_toml(deep)
+    for part in ('"a b"', "'a.b'", "a-b ", '""'):
+        with pytest.raises(SurveyError, match=f"more than {MOST_KEY_PARTS} parts"):
+            Survey.from_toml("metricldp = 2\n[" + ".".join([part] * 5_000) + "]\n")
+    one = Integer(0, 1, epsilon=1, mechanism="response")
+    with pytest.raises(SurveyError, match=f"use at most {MOST_ATTRIBUTES:,}"):
+        Survey({f"x{k}": one for k in range(20_000)})
+    for read in (Survey.from_toml, Survey.from_json):
+        with pytest.raises(SurveyError, match="letters are too many"):
+            read(" " * (LONGEST_TEXT + 1))
+        with pytest.raises(SurveyError, match="not a"):
+            read("[" * 100_000)
+    text = SURVEY.to_toml() + "# " + "a." * 30 + "\n"
+    assert Survey.from_toml(text) == SURVEY
+
+
+def test_work_grows_with_the_survey_and_not_with_its_square():
+    """Counted in look-ups: each attribute's mechanism is asked for, not all of them for each."""
+    some = Survey({f"x{k}": Integer(0, 1, epsilon=1, mechanism="response") for k in range(300)})
+    assert some.mechanisms is some.mechanisms
+    names = [f"n{k}" for k in range(20_000)]
+    assert Categorical(names, epsilon=1).size == 20_000
+    with pytest.raises(SurveyError, match="'n5'"):
+        Categorical([*names, "n5"], epsilon=1)
+
+
+# JSON --------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_stands_twice_is_refused_wherever_it_stands(tmp_path):
+    """Languages differ in which of the two they take."""
+    text = json.dumps(RICH)
+    assert Survey.from_json(text) == Survey.from_dict(RICH)
+    for path in (p for p in places(RICH) if p and isinstance(p[-1], str)):
+        inner = RICH
+        for key in path:
+            inner = inner[key]
+        entry = f"{json.dumps(path[-1])}: {json.dumps(inner)}"
+        assert entry in text
+        for again in (entry, f"{json.dumps(path[-1])}: 1"):
+            twice = text.replace(entry, f"{entry}, {again}", 1)
+            with pytest.raises(SurveyError, match="stands twice"):
+                Survey.from_json(twice)
+            (tmp_path / "s.json").write_text(twice)
+            with pytest.raises(SurveyError, match="stands twice"):
+                Survey.load(tmp_path / "s.json")
+            (tmp_path / "l.json").write_text(
+                f'{{"metricldp-ledger": 1, "entries": [{{"note": "", "survey": {twice}}}]}}'
+            )
+            with pytest.raises(SurveyError, match="stands twice"):
+                Ledger.load(tmp_path / "l.json")
+    (tmp_path / "l.json").write_text('{"metricldp-ledger": 1, "entries": [], "entries": []}')
+    with pytest.raises(SurveyError, match="stands twice"):
+        Ledger.load(tmp_path / "l.json")
+
+
+def test_so_is_one_in_the_header_of_totals(tmp_path):
+    import hashlib
+
+    survey = Survey({"x": Integer(0, 3, epsilon=1)})
+    survey.tally(survey.encode({"x": [1, 2]}), keep=[("x",)]).save(tmp_path / "t.totals")
+    whole = (tmp_path / "t.totals").read_bytes()[:-32]
+    twice = whole.replace(b'"n":2', b'"n":2,"n":2', 1)
+    assert twice != whole
+    (tmp_path / "t.totals").write_bytes(twice + hashlib.sha256(twice).digest())
+    with pytest.raises(metricldp.ReportRefused, match="header"):
+        survey.tally(tmp_path / "t.totals")
