@@ -185,6 +185,8 @@ CALLS = {
     "answer.interval": (TALLY.count().interval, {}),
     "answers.interval": (TALLY.histogram("age").interval, {}),
     "answer.scaled": (TALLY.count({"age": 1}).interval, {}),
+    "Command": (metricldp.Command, {"command": "cat"}),
+    "audit": (metricldp.audit, {"survey": SURVEY, "n": 0}),
     "Workload.from_rows": (Workload.from_rows, {"rows": [[1, 2]]}),
 }
 

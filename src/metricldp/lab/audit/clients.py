@@ -69,8 +69,10 @@ class Command:
     restarts = True
 
     def __init__(self, command: str, form: str = "hex") -> None:
-        if form not in _READ:
+        if not isinstance(form, str) or form not in _READ:
             raise QueryError(f"a client writes {' or '.join(FORMATS)}, not {shown(form)}")
+        if not isinstance(command, str):
+            raise QueryError(f"the command of a client is a line of text, not {shown(command)}")
         try:
             self.words = shlex.split(command)
         except ValueError as wrong:
