@@ -9,11 +9,15 @@ import copy
 import inspect
 import json
 import math
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import metricldp
@@ -38,6 +42,7 @@ from metricldp import (
     Weight,
     Workload,
 )
+from metricldp.reports import files
 from metricldp.survey.agreement import MOST_ATTRIBUTES
 from metricldp.survey.files import LONGEST_TEXT, MOST_KEY_PARTS
 
@@ -467,3 +472,44 @@ def test_so_is_one_in_the_header_of_totals(tmp_path):
     (tmp_path / "t.totals").write_bytes(twice + hashlib.sha256(twice).digest())
     with pytest.raises(metricldp.ReportRefused, match="header"):
         survey.tally(tmp_path / "t.totals")
+
+
+# Names and pipes ---------------------------------------------------------------------------------
+
+
+def test_a_column_whose_name_is_no_text(tmp_path):
+    """In bytes that are not UTF-8, in a file and in a table."""
+    survey = Survey({"age": Integer(0, 99, epsilon=1)})
+    people = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": [1, 2, 3], "other": [1, 2, 3]}), people)
+    people.write_bytes(people.read_bytes().replace(b"other", b"\xff\xfehe\xff"))
+    reports = tmp_path / "reports.parquet"
+    survey.tally(survey.encode({"age": [1, 2]})).save(reports)
+    reports.write_bytes(reports.read_bytes().replace(b"age", b"\xff\xfee"))
+    for call in (
+        lambda: files.encode_file(survey, people, tmp_path / "out.parquet"),
+        lambda: survey.encode(pq.read_table(people)),
+        lambda: survey.tally(people),
+        lambda: survey.tally(pq.read_table(people), trust=True),
+        lambda: survey.tally(reports),
+        lambda: survey.tally(reports, trust=True),
+        lambda: files.merge_files(survey, [reports], tmp_path / "out.parquet"),
+    ):
+        with pytest.raises(MetricLdpError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "2>&- >&-", "| true", "<&- >&- 2>&-"])
+def test_a_closed_output_is_no_reason_to_shout(closed, tmp_path):
+    survey = Survey({"age": Integer(0, 99, epsilon=1)})
+    survey.save(tmp_path / "survey.toml")
+    (tmp_path / "people.csv").write_text("age\n1\n2\n")
+    for words in ("certify survey.toml", "encode survey.toml people.csv -o out.parquet"):
+        line = f"{sys.executable} -m metricldp {words} {closed}"
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, check=False)
+        assert b"Traceback" not in done.stderr, done.stderr
+        assert b"Exception ignored" not in done.stderr, done.stderr
+        assert done.returncode == 0
+    assert survey.tally(tmp_path / "out.parquet").n == 2

@@ -66,6 +66,9 @@ def fit_the_terminal() -> None:
         return "".join(codes), wrong.end
 
     codecs.register_error("metricldp.plainly", plainly)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this; its number is not reused
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and not _shows_everything(stream):
             stream.reconfigure(errors="metricldp.plainly")

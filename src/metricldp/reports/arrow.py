@@ -103,7 +103,13 @@ def check_table(
         if times != 1:
             found = f"{times} columns" if times else "no column"
             raise ReportRefused("columns", f"these reports have {found} {field.name!r}")
-    for name in table.schema.names:
+    try:
+        names = table.schema.names
+    except UnicodeDecodeError:
+        raise ReportRefused(
+            "columns", "these reports have a column whose name is no text"
+        ) from None
+    for name in names:
         if name not in expected.names:
             raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
     columns = [_as(field.type, table[field.name], trust) for field in expected]

@@ -205,6 +205,8 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
             ) from None
         except nw.exceptions.DuplicateError:
             raise ValueRefused("people have two columns of one name; rename one") from None
+        except UnicodeDecodeError:
+            raise ValueRefused("people have a column whose name is no text; rename it") from None
     names = list(people) if isinstance(people, Mapping) else people.columns
     if name not in names:
         there = f"{listed(names)}{guess(name, names)}"
