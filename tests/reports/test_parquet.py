@@ -657,3 +657,10 @@ def test_text_that_is_none(form):
     for name in ("age", "region"):
         with pytest.raises(ValueRefused, match=f"{name} holds text that is not UTF-8"):
             SURVEY.encode(pa.table({**good, name: text}))
+
+
+def test_defaults_are_strict(table):
+    """Row groups are as long as the formats say; without a word nobody is trusted."""
+    assert parquet.ROW_GROUP == 1 << 18
+    with pytest.raises(ReportRefused, match="carry no survey fingerprint"):
+        list(incoming.pieces(SURVEY, stripped(table)))
