@@ -237,7 +237,7 @@ def test_order_is_kept_or_not(here):
     for mixed in (True, False):
         encoded = SURVEY.encode(given, shuffle=mixed)
         files.encode_file(SURVEY, "people.csv", "out.parquet", shuffle=mixed)
-        for found in (encoded, parquet.read(SURVEY, "out.parquet")):
+        for found in (encoded, SURVEY.tally("out.parquet").store.table):
             weights = found["weight"].to_numpy()
             stayed = int((weights == given["weight"]).sum())
             # At random a Poisson number with mean 1: 20 or more has probability 2e-19.
@@ -254,7 +254,7 @@ def test_rows_stay_together(here):
     given = {"a": np.arange(40).repeat(20), "b": np.arange(40).repeat(20)}
     pd.DataFrame(given).to_csv("people.csv", index=False)
     files.encode_file(survey, "people.csv", "out.parquet")
-    read = parquet.read(survey, "out.parquet")
+    read = survey.tally("out.parquet").store.table
     for found in (read, survey.encode(given, shuffle=True)):
         bits = [int.from_bytes(value, "little").bit_count() for value in found["b"].to_pylist()]
         ages = np.array(found["a"].to_pylist())

@@ -149,8 +149,11 @@ class ReportsFile:
         if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
             raise _damaged(self._path)
 
-    def tables(self, before: int = 0) -> Iterator[pa.Table]:
-        """The reports, checked, a piece at a time; in the end, whether they are as written."""
+    def tables(self, before: int) -> Iterator[pa.Table]:
+        """The reports, checked, a piece at a time; in the end, whether they are as written.
+
+        `before` reports came before these: messages count on from there.
+        """
         digest = Digest(self._survey)
         for batch in self._file.iter_batches(ROW_GROUP):
             table = pa.Table.from_batches([batch])
@@ -172,7 +175,7 @@ def _damaged(path: str | Path) -> ReportRefused:
 
 
 @contextmanager
-def opened(survey: Agreement, path: str | Path, *, trust: bool = False) -> Iterator[ReportsFile]:
+def opened(survey: Agreement, path: str | Path, *, trust: bool) -> Iterator[ReportsFile]:
     """A file of reports to read, refused unless they are this survey's and as they were written.
 
     With `trust` the user vouches for that: marks may be missing, and digest and collections
@@ -193,9 +196,3 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool = False) -> Itera
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
         why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
         raise ReportRefused("file", why) from None
-
-
-def read(survey: Agreement, path: str | Path, *, trust: bool = False) -> pa.Table:
-    """All reports of a file."""
-    with opened(survey, path, trust=trust) as file:
-        return pa.concat_tables([schema(survey).empty_table(), *file.tables()])
