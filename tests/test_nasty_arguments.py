@@ -417,6 +417,8 @@ def test_limits_of_a_survey_have_a_clear_line():
             read(" " * (LONGEST_TEXT + 1))
         with pytest.raises(SurveyError, match="not a"):
             read("[" * 100_000)
+    with pytest.raises(SurveyError, match="take too long to be found"):
+        Survey({"x": Integer(0, 1023, epsilon=1, mechanism=MatrixPlan(strategy="hierarchy"))})
     text = SURVEY.to_toml() + "# " + "a." * 30 + "\n"
     assert Survey.from_toml(text) == SURVEY
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import QueryError
+from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.optional import optional
 from metricldp.design import strategies
 from metricldp.design.interior import Floats
@@ -39,6 +39,8 @@ _IDLE = 1e-4
 """Rows that spend less than this share of an even part are tried without."""
 _GRID = 2**8
 """Entries of an improved strategy are multiples of 1 / _GRID."""
+MOST_WORK_OF_EXTRA_ROWS = 1 << 28
+"""Rows times the square of positions, where a strategy that is named has far more rows."""
 _MOST_WORK = 2**26
 """Products that one step of the descent may take to be tried: some 350 positions on a graph."""
 _CLEAR, _WORTH = 0.9, 0.999
@@ -102,9 +104,11 @@ def optimised(
         if not isinstance(strategy, str):
             a = checked_strategy(strategy)
             gram_of(workload, a.shape[1])
+            _check_work(a)
             return _pruned(task, _alternated(task, "given", a, _MOST_ROUNDS))
         if strategy != "auto":
             a = strategies.named(strategy, workload, found, e)
+            _check_work(a)
             return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
         best = _best_named(task)
         if len(best.u) * (workload.size**2 + 16 * len(found)) > _MOST_WORK:
@@ -116,6 +120,16 @@ def optimised(
         alone = _pruned(task, _alternated(task, best.name, a, _MOST_ROUNDS))
     best = min(best, alone, key=lambda plan: plan.error)
     return best if improved is None or improved.error > _WORTH * best.error else improved
+
+
+def _check_work(strategy: Floats) -> None:
+    """Refuse what would take minutes: many more rows than positions, over many positions."""
+    rows, size = strategy.shape
+    if 2 * rows > 3 * size and rows * size**2 > MOST_WORK_OF_EXTRA_ROWS:
+        raise SurveyError(
+            f"the epsilons of {rows:,} rows over {size:,} positions take too long to be found; "
+            "give epsilons, or leave strategy out"
+        )
 
 
 def _best_named(task: _Task) -> Plan:
