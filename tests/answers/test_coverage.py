@@ -242,7 +242,7 @@ def test_bands_and_quantiles_cover_where_flips_are_rare():
 @pytest.mark.slow
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_bands_and_quantiles_cover_everywhere(about):
-    reps, sizes = 400, (100, 1000, 10_000)
+    reps, sizes = 250, (100, 1000, 10_000)
     found = band_tables(EPSILONS, sizes, LINES, reps, 4, about)
     print(about, *(f"{name}\n{table(rows)}" for name, rows in found.items()), sep="\n")
     cells = 2 * len(EPSILONS) * len(sizes) * len(LINES)
@@ -363,7 +363,7 @@ def test_means_of_a_population_are_covered():
 @pytest.mark.slow
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_means_are_covered_everywhere(about):
-    reps, sizes = 400, (100, 1000, 10_000)
+    reps, sizes = 250, (100, 1000, 10_000)
     ours, twin = mean_tables(EPSILONS, sizes, LINES, reps, 8, about)
     print(about, table(ours), table(twin), sep="\n")
     cells = 2 * len(EPSILONS) * len(sizes) * len(LINES)

@@ -65,7 +65,7 @@ class Answer:
         limits it all: where jumps are so rare that none is likely, none has to be covered.
         """
         z = normal_reach(level)
-        variance = min(self.stderr**2 + z**2 / 2 * self.hidden, max(self.bounds[1], 0.0))
+        variance = min(self.stderr**2 + z**2 / 2 * self.hidden, self.bounds[1])
         error = math.sqrt(variance)
         return min(z * error + max(0.5, z**2 / 6) * self.jump, error / math.sqrt(1 - level))
 
