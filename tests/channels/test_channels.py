@@ -24,7 +24,7 @@ from checks import (
 from metricldp import Categorical, Integer, MatrixPlan, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
-from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper, geometric
+from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -123,6 +123,11 @@ def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
     totals = np.random.default_rng(8).normal(size=(channel.features, 4))
     cells = channel.coefficients(np.eye(size)) @ totals
     np.testing.assert_allclose(channel.cells(totals), cells, rtol=1e-9, atol=1e-9)
+    counted = np.rint(9 * totals).astype(np.int64)
+    np.testing.assert_allclose(channel.cells(counted), channel.cells(counted * 1.0), rtol=1e-12)
+    whole = np.rint(9 * f).astype(np.int64)
+    exact = channel.coefficients(whole * 1.0)
+    np.testing.assert_allclose(channel.coefficients(whole), exact, rtol=1e-12)
     ends = itertools.combinations(range(size + 1), 2)
     inside = np.array([[a <= x < b for x in range(size)] for a, b in ends], dtype=float)
     for told, rows in (
@@ -401,7 +406,29 @@ def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, si
     channel = Geometric(size, 1.0, noise)
     laws = [exact_law(channel, x) for x in range(size)]
     for x, other in itertools.combinations(range(size), 2):
-        assert channel.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+        there = max(laws[x][report] / laws[other][report] for report in laws[x])
+        back = max(laws[other][report] / laws[x][report] for report in laws[x])
+        assert channel.worst_ratios(x, other) == (there, back)
+        assert channel.worst_ratios(other, x) == (back, there)
+        assert channel.worst_ratio(x, other) == max(there, back)
+    assert channel.worst_ratios(size - 1, size - 1) == (1, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(noises(), noises()), st.tuples(st.integers(3, 6), st.integers(3, 6)))
+def test_rows_of_a_matrix_are_at_their_worst_together(pair, sizes):
+    """Each row the way round of the whole, though noise that rises may be worse the other way."""
+    rows = tuple(Geometric(size, 1.0, noise) for size, noise in zip(sizes, pair, strict=True))
+    entries = np.array([[0, 2, 1], [2, 0, 1]])
+    channel = Matrix(3, entries, np.zeros(2, dtype=np.int64), rows)
+    laws = [[exact_law(row, k) for k in range(3)] for row in rows]
+    for x, other in itertools.permutations(range(3), 2):
+        here, there = (entries[:, z].tolist() for z in (x, other))
+        worst = Fraction(1)
+        for law, a, b in zip(laws, here, there, strict=True):
+            worst *= max(law[a][report] / law[b][report] for report in law[a])
+        assert channel.worst_ratio(x, other) >= worst
+        assert channel.worst_ratio(x, other) == channel.worst_ratio(other, x)
 
 
 @settings(max_examples=40, deadline=None)
@@ -509,13 +536,29 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
                 assert channel.blur(x, tape) == sum(int(bit) << k for k, bit in enumerate(row))
 
 
+def test_response_moves_on_by_one_and_what_is_drawn():
+    """Word by word, as docs/formats.md has it: one for keeping, one for how far beyond the next."""
+    channel = Response(5, 7 << 61)
+    for x, u in itertools.product(range(5), range(4)):
+        assert channel.blur(x, Tape.of([channel.keep, u << 62])) == (x + 1 + u) % 5
+        assert channel.blur(x, Tape.of([channel.keep - 1, u << 62])) == x
+
+
+def test_no_epsilon_is_so_large_that_the_truth_is_certain():
+    for epsilon in (40, 64, 1000):
+        assert [Response.for_epsilon(k, Fraction(epsilon)).keep < ONE for k in (2, 3, 500)] == [
+            True
+        ] * 3
+
+
 @pytest.mark.parametrize("epsilon", ["1e-25", "1e-20"])
+@pytest.mark.parametrize("size", [2, 4, 5])
 @pytest.mark.parametrize("cls", [Threshold, Geometric, Response])
-def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, epsilon):
+def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, size, epsilon):
     with pytest.raises(
         CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit coins"
     ):
-        cls.for_epsilon(5, Fraction(epsilon))
+        cls.for_epsilon(size, Fraction(epsilon))
 
 
 def test_zero_distance_allows_no_difference():

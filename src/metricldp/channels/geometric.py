@@ -135,35 +135,42 @@ class Geometric(IntegerChannel):
         whole = self.noise.length + 1
         if self.noise.length > _EXACT:
             rooms = whole, whole
-        first, second = (_worst(self.noise, min(room, whole), apart) for room in rooms)
-        return first, second
+        one, two = (min(room, whole) for room in rooms)
+        return _one_way(self.noise, one, two, apart), _one_way(self.noise, two, one, apart)
+
+
+def _one_way(noise: GeometricNoise, room: int, other: int, apart: int) -> Fraction:
+    """P(report | x) at its largest against that of another: on the side of x, or on the other's."""
+    near = _worst(noise, room, apart, turned=False)
+    return max(near, _worst(noise, other, apart, turned=True)) if _rises(noise) else near
 
 
 @lru_cache(maxsize=1 << 15)
-def _worst(noise: GeometricNoise, room: int, apart: int) -> Fraction:
+def _worst(noise: GeometricNoise, room: int, apart: int, *, turned: bool) -> Fraction:
     """The worst ratio of two positions: the reports between, and on the side of one with a room.
 
-    Beyond its zero the noise repeats with every block, times a factor below 1. So a report farther
-    than a block from both positions tells as much as one a block nearer; and an end, which is the
-    sum of all that is clipped there, tells no more than the worst of its parts.
+    It is that one's probability over the other's, or turned over. Beyond its zero the noise
+    repeats with every block, times a factor below 1. So a report farther than a block from both
+    positions tells as much as one a block nearer; and an end, which is the sum of all that is
+    clipped there, tells no more than the worst of its parts, and nothing turned over.
     """
-    ratios = [_nearest(noise, apart, room > 0)]
+    ratios = [_nearest(noise, apart, room > 0, turned=turned)]
     if room > 1:
-        ratios += [_largest(noise, apart, 1, room - 2, turned=way) for way in _ways(noise)]
-    if room <= noise.length:
+        ratios.append(_largest(noise, apart, 1, room - 2, turned=turned))
+    if room <= noise.length and not turned:
         ratios.append(_end(noise, room) / _end(noise, room + apart))
     return max(ratios)
 
 
 @lru_cache(maxsize=1 << 15)
-def _nearest(noise: GeometricNoise, apart: int, inside: bool) -> Fraction:
+def _nearest(noise: GeometricNoise, apart: int, inside: bool, *, turned: bool) -> Fraction:
     """The worst ratio of the reports between two positions and, if it is inside, of one of them."""
     ratios = [Fraction(1)]
     if apart > 1:
         ratios.append(_largest(noise, apart - 2, -1, noise.length - 1))
-    for way in _ways(noise) if inside else ():
-        beyond, zero = _largest(noise, apart - 1, 1, 0, turned=way), _zero(noise)
-        ratios.append(shortened(beyond / zero if way else beyond * zero))
+    if inside:
+        beyond, zero = _largest(noise, apart - 1, 1, 0, turned=turned), _zero(noise)
+        ratios.append(shortened(beyond / zero if turned else beyond * zero))
     return max(ratios)
 
 
@@ -173,10 +180,9 @@ def _zero(noise: GeometricNoise) -> Fraction:
 
 
 @lru_cache(maxsize=1 << 8)
-def _ways(noise: GeometricNoise) -> tuple[bool, ...]:
-    """Which ways round to look at a ratio: noise that never rises has no use for the second."""
-    rises = _zero(noise) < 1 or _largest(noise, 1, 1, noise.length - 1, turned=True) > 1
-    return (False, True) if rises else (False,)
+def _rises(noise: GeometricNoise) -> bool:
+    """Whether a ratio can be worst the other way round; of noise that only falls none is."""
+    return _zero(noise) < 1 or _largest(noise, 1, 1, noise.length - 1, turned=True) > 1
 
 
 def _largest(

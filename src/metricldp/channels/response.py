@@ -101,4 +101,4 @@ def keep_for(outcomes: int, epsilon: Fraction) -> int:
         raise CertificateError(
             f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
         )
-    return min(keep, ONE - 1)
+    return keep
