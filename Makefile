@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check mutants bench vectors format clean
+.PHONY: demo test test-slow check mutants fuzz bench vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -25,6 +25,10 @@ check: .venv/.tests
 # Change the program in thousands of small ways: some test must notice each. An hour or so.
 mutants: .venv/.tests
 	OPENBLAS_NUM_THREADS=1 nice $(BIN)/python tests/mutants
+
+# Feed it what nobody should send: half a minute for each target, or FUZZ=--full for some 20 minutes.
+fuzz: .venv/.tests
+	OPENBLAS_NUM_THREADS=1 nice $(BIN)/python tests/fuzz $(FUZZ)
 
 # The peers of the benchmarks live in an environment of their own.
 bench: .venv-bench/.runs

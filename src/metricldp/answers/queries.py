@@ -164,10 +164,12 @@ def _condition(survey: Agreement, word: str) -> tuple[str, Any]:
             return _compared(survey, compared, word)
     if not equals or not meant.strip():
         shell = "; in a shell, < and > need quotes" if name in survey.attributes else ""
-        raise QueryError(f"{word!r} is not a condition; write {_example(survey)}{shell}")
+        raise QueryError(f"{shown(word)} is not a condition; write {_example(survey)}{shell}")
     for other in survey.attributes:
         if re.search(rf"[\s,;&]{re.escape(other)}\s*[=<>]", meant):
-            raise QueryError(f"{word!r} holds several conditions; give each as a word of its own")
+            raise QueryError(
+                f"{shown(word)} holds several conditions; give each as a word of its own"
+            )
     return name, _parse_meant(attribute_of(survey, name), name, meant)
 
 
@@ -190,7 +192,7 @@ def _compared(survey: Agreement, compared: re.Match[str], word: str) -> tuple[st
     if third is not None:
         name, ends = second, ((first, _TURNED.get(sign, sign)), (third, later_sign))
         if {sign[0], later_sign[0]} not in ({"<"}, {">"}):
-            raise QueryError(f"{word!r} is not a range; write 18<=x<=29, or x=18..29")
+            raise QueryError(f"{shown(word)} is not a range; write 18<=x<=29, or x=18..29")
     elif second in survey.attributes and first not in survey.attributes:
         name, ends = second, ((first, _TURNED.get(sign, sign)),)
     else:
@@ -272,7 +274,7 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
     if meant[:1] in _STRICT:
         raise QueryError(f"{name} takes {meant[0]}= and not ={meant[0]}, as in {name}{meant[0]}=5")
     if "..." in meant:
-        raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {meant!r}")
+        raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {shown(meant)}")
     if ".." in meant:
         low, _, high = meant.partition("..")
         return tuple(_number(end, name) if end.strip() else None for end in (low, high))
@@ -294,5 +296,6 @@ def _number(text: str, name: str) -> float:
         if is_number(value) and math.isfinite(value):
             return value
     if dashed := _DASHED.fullmatch(text):
-        raise QueryError(f"{name} takes a range as {dashed[1]}..{dashed[2]}, not {text!r}")
+        meant = shown(f"{dashed[1]}..{dashed[2]}")[1:-1]
+        raise QueryError(f"{name} takes a range as {meant}, not {shown(text)}")
     raise QueryError(f"{name} takes finite numbers, not {shown(text)}; an end left out is open")

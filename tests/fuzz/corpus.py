@@ -1,0 +1,16 @@
+"""Cases that once went wrong: each is tried again with every run of the tests."""
+
+import numpy as np
+
+LONG = "9" * 5000
+
+WHERES = [
+    # A refusal repeated the whole of what was typed.
+    [f" age {LONG}"],
+    [f"age=18...{LONG}"],
+    [f"flag={LONG}-{LONG}"],
+    # An array among the values of a list has no truth value.
+    {"region": [np.array([1, 2])]},
+    {"mood": (np.array([]), "bad")},
+    {"region": [np.array([], dtype=float), np.nan]},
+]

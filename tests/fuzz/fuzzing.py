@@ -1,0 +1,83 @@
+"""What the fuzz targets share: cases by number, limits of time and memory, failures."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import signal
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from metricldp import MetricLdpError
+
+SECONDS, BYTES = 10, 2 << 30
+"""What no single case may take."""
+
+
+class TooLongError(BaseException):
+    """Not an Exception, so that nobody takes it for a refusal."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong, and the case again."""
+
+    target: str
+    where: str
+    why: str
+    case: str
+
+    def __str__(self):
+        return f"{self.target} {self.where}: {self.why}\n    {self.case[:2000]}"
+
+
+class Wrong(AssertionError):
+    """Something was accepted that should not have been, or changed on the way."""
+
+
+def limit_memory():
+    """So much more than the libraries take by themselves."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
+
+
+@contextlib.contextmanager
+def limited(seconds=SECONDS):
+    """An alarm after so many seconds."""
+
+    def ring(*_):
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def coins_for(seed, target, block):
+    """The random choices of a block of cases: the same each time."""
+    return random.Random(f"{seed} {target} {block}")
+
+
+def tried(target, where, case, work):
+    """Run one case: None, or what is wrong with how it ended."""
+    try:
+        with limited(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            work()
+    except MetricLdpError as refusal:
+        text = str(refusal)
+        if "\n" in text or len(text) > 2000:
+            return Failure(target, where, f"a refusal of {len(text)} letters or lines", repr(case))
+    except TooLongError:
+        return Failure(target, where, f"took more than {SECONDS} s", repr(case))
+    except MemoryError:
+        return Failure(target, where, f"took more than {BYTES >> 30} GB", repr(case))
+    except Exception as wrong:
+        return Failure(target, where, f"{type(wrong).__name__}: {wrong}", repr(case))
+    return None
