@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 from fuzzing import Wrong, tried
 
-from checks import MECHANISMS
 from metricldp import (
     Categorical,
     Continuous,
@@ -22,6 +21,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.coins.stream import Coins
+from metricldp.design.registry import every_mechanism
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 
 AT_ONCE = 2000
@@ -32,20 +32,16 @@ _SUPPORT = 50
 """Accepted reports of a block that are held against the law."""
 
 
-def _mechanism(name):
-    return lambda: Survey(
-        {"x": Integer(0, 6, epsilon=1, mechanism=name), "z": Ordinal(["no", "yes"], epsilon=1)}
-    )
-
-
-def _joint(how):
+def _with(own):
     ages = {"x": Integer(0, 6, epsilon=1), "y": Integer(10, 15, epsilon=1)}
-    return lambda: Survey(ages, joint={("x", "y"): how})
+    if own.joint:
+        return lambda: Survey(ages, joint={("x", "y"): own.name})
+    x = Integer(0, 6, epsilon=1, mechanism=own.name)
+    return lambda: Survey({"x": x, "z": Ordinal(["no", "yes"], epsilon=1)})
 
 
 SURVEYS = [
-    *(_mechanism(name) for name in MECHANISMS),
-    *(_joint(how) for how in ("hio", "hio-hashing", "planar-laplace")),
+    *map(_with, every_mechanism()),
     lambda: Survey({"w": Weight(-1, 2), "x": Integer(0, 2, epsilon=1, mechanism="response")}),
     lambda: Survey({"v": Weight(0, 1, private=True, epsilon=1), "w": Weight(0, 1)}),
     lambda: Survey({"x": Integer(0, 999, epsilon=0.1, mechanism="geometric")}, metric=Lp(2)),
