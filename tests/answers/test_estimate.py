@@ -16,6 +16,7 @@ from metricldp import (
     Integer,
     Ordinal,
     QueryError,
+    Real,
     SensitiveSet,
     Survey,
 )
@@ -472,3 +473,16 @@ def test_a_standard_error_stays_within_what_is_possible():
         reports = survey.encode({"a": [0, 4]}, coins=Coins.seeded(seed))
         answer = survey.tally(reports).count({"a": (1, 2)})
         assert answer.bounds[0] <= answer.stderr**2 <= answer.bounds[1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_mean_near_zero_of_everybody_has_an_even_interval(seed):
+    # How many people there are is known, so their number varies with nothing.
+    survey = Survey({"v": Real(0, 1, points=2, epsilon=5)})
+    people = {"v": np.full(2_000, 0.02)}
+    mean = survey.tally(survey.encode(people, coins=Coins.seeded(seed))).mean("v")
+    low, high = mean.interval()
+    assert mean.covariance == 0
+    assert (low + high) / 2 == pytest.approx(mean.value)
+    assert high - low == pytest.approx(2 * mean.reach(0.95))
+    assert high - low < 0.1

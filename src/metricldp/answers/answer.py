@@ -150,12 +150,20 @@ class Ratio(Answer):
     covariance: float
 
     def with_residual(self, variance: float) -> Ratio:
-        """The same mean, given the variance of the sum of what each value is above it."""
-        spread = variance / self.denominator**2
-        if not self.value:
-            return replace(self, variance=spread)
-        shared = self.numerator_variance + self.value**2 * self.denominator_variance - variance
-        return replace(self, variance=spread, covariance=shared / (2 * self.value))
+        """The same mean, given the variance of the sum of what each value is above it.
+
+        The covariance follows, as far as two such variances allow one: of a known size, none.
+        """
+        most = math.sqrt(self.numerator_variance * self.denominator_variance)
+        squares = self.value**2 * self.denominator_variance
+        shared = self.numerator_variance + squares - variance
+        covariance = min(max(shared / (2 * self.value), -most), most) if self.value else 0.0
+        return replace(
+            self,
+            variance=variance / self.denominator**2,
+            covariance=covariance,
+            numerator_variance=variance + 2 * self.value * covariance - squares,
+        )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
