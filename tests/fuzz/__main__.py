@@ -7,7 +7,8 @@
 
 Cases come in blocks that follow from the seed and the number of the block. What is done is written
 to `.fuzz.json`, so that a run that was stopped goes on where it was; another seed starts anew. Each
-process may take 2 GB more than its libraries, each case 10 seconds.
+process may take 2 GB more than its libraries, each case 10 seconds of
+processor time.
 """
 
 from __future__ import annotations

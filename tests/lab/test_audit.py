@@ -7,9 +7,11 @@ import itertools
 import json
 import math
 import shlex
+import shutil
 import sys
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,6 +390,28 @@ def test_a_command_is_audited(client):
     assert audited(ASKED, Command(client)).passed
     assert audited(ASKED, Command(f"{client} stops"), n=2_000).passed
     assert broken(audited(ASKED, Command(f"{client} seeded"))) == {"coins"}
+
+
+def test_a_client_in_another_language_is_audited(tmp_path):
+    """The second client, in JavaScript: whole numbers, names, reals, weights, values left out."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("the second client is in JavaScript, and node is not installed")
+    survey = Survey(
+        {
+            "age": Integer(0, 20, epsilon=1, per=2, mechanism="geometric", optional=True),
+            "mood": Ordinal(["bad", "fair", "good"], epsilon=1, mechanism="threshold"),
+            "height": Real(0, 1, points=6, epsilon=3),
+            "weight": Weight(0, 2),
+        }
+    )
+    (tmp_path / "survey.txt").write_text(survey.canonical, "utf-8")
+    script = Path(__file__).parents[1] / "reports" / "second_client_lines.js"
+    words = [node, str(script), str(tmp_path / "survey.txt"), survey.fingerprint]
+    for clip in (False, True):
+        command = Command(shlex.join([*words, "clip"] if clip else words))
+        found = audited(survey, command, n=5_000, clip=clip)
+        assert found.passed, str(found)
 
 
 def test_the_command_line(client, tmp_path, monkeypatch, capsys):

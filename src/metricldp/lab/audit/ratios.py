@@ -23,7 +23,7 @@ from metricldp.survey.blocks import Block
 
 _FEW_BITS = 14
 """A field of so many bits has few reports: the law of each is worked out once."""
-_ROWS = 1 << 12
+_ROWS = 1 << 11
 """Reports of each person for which the law of a longer field is worked out, about."""
 _MANY_BITS = 64
 """Beyond, this takes too long; such fields are bits or numbers that tell enough one by one."""
