@@ -123,13 +123,20 @@ def test_any_functions_are_decoded_and_their_second_moments_exact(sizes):
     for x in np.ndindex(*sizes):
         value = math.prod(h[:, place] for h, place in zip(f, x, strict=True))
         assert (one * below(channel, x)).reshape(3, -1).sum(axis=1) == pytest.approx(value)
-    noise = np.zeros(3)
+    noise, jump = np.zeros(3), np.zeros(3)
     for (d, _), added in effects(channel).items():
         share = 1 / math.prod(m.bit_length() for e, m in enumerate(sizes) if e != d)
         variance = 1 / (2 * math.sinh(share / 2) ** 2)
+        values = np.arange(-2_000, 2_001)
+        chances = np.exp(-share * np.abs(values)) * math.tanh(share / 2)
+        fourth = (chances * values**4).sum() / (chances * values**2).sum()
+        weight = np.abs((one * added).reshape(3, -1).sum(axis=1))
+        jump = np.maximum(jump, weight * math.sqrt(fourth))
         noise += variance * math.prod((h * added).reshape(3, -1).sum(axis=1) for h in (one, other))
     products, constant = channel.moment(f, g)
     assert constant.scale == pytest.approx(noise)
+    assert channel.jump(f) == pytest.approx(jump)
+    assert channel.jump([np.ones((1, m)) for m in sizes]) == 0
     for h, k, both in zip(f, g, products.factors, strict=True):
         assert both == pytest.approx(h * k)
 
@@ -166,6 +173,7 @@ def test_counts_are_right_on_average_and_as_uncertain_as_said():
     answer = survey.tally(reports).count({"v0": (1, 2), "v1": (0, 1)})
     assert answer.stderr == pytest.approx(math.sqrt(150 * noise.scale[0]))
     assert answer.stderr == pytest.approx(survey.predict({"v0": (1, 2), "v1": (0, 1)}, n=150))
+    assert answer.reach(0.95) < 1.05 * 1.96 * answer.stderr
     assert survey.certify().holds
 
 
