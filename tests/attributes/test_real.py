@@ -95,3 +95,36 @@ def test_counts_and_bars_of_values_spread_evenly():
     bars = tally.histogram("v", width=4)
     assert list(bars.labels) == ["0 to 4", "4 to 8", "8 to 10"]
     assert bars.values == pytest.approx([40_000, 40_000, 20_000], abs=6 * 160)
+
+
+@pytest.mark.parametrize("ends", [(20, 50), (0, 33), (47, 100), (41, 44), (25, 75)])
+def test_what_people_between_two_points_add_is_within_its_bounds(ends):
+    attribute = Real(0, 100, points=11, epsilon=1)
+    inside = attribute.choose(ends, "x").inside
+    values = np.linspace(0, 100, 4_001)
+    added = values * np.interp(values, attribute.grid, inside)
+    low, high = (np.interp(values, attribute.grid, end) for end in attribute.extremes(inside))
+    assert (low <= added + 1e-9).all()
+    assert (added <= high + 1e-9).all()
+    assert min((added - low).min(), (high - added).min()) < 1e-9  # and no wider than need be
+    assert attribute.extremes(np.ones(11)) is None
+
+
+def test_a_mean_within_a_range_of_its_own_holds_wherever_people_are():
+    survey = Survey({"x": Real(0, 100, points=11, epsilon=4, per=10)})
+    coins = Coins.seeded(6)
+    for place, ends in ((43.0, (0, 50)), (45.0, (50, 100)), (57.0, (0, 50))):
+        tally = survey.tally(survey.encode({"x": np.full(20_000, place)}, coins=coins))
+        mean, total = tally.mean("x", {"x": ends}), tally.sum("x", {"x": ends})
+        weight = np.interp(place, *fading(survey, ends))
+        for answer, truth in ((mean, place), (total, 20_000 * weight * place)):
+            low, high = answer.interval(0.999)
+            assert low <= truth <= high
+            assert not answer.value - 4 * answer.stderr <= truth <= answer.value + 4 * answer.stderr
+            assert "wider by that, as a bound" in str(answer)
+    assert "bound" not in str(tally.mean("x"))
+
+
+def fading(survey, ends):
+    attribute = survey.attributes["x"]
+    return attribute.grid, attribute.choose(ends, "x").inside

@@ -385,20 +385,20 @@ class Tally:
     def _valued(self, attribute: str, where: Where | None) -> tuple[list[Query], Query]:
         """The query of an attribute's values over a group, and the group's own.
 
-        Where a position stands for many values, two more: of the lowest, and of the highest.
+        Where a position leaves open what its people add, two more: of the least, and of the most.
         """
         described = attribute_of(self.survey, attribute)
         group = self._parsed(where, attribute)
         values, note = described.numbers(attribute)
         inside = group.functions.get(attribute, np.ones(described.size))
+        bounds = described.extremes(inside) or ()
+        if bounds and not note:
+            note = f"{attribute} is open where its range fades; the interval is wider by that"
+            note += ", as a bound"
         notes = (*group.notes, note) if note else group.notes
         queries = [
-            Query(
-                {**group.factors, attribute: numbers * inside},
-                f"{attribute} among {group.words}",
-                notes,
-            )
-            for numbers in (values, *(described.extremes() or ()))
+            Query({**group.factors, attribute: numbers}, f"{attribute} among {group.words}", notes)
+            for numbers in (values * inside, *bounds)
         ]
         return queries, group
 

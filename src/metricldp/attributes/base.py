@@ -237,8 +237,13 @@ class Attribute(ABC):
         """The number that each position stands for, and a note where it stands for several."""
         raise QueryError(f"{name} is {self.kind}: its values are names and have no sum or mean")
 
-    def extremes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
-        """The lowest and the highest number that each position stands for, where they differ."""
+    def extremes(
+        self, inside: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+        """The least and the most that people at each position add to a sum, where that is open.
+
+        They count by how far the position is `inside` of a range.
+        """
         return None
 
     def label(self, first: int, last: int | None = None) -> str:

@@ -256,15 +256,17 @@ class Continuous(Interval, OnLine):
         return self.widths[0]
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        low, high = self.extremes()
+        edges = self.bin_edges
         narrow, wide = (plain(width / 2) for width in self.widths)
         most = wide if narrow == wide else f"{narrow} to {wide}"
         note = f"{name} taken at the middle of its bins, at most {most} off each; "
-        return (low + high) / 2, note + "the interval is wider by that, as a bound"
+        return (edges[:-1] + edges[1:]) / 2, note + "the interval is wider by that, as a bound"
 
-    def extremes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def extremes(
+        self, inside: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         edges = self.bin_edges
-        return edges[:-1], edges[1:]
+        return edges[:-1] * inside, edges[1:] * inside
 
     @property
     def _domain(self) -> str:
