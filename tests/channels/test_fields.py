@@ -40,6 +40,19 @@ def test_all_other_bits_are_invalid(field):
     np.testing.assert_array_equal(np.unique(valid, axis=0), np.unique(column, axis=0))
 
 
+def test_a_number_takes_the_smallest_type_that_holds_it():
+    """As docs/formats.md says of columns; 256 different numbers fit into a byte."""
+    sizes = (2, 255, 256, 257, 1 << 16, (1 << 16) + 1, 1 << 32, (1 << 32) + 1)
+    assert [Number(size).dtype.itemsize for size in sizes] == [1, 1, 1, 2, 2, 4, 4, 8]
+
+
+def test_a_struct_is_read_as_its_numbers():
+    struct = Struct((5, 300, 2))
+    column = struct.listed([struct.joined([4, 257, 1]), struct.joined([0, 3, 0])])
+    assert [part.tolist() for part in struct.numbers(column)] == [[4, 0], [257, 3], [1, 0]]
+    assert [part.tolist() for part in Number(9).numbers(np.array([3, 8]))] == [[3, 8]]
+
+
 def test_the_first_bit_is_the_lowest():
     assert Number(1000).pack(np.array([6], dtype=np.uint16))[0].tolist() == [0, 1, 1] + [0] * 7
     assert Bits(9).pack(np.array([[2, 1]], dtype=np.uint8))[0].tolist() == [0, 1] + [0] * 6 + [1]
@@ -57,6 +70,7 @@ def test_floats_return_to_the_last_bit_and_others_are_refused():
     assert again.tobytes() == column.tobytes()
     wrong = np.array([np.nextafter(-1.0, -2), 2.6, np.nan, np.inf, -np.inf, 0.0])
     assert field.invalid(wrong).tolist() == [True] * 5 + [False]
+    assert not field.invalid(column).any()
     with pytest.raises(NotImplementedError, match="too many to be listed"):
         field.every()
 

@@ -1,0 +1,103 @@
+"""A channel as a table: every row is a law, drawn to the last unit and decoded with least error."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from metricldp.basics.errors import CertificateError, QueryError
+from metricldp.basics.exact import ONE
+from metricldp.channels.table import Table
+from metricldp.coins.tape import Tape
+
+HALF, QUARTER, EIGHTH = ONE >> 1, ONE >> 2, ONE >> 3
+THIRD = (ONE - 1) // 3
+ROWS = [
+    [0, HALF, 0, QUARTER, QUARTER - 5, 5],
+    [1, HALF, 0, ONE - HALF - QUARTER - 1, QUARTER, 0],
+    [THIRD, 1, THIRD, THIRD, 0, ONE - 3 * THIRD - 1],
+]
+
+
+class Words:
+    """Coins that are given beforehand."""
+
+    def __init__(self, words):
+        self.given = words
+
+    def words(self, count):
+        assert count == len(self.given)
+        return np.array(self.given, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("x", range(3))
+def test_a_report_is_drawn_to_the_last_unit(x):
+    """Report y from as many of all 2^64 words as it has weight: looked at around every border."""
+    table = Table.of(ROWS)
+    ends = list(itertools.accumulate(ROWS[x]))
+    near = {min(max(end + off, 0), ONE - 1) for end in (0, *ends) for off in (-2, -1, 0, 1, 2)}
+    words = sorted(near)
+    expected = [sum(end <= word for end in ends) for word in words]
+    assert [table.blur(x, Tape.of([word])) for word in words] == expected
+    positions = np.full(len(words), x)
+    assert table.encode(positions, Words(words)).tolist() == expected
+
+
+def test_everybody_is_drawn_by_their_own_row():
+    table = Table.of([[ONE, 0, 0], [0, ONE, 0], [0, 0, ONE]])
+    positions = np.array([2, 0, 1, 1, 2])
+    assert table.encode(positions, Words([0, 1, ONE - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "needle"),
+    [
+        (
+            [[HALF, HALF], [HALF, HALF - 1]],
+            "row 1 of the table is no probability: it needs 2 whole",
+        ),
+        ([[HALF, HALF], [ONE + 5, -5]], "row 1 of"),
+        ([[ONE + 5, -5], [HALF, HALF]], "row 0 of"),
+        ([[HALF, QUARTER, QUARTER], [HALF, HALF]], "row 1 of the table .* needs 3 whole"),
+        ([[HALF, HALF], [HALF, HALF], [ONE]], "row 2 of the table .* needs 2 whole"),
+    ],
+)
+def test_a_row_that_is_no_law_is_refused(rows, needle):
+    with pytest.raises(CertificateError, match=needle):
+        Table.of(rows)
+
+
+def test_more_reports_than_positions_are_decoded_with_the_least_variance():
+    """Weighted least squares, solved here by normal equations; a report that nobody sends is 0."""
+    rows = [
+        [HALF, QUARTER, 0, EIGHTH, EIGHTH],
+        [EIGHTH, QUARTER, 0, HALF, EIGHTH],
+        [EIGHTH, QUARTER, 0, EIGHTH, HALF],
+    ]
+    table = Table.of(rows)
+    shares = np.array([[weight / ONE for weight in row] for row in rows])
+    sent = [0, 1, 3, 4]
+    weighted = shares[:, sent] / shares[:, sent].mean(axis=0)
+    expected = np.zeros((3, 5))
+    expected[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
+    np.testing.assert_allclose(table.coefficients(np.eye(3)), expected, atol=1e-12)
+    totals = np.arange(10.0).reshape(5, 2)
+    np.testing.assert_allclose(table.cells(totals), expected @ totals, atol=1e-9)
+
+
+def test_positions_that_no_report_tells_apart_are_named():
+    alike = Table.of([[QUARTER, ONE - QUARTER], [HALF, HALF], [HALF, HALF]])
+    with pytest.raises(QueryError, match=r"tells position [12] from others"):
+        alike.coefficients(np.eye(3))
+
+
+def test_the_worst_report_decides_either_way_round():
+    table = Table.of([[HALF, QUARTER, QUARTER, 0], [QUARTER, QUARTER, HALF, 0]])
+    assert table.worst_ratio(0, 1) == table.worst_ratio(1, 0) == 2
+    steep = Table.of([[HALF, HALF], [EIGHTH, ONE - EIGHTH]])
+    assert steep.worst_ratio(0, 1) == Fraction(4)
+    certain = Table.of([[HALF, HALF, 0], [HALF, QUARTER, QUARTER]])
+    for x, other in ((0, 1), (1, 0)):
+        with pytest.raises(CertificateError, match=f"positions {x} and {other} are told apart for"):
+            certain.worst_ratio(x, other)
