@@ -157,17 +157,12 @@ class _Audited:
         return design_for(self.survey, clip=self.clip)
 
     @cached_property
-    def _sizes(self) -> tuple[int, int]:
-        """Of sample and reference."""
-        return self.n, _REFERENCE * self.n
-
-    @cached_property
     def refused(self) -> Counter[str]:
         return Counter()
 
     @cached_property
     def sample(self) -> Sample:
-        asked = self.design.drawn(self._sizes[0], self.random)
+        asked = self.design.drawn(self.n, self.random)
 
         def watched(done: float) -> None:
             self.progress(0.6 * done)
@@ -176,7 +171,7 @@ class _Audited:
 
     @cached_property
     def reference(self) -> Sample:
-        asked = self.design.drawn(self._sizes[1], self.random)
+        asked = self.design.drawn(_REFERENCE * self.n, self.random)
         return referred(self.survey, asked, clip=self.clip)
 
     @cached_property
@@ -336,8 +331,7 @@ class _Audited:
     # Power ---------------------------------------------------------------------------------------
 
     def _prospect(self, family: Family, pair: Pair, hits: int, total: int) -> Prospect:
-        scale = self._sizes[0] / self._sizes[1]
-        return Prospect(family, pair.allowed, scale * hits, scale * total)
+        return Prospect(family, pair.allowed, hits / _REFERENCE, total / _REFERENCE)
 
     def _name_of(self, pair: Pair) -> str:
         """The attribute in which two people differ."""
