@@ -14,11 +14,7 @@ the tests, or needs a reason in explained.toml.
 from __future__ import annotations
 
 import argparse
-import ast
-import builtins
 import contextlib
-import functools
-import gc
 import hashlib
 import importlib
 import importlib.machinery
@@ -37,14 +33,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
 
 import pytest
 from changes import Change, changes, read
 
+from loading import ROOT, SOURCE, Changed, Watch, file_of, functions_of, swap
+
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-SOURCE = ROOT / "src" / "metricldp"
 MEMORY = ROOT / ".mutants"
 """What runs remember: which tests come by which lines, and what became of each change."""
 PYTEST = (
@@ -53,69 +48,10 @@ PYTEST = (
 )
 PATIENCE = 3.0, 10.0
 """A test may take so many seconds of a processor, and so many times as long as without a change."""
-STUCK = 300.0
-"""Seconds after which a process that does nothing is ended."""
-HITS = "__hits__"
-"""The lines that ran, by module, while tests run without a change."""
+STUCK = 100.0
+"""Seconds after which a process is ended that hangs in one test."""
 ROOM = 4 << 30
 """Bytes that a change may take more than the program without it."""
-
-
-class Watch:
-    """Which tests come by which lines, and how long they take."""
-
-    def __init__(self, modules: list[str]) -> None:
-        self.hits: dict[str, set[int]] = {module: set() for module in modules}
-        self.tests: dict[str, dict] = {}
-        setattr(builtins, HITS, self.hits)
-        for module in modules:
-            tree = read(_file(module))
-            _mark(tree, module)
-            sys.meta_path.insert(0, Changed(module, tree))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item):
-        for lines in self.hits.values():
-            lines.clear()
-        start = time.process_time()
-        try:
-            return (yield)
-        finally:
-            self.tests.setdefault(item.nodeid, {"passed": True}).update(
-                time=round(time.process_time() - start, 4),
-                lines={module: sorted(lines) for module, lines in self.hits.items() if lines},
-            )
-
-    def pytest_runtest_logreport(self, report):
-        if not report.passed:  # a test that is skipped or fails by itself notices nothing
-            self.tests.setdefault(report.nodeid, {})["passed"] = False
-
-
-def _mark(tree: ast.Module, module: str) -> None:
-    """Let every statement of every function leave its line behind."""
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef) or _is_machine_code(function):
-            continue
-        for node in ast.walk(function):
-            for field in ("body", "orelse", "finalbody"):
-                block = getattr(node, field, None)
-                if isinstance(block, list) and not isinstance(node, ast.ClassDef):
-                    marked = [part for one in block for part in (_mark_of(one, module), one)]
-                    setattr(node, field, [part for part in marked if part is not None])
-
-
-def _mark_of(statement: ast.stmt, module: str) -> ast.stmt | None:
-    if isinstance(statement, ast.Nonlocal | ast.Global) or hasattr(statement, "marks"):
-        return None
-    mark = ast.parse(f"{HITS}[{module!r}].add({statement.lineno})").body[0]
-    mark.marks = statement.marks = True
-    for node in ast.walk(mark):
-        ast.copy_location(node, statement)
-    return mark
-
-
-def _is_machine_code(function: ast.FunctionDef) -> bool:
-    return any("njit" in ast.unparse(one) for one in function.decorator_list)
 
 
 class Steady:
@@ -146,6 +82,7 @@ class Runner:
         if len(here) < len(self.chosen):
             self.say("other tests")
         for item, following in zip(here, [*here[1:], None], strict=True):
+            os.write(self.tell, f"begins {item.nodeid}\n".encode())
             own = self.tests[item.nodeid]["time"]
             signal.setitimer(signal.ITIMER_PROF, PATIENCE[0] + PATIENCE[1] * own)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -156,7 +93,7 @@ class Runner:
             self.say(report.nodeid)
 
     def say(self, by: str) -> None:
-        os.write(self.tell, f"noticed {by}".encode() if by else b"survived")
+        os.write(self.tell, f"noticed {by}\n".encode() if by else b"survived\n")
         os._exit(0)
 
 
@@ -169,30 +106,6 @@ class Swapping:
     def pytest_runtestloop(self, session):
         self.work(session)
         return True
-
-
-class Changed(importlib.machinery.SourceFileLoader):
-    """Loads one module of the package with a change in it."""
-
-    def __init__(self, module: str, tree: ast.Module, where: str | None = "") -> None:
-        path = str(_file(module))
-        super().__init__(f"metricldp.{module}", path)
-        self.code, self.where = compile(tree, path, "exec"), where
-
-    def get_code(self, fullname):
-        return self.code
-
-    def exec_module(self, module):
-        """Machine code that was kept is of the module without the change."""
-        super().exec_module(module)
-        for thing in vars(module).values():
-            if hasattr(thing, "enable_caching") and self.where in (thing.__name__, None):
-                thing._cache = importlib.import_module("numba.core.caching").NullCache()
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        return importlib.util.spec_from_file_location(name, self.path, loader=self)
 
 
 @dataclass(frozen=True)
@@ -237,7 +150,7 @@ def main() -> None:
     }
     if said.list:
         for module in table:
-            for change in changes(read(_file(module))):
+            for change in changes(read(file_of(module))):
                 print(f"{module}:{change.line} {change.name}")
         return
     files = sorted({file for files in table.values() for file in files})
@@ -251,6 +164,7 @@ def main() -> None:
     rows: list[tuple] = []
 
     def work(session: pytest.Session) -> None:
+        _leave_out(asked, session)
         rows.extend(_finish(module, at_import[module], asked, session) for module in table)
 
     pytest.main([*PYTEST, f"--basetemp={folder}/t", *files], plugins=[Swapping(work), Steady()])
@@ -264,9 +178,9 @@ def _run(module: str, asked: Asked, session: pytest.Session | None = None) -> di
     """Try the changes of a module: in a session those inside functions, without one the others."""
     memory = MEMORY / f"{module}.json"
     before = json.loads(memory.read_text()) if memory.exists() else {}
-    functions = _functions(module) if session else {}
+    functions = functions_of(module) if session else {}
     became: dict[str, dict] = {}
-    for at, change in enumerate(changes(read(_file(module)))):
+    for at, change in enumerate(changes(read(file_of(module)))):
         strict = asked.strict or not change.place.lines or module.endswith("_compiled")
         if strict == bool(session):
             continue
@@ -325,13 +239,16 @@ def _tests_for(module: str, change: Change, asked: Asked) -> list[str]:
     return chosen
 
 
-def _functions(module: str) -> dict[str, list[FunctionType]]:
-    """The functions of a module by the names of their code, wherever they are held."""
-    found: dict[str, list[FunctionType]] = defaultdict(list)
-    for thing in gc.get_objects():
-        if isinstance(thing, FunctionType) and thing.__code__.co_filename == str(_file(module)):
-            found[thing.__code__.co_qualname].append(thing)
-    return found
+def _leave_out(asked: Asked, session: pytest.Session) -> None:
+    """Tests that fail or hang in a forked process without a change: some libraries' threads do."""
+    left = list(asked.tests)
+    while left:
+        outcome = _try("", -1, left, asked, session, {})
+        if not outcome.noticed:
+            return
+        print(f"left out, as it does not run in a forked process: {outcome.by}", flush=True)
+        left = left[left.index(outcome.by) + 1 :]
+        del asked.tests[outcome.by]
 
 
 def _try(module, at, chosen, asked, session, functions) -> Outcome:
@@ -345,15 +262,23 @@ def _try(module, at, chosen, asked, session, functions) -> Outcome:
         os.close(hear)
         _in_child(module, at, Runner(chosen, asked.tests, tell), asked, session, functions)
     os.close(tell)
-    ready, _, _ = select.select([hear], [], [], STUCK)
-    said = os.read(hear, 1 << 16).decode() if ready else "noticed takes too long"
+    said = _listen(hear)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(hear)
-    noticed = said != "survived"
-    by = said.removeprefix("noticed ") or "breaks off or takes too long"
-    return Outcome(noticed, by, round(time.monotonic() - start, 2))
+    what, _, by = said.partition(" ")  # the last word; who only begins breaks off or hangs
+    return Outcome(what != "survived", by or what, round(time.monotonic() - start, 2))
+
+
+def _listen(hear: int) -> str:
+    """The last thing that a process says."""
+    said = b""
+    while select.select([hear], [], [], STUCK)[0] and (more := os.read(hear, 1 << 16)):
+        said += more
+        if b"\nnoticed" in b"\n" + said or said.endswith(b"survived\n"):
+            break
+    return (said.decode().splitlines() or ["breaks off"])[-1]
 
 
 def _in_child(module, at, runner, asked, session, functions) -> None:
@@ -366,12 +291,15 @@ def _in_child(module, at, runner, asked, session, functions) -> None:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, held + ROOM))
         signal.setitimer(signal.ITIMER_PROF, 60)
-        tree = read(_file(module))
+        if not module:
+            session.config.pluginmanager.register(runner)
+            runner.pytest_runtestloop(session)
+        tree = read(file_of(module))
         change = changes(tree)[at]
         change.make()
         loader = Changed(module, tree, change.place.where if change.place.lines else None)
         if session is not None:
-            _swap(loader.code, functions)
+            swap(loader.code, functions)
             session.config.pluginmanager.register(runner)
             runner.pytest_runtestloop(session)
         sys.meta_path.insert(0, loader)
@@ -380,20 +308,6 @@ def _in_child(module, at, runner, asked, session, functions) -> None:
         runner.say("pytest, which did not begin")
     finally:
         os._exit(70)
-
-
-def _swap(code: CodeType, functions: dict[str, list[FunctionType]]) -> None:
-    """Put changed code into functions that are loaded, and forget what they remember."""
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            _swap(inner, functions)
-            for function in functions.get(inner.co_qualname, ()):
-                if function.__code__.co_firstlineno == inner.co_firstlineno:
-                    function.__code__ = inner
-    if code.co_qualname == "<module>":
-        for thing in gc.get_objects():
-            if isinstance(thing, functools._lru_cache_wrapper):
-                thing.cache_clear()
 
 
 def _watched(file: str, watched: list[str]) -> dict[str, dict]:
@@ -440,7 +354,7 @@ def _modules() -> dict[str, list[str]]:
     """The tests of each module: its own, or those of its room, which is all files of a folder."""
     found: dict[str, list[str]] = {}
     for name, tests in tomllib.loads((HERE / "modules.toml").read_text()).items():
-        inside = sorted(_file(name).with_suffix("").glob("*.py"))
+        inside = sorted(file_of(name).with_suffix("").glob("*.py"))
         found |= {f"{name}.{file.stem}": tests for file in inside if changes(read(file))}
         if not inside:
             found[name] = tests
@@ -454,14 +368,6 @@ def _explained() -> dict[str, dict[str, str]]:
         for name in entry["changes"]:
             found[entry["module"]][name] = entry["why"]
     return found
-
-
-def _file(module: str) -> Path:
-    return SOURCE / f"{module.replace('.', '/')}.py"
-
-
-def _module(file: Path) -> str:
-    return ".".join(file.relative_to(SOURCE).with_suffix("").parts)
 
 
 def _table(rows) -> str:
