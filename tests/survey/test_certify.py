@@ -1,0 +1,146 @@
+"""A certificate holds only if everything holds: each link of the proof is broken by itself."""
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+from metricldp import Integer, Lp, Real, Survey, Weight
+from metricldp.basics.exact import ONE, log_bounds
+from metricldp.channels import Response
+from metricldp.channels.table import Table
+from metricldp.metrics import Line, Uniform
+from metricldp.survey.certify import Pair, Proof, _implies, _joint_proof, certify, prove, tightest
+
+GOOD = Pair(0, 1, Fraction(1), Fraction(2), True)
+PLAIN = Lp(1)
+BAD = Pair(1, 2, Fraction(1), Fraction(3), False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "promised", "any_two", "holds"),
+    [
+        ((GOOD, GOOD), True, None, True),
+        ((GOOD, BAD), True, None, False),
+        ((BAD, GOOD), True, None, False),
+        ((GOOD,), False, None, False),
+        ((GOOD,), True, GOOD, True),
+        ((GOOD,), True, BAD, False),
+    ],
+)
+def test_one_broken_link_breaks_a_proof(pairs, promised, any_two, holds):
+    proof = Proof("a", "response", pairs, len(pairs), ("0", "1"), promised, any_two)
+    assert proof.holds is holds
+
+
+def test_the_tightest_pair_is_a_broken_one_or_the_first_with_the_least_room():
+    roomy = Pair(2, 3, Fraction(2), Fraction(2), True)
+    as_good = Pair(3, 4, Fraction(1), Fraction(2), True)
+    assert tightest((roomy, GOOD, as_good)) is GOOD
+    assert tightest((roomy, GOOD, BAD)) is BAD
+    barely = Pair(4, 5, Fraction(3), Fraction(21), False)
+    assert tightest((GOOD, barely, BAD)) is BAD  # furthest over its limit
+
+
+def agreed(attribute, kept, metric=PLAIN, share=1, parts=1):
+    """What a proof asks of a survey, any part of which may be a lie."""
+    return SimpleNamespace(
+        attributes={"v": attribute},
+        kept={"v": kept},
+        metric=metric,
+        share=Fraction(share),
+        parts=parts,
+    )
+
+
+def test_what_is_kept_must_imply_what_is_promised():
+    whole = Integer(0, 9, epsilon=1)
+    assert _implies(agreed(whole, Line(Fraction(1))), "v")
+    assert not _implies(agreed(whole, Line(Fraction(101, 100))), "v")
+    assert not _implies(agreed(whole, Line(Fraction(1)), share=Fraction(1, 2)), "v")
+    half = Line(Fraction(1, 2))
+    assert _implies(agreed(whole, half, Lp(math.inf), Fraction(1, 2), 2), "v")
+    assert not _implies(agreed(whole, half, Lp(math.inf), Fraction(1, 2), 3), "v")
+
+
+def test_values_rounded_at_random_need_more_than_their_distance():
+    """Between points of the grid e^kept has to be at most 1 + epsilon, not e^epsilon."""
+    real = Real(0, 9, points=10, epsilon=1)
+    assert _implies(agreed(real, Line(log_bounds(Fraction(2))[0])), "v")
+    assert not _implies(agreed(real, Line(log_bounds(Fraction(2))[1])), "v")
+    assert not _implies(agreed(real, Line(Fraction(1))), "v")
+
+
+def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1, parts=2):
+    """A proof for a block of two attributes on three positions each, at epsilon 1 and 2 a step.
+
+    The one pair of people that is looked at differs by a step in both.
+    """
+    lines = {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 2, epsilon=2)}
+    mechanism = SimpleNamespace(
+        name="made up",
+        largest_norm=norm,
+        adds_up=margins is not None,
+        margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins],
+        distance=lambda sizes, metrics, x, other: Fraction(allowed),
+    )
+    channel = SimpleNamespace(
+        worst_pairs=lambda: [((0, 1), (1, 2), Fraction(ratio))], same_ratio_for_all_pairs=alike
+    )
+    block = SimpleNamespace(names=("x", "y"), sizes=(3, 3), mechanism=mechanism, channel=channel)
+    survey = SimpleNamespace(attributes=lines, metric=Lp(p), share=Fraction(share), parts=parts)
+    return _joint_proof(survey, block)
+
+
+def test_a_block_is_proved_by_every_link():
+    proof = joint()
+    assert proof.holds
+    assert (proof.count, proof.labels) == (9 * 8 // 2, ("0, 1", "1, 2"))
+    assert not joint(ratio=3).holds  # above e^1
+    assert not joint(p=math.inf, parts=2).holds  # a share of 1 is too much for two
+    assert joint(norm=1).holds
+    assert not joint(p=2, share=Fraction(1, 2), norm=Fraction(3, 2)).holds
+    assert joint(p=2, share=Fraction(1, 2), norm=2).holds
+
+
+def test_what_a_block_keeps_is_within_the_plane():
+    """A step of 1 and a step of 2 are the root of 5 apart, and no more may be kept for both."""
+    assert joint(allowed=Fraction("2.23")).holds
+    assert not joint(allowed=Fraction("2.24")).holds
+    assert joint(allowed=1, alike=True).holds  # all alike: the smallest distance of any
+    assert not joint(allowed=Fraction("1.01"), alike=True).holds
+
+
+def test_what_a_block_keeps_of_each_attribute_is_within_its_distances():
+    assert joint(margins=(1, 2)).holds
+    assert not joint(margins=(Fraction("1.01"), 2)).holds
+    assert not joint(margins=(1, Fraction("2.01"))).holds
+
+
+def test_values_that_are_told_apart_for_certain_are_a_pair_like_any_other():
+    half, quarter = ONE >> 1, ONE >> 2
+    channel = Table.of([[half, half, 0], [half, quarter, quarter], [half, half, 0]])
+    pairs = prove(channel, Line(Fraction(1)))
+    assert [(pair.x, pair.other, pair.holds) for pair in pairs] == [(0, 1, False), (1, 2, False)]
+    assert all(1000 < pair.loss < math.inf for pair in pairs)
+
+
+def test_pairs_stand_in_the_order_of_the_metric():
+    pairs = prove(Response.for_epsilon(4, Fraction(1, 2)), Uniform(Fraction(1, 2)))
+    assert [(pair.x, pair.other) for pair in pairs] == [(0, 1)]
+    survey = Survey({"v": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    (proof,) = survey.certify().proofs
+    assert (proof.any_two.x, proof.any_two.other) == (0, 5)
+
+
+def test_public_weights_are_named_and_nothing_else():
+    survey = Survey({"a": Integer(0, 4, epsilon=1), "w": Weight(0, 1)})
+    certificate = certify(survey)
+    assert certificate.public == ("w",)
+    assert str(certificate).splitlines() == [
+        "attribute  mechanism  pairs  tightest pair  exact loss  allowed",
+        "a          threshold      4  0 | 1                    1        1  holds",
+        "w is a public weight and sent in the clear",
+        "certified: every pair of values is within its distance",
+    ]
