@@ -140,7 +140,7 @@ def test_public_weights_are_named_and_nothing_else():
     assert certificate.public == ("w",)
     assert str(certificate).splitlines() == [
         "attribute  mechanism  pairs  tightest pair  exact loss  allowed",
-        "a          threshold      4  0 | 1                    1        1  holds",
+        "a          geometric      4          0 | 1           1        1  holds",
         "w is a public weight and sent in the clear",
         "certified: every pair of values is within its distance",
     ]
