@@ -488,6 +488,14 @@ def test_a_fault_of_the_size_that_is_stated_is_found():
         assert "privacy" in broken(found)
 
 
+def test_a_fault_of_many_bits_is_found_by_all_of_them():
+    """Each of 300 bits tells little of people far apart; together they tell all."""
+    survey = Survey({"x": Integer(0, 299, epsilon=0.01, mechanism="threshold")})
+    worse = Threshold.for_epsilon(300, Fraction(1, 2))
+    found = audited(survey, twin(survey, worse.blur, "x"), n=4_000, seed=1)
+    assert "likelihood ratios" in {finding.family for finding in found.findings}
+
+
 def test_how_many_reports_are_needed():
     """What is said to be needed for an excess finds just that."""
     family = Family("privacy", 1e-7, tests=100)

@@ -23,7 +23,7 @@ from metricldp.basics.text import counted, shown
 from metricldp.lab.audit import ratios
 from metricldp.lab.audit.clients import Client, Command, Encoder, Reports, client_of
 from metricldp.lab.audit.design import Design, Pair, Rows, design_for
-from metricldp.lab.audit.ratios import Table
+from metricldp.lab.audit.ratios import Event, Table
 from metricldp.lab.audit.repeats import test_repeats
 from metricldp.lab.audit.result import Audit, Finding, Power
 from metricldp.lab.audit.sample import Features, Sample, collected, referred
@@ -209,21 +209,21 @@ class _Audited:
         """One attribute after the other, everything else at random."""
         pooled, single = self.families["values pooled"], self.families["values"]
         for at, asked in enumerate(self.design.attributes):
-            mine, promised = (
+            # Events are chosen by one half of the promised reports and counted in the other:
+            # those that look best in a sample look better there than they are.
+            mine, early, late = (
                 ratios.table(self.features, sample, _groups(sample, at, len(asked.values)))
-                for sample in (self.sample, self.reference)
+                for sample in (self.sample, *self.reference.halves)
             )
+            promised = early + late
             ratios.test_pairs(single, mine, asked.pairs, self.features.names)
             for pool in asked.pools:
-                events = [ratios.best_event(promised, pair) for pair in pool]
+                events = [ratios.best_event(early, pair) for pair in pool]
                 ratios.test_pool(pooled, mine, pool, events)
-                seen = sum(e.hits for e in events), sum(e.total for e in events)
-                self.everywhere[asked.name].append(self._prospect(pooled, pool[0], *seen))
+                self.everywhere[asked.name].append(self._prospect(pooled, late, pool, events))
             for pair in asked.pairs:
-                event = ratios.best_event(promised, pair)
-                self.single[asked.name].append(
-                    self._prospect(single, pair, event.hits, event.total)
-                )
+                event = ratios.best_event(early, pair)
+                self.single[asked.name].append(self._prospect(single, late, [pair], [event]))
             words = [f"{asked.name} {value}" for value in asked.values]
             self._law(mine, promised, words)
             self._agreement(mine, promised, asked.name)
@@ -321,17 +321,25 @@ class _Audited:
         told = "what its law finds likelier"
         prospects = ratios.test_scores(family, pair, learnt, tried, told)
         for sample, other in ((self.reference, self.sample), (early, late)):
-            weights = ratios.naive(self.features, sample, kinds)
-            learnt = ratios.scored(self.features, sample, kinds, weights)
+            # On reports that they were learnt from, weights would tell more than on others.
+            first, second = sample.halves
+            weights = ratios.naive(self.features, first, kinds)
+            learnt = ratios.scored(self.features, second, kinds, weights)
             tried = ratios.scored(self.features, other, kinds, weights)
             told = "what its bits make likelier"
-            prospects += ratios.test_scores(family, pair, learnt, tried, told)
+            found = ratios.test_scores(family, pair, learnt, tried, told)
+            prospects += found if sample is self.reference else []
         self.everywhere[self._name_of(pair)] += prospects
 
     # Power ---------------------------------------------------------------------------------------
 
-    def _prospect(self, family: Family, pair: Pair, hits: int, total: int) -> Prospect:
-        return Prospect(family, pair.allowed, hits / _REFERENCE, total / _REFERENCE)
+    def _prospect(
+        self, family: Family, half: Table, pairs: list[Pair], events: list[Event]
+    ) -> Prospect:
+        """What is to be expected in the sample, from half of the reference."""
+        scale = 2 / _REFERENCE
+        hits, total = ratios.seen(half, pairs, events)
+        return Prospect(family, pairs[0].allowed, scale * hits, scale * total)
 
     def _name_of(self, pair: Pair) -> str:
         """The attribute in which two people differ."""
@@ -341,6 +349,8 @@ class _Audited:
 
     def _power(self) -> Iterator[Power]:
         for name, prospects in self.everywhere.items():
+            if not prospects:
+                continue  # so few reports that none is of these people
             single = self.single.get(name, [])
             alone = [prospect.excess() for prospect in single]
             needed = {e: min(p.needed(e) for p in prospects) * self.n for e in _EXCESSES}

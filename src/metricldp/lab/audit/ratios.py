@@ -40,6 +40,9 @@ class Table:
     counts: Counts
     sizes: Counts
 
+    def __add__(self, other: Table) -> Table:
+        return Table(self.counts + other.counts, self.sizes + other.sizes)
+
     def events(self, group: int) -> Counts:
         """That a feature is there, and that it is not: (2, features)."""
         own = self.counts[group]
@@ -78,30 +81,32 @@ def ratio_words(pair: Pair, event: str, hits: int, total: int) -> str:
 # Pools -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Best:
+Event = tuple[int, ...]
+"""The way round, whether it is absent, and which feature."""
+
+
+def best_event(reference: Table, pair: Pair) -> Event:
     """The event that would show best what is wrong with a pair, as the promised law has it."""
-
-    at: tuple[int, ...]
-    """The way round, whether it is absent, and which feature."""
-    hits: int
-    total: int
-    """Reports that have it, in the reference."""
-
-
-def best_event(reference: Table, pair: Pair) -> Best:
     hits, total = both_ways(reference.events(pair.first), reference.events(pair.second))
-    score = promising(hits, total, pair.allowed)
-    at = tuple(int(k) for k in np.unravel_index(int(np.argmax(score)), score.shape))
-    return Best(at, int(hits[at]), int(total[at]))
+    score = promising(np.minimum(hits, total * from_odds(pair.allowed)), total, pair.allowed)
+    return tuple(int(k) for k in np.unravel_index(int(np.argmax(score)), score.shape))
 
 
-def test_pool(family: Family, found: Table, pool: Sequence[Pair], best: Sequence[Best]) -> None:
-    """Pairs with nothing in common, each with the event that would tell: their counts add up."""
+def seen(found: Table, pairs: Sequence[Pair], events: Sequence[Event]) -> tuple[int, int]:
+    """Reports that have the event of their pair, of the value that has it more often and of both.
+
+    Over pairs with nothing in common: their counts add up.
+    """
     hits = total = 0
-    for pair, event in zip(pool, best, strict=True):
+    for pair, event in zip(pairs, events, strict=True):
         both, whole = both_ways(found.events(pair.first), found.events(pair.second))
-        hits, total = hits + int(both[event.at]), total + int(whole[event.at])
+        hits, total = hits + int(both[event]), total + int(whole[event])
+    return hits, total
+
+
+def test_pool(family: Family, found: Table, pool: Sequence[Pair], events: Sequence[Event]) -> None:
+    """Each pair with the event that would tell."""
+    hits, total = seen(found, pool, events)
     words = f"{pool[0].words}, and {len(pool) - 1} more such pairs"
     whole_pair = pool[0]._replace(words=words)
     told = ratio_words(whole_pair, "what tells each apart", hits, total)

@@ -164,12 +164,12 @@ class Prospect:
 
 
 def promising(hits: Any, total: Any, allowed: Any) -> Floats:
-    """How well events would show a ratio that is too large: less what they miss, and by chance."""
+    """How well events show a large ratio: what they tell, less what they may by chance."""
     hits, total = np.asarray(hits, dtype=np.float64), np.asarray(total, dtype=np.float64)
     told = np.log(hits + 0.5) - np.log(total - hits + 0.5)
     q = from_odds(allowed)
     by_chance = _DEVIATIONS / np.sqrt((total + 1e-9) * q * (1 - q))
-    return np.asarray(np.minimum(told, allowed) - by_chance)
+    return np.asarray(told - by_chance)
 
 
 _DEVIATIONS = 8.0
