@@ -42,6 +42,7 @@ from metricldp import (
     Weight,
     Workload,
 )
+from metricldp.lab.audit import Command, audit
 from metricldp.reports import files
 from metricldp.survey.agreement import MOST_ATTRIBUTES
 from metricldp.survey.files import LONGEST_TEXT, MOST_KEY_PARTS
@@ -190,8 +191,8 @@ CALLS = {
     "answer.interval": (TALLY.count().interval, {}),
     "answers.interval": (TALLY.histogram("age").interval, {}),
     "answer.scaled": (TALLY.count({"age": 1}).interval, {}),
-    "Command": (metricldp.Command, {"command": "cat"}),
-    "audit": (metricldp.audit, {"survey": SURVEY, "n": 0}),
+    "Command": (Command, {"command": "cat"}),
+    "audit": (audit, {"survey": SURVEY, "n": 0}),
     "Workload.from_rows": (Workload.from_rows, {"rows": [[1, 2]]}),
 }
 

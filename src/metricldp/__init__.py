@@ -36,7 +36,6 @@ from metricldp.coins.stream import Coins
 from metricldp.design.plans import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.design.workloads import Workload
-from metricldp.lab.audit import Audit, Command, audit
 from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
 from metricldp.survey.certify import Certificate
 from metricldp.survey.ledger import Ledger
@@ -46,14 +45,12 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "Answer",
     "Answers",
-    "Audit",
     "AutoBins",
     "Categorical",
     "Cdf",
     "Certificate",
     "CertificateError",
     "Coins",
-    "Command",
     "Continuous",
     "Graph",
     "Integer",
@@ -80,5 +77,4 @@ __all__ = [
     "ValueRefused",
     "Weight",
     "Workload",
-    "audit",
 ]
