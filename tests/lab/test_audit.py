@@ -527,6 +527,14 @@ def test_tails_of_draws_are_exact():
             assert math.isclose(drawn_tail(hits, whole, total, size), beyond, rel_tol=1e-6)
 
 
+def test_what_reports_of_another_length_hide_is_open():
+    survey = TWINS["another survey"][0]
+    for encoder in (repr, lambda person: survey.report(person) + repr(person).encode()):
+        found = audited(survey, encoder, n=2_000)
+        assert not found.holds("form") and found.holds("privacy")
+        assert "\nprivacy  open " in str(found)
+
+
 def test_text_data_and_page():
     survey, encoder, _ = TWINS["another survey"]
     for found in (audited(survey, n=2_000), audited(survey, encoder, n=2_000)):

@@ -22,6 +22,8 @@ _BROKEN = {
     "coins": "coins are used twice: noise can be taken away again",
     "form": "reports that a collector refuses, or values that a client should refuse",
 }
+_UNREAD = ("kind", "length")
+_OPEN = "nothing was found, but reports that are no bytes or of another length were not read whole"
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,12 @@ class Audit:
     def _verdicts(self) -> str:
         rows = [("verdict", "", "")]
         for verdict, words in VERDICTS.items():
-            holds = self.holds(verdict)
-            rows.append(
-                (verdict, "holds" if holds else "BROKEN", words if holds else _BROKEN[verdict])
-            )
+            if not self.holds(verdict):
+                rows.append((verdict, "BROKEN", _BROKEN[verdict]))
+            elif any(finding.family in _UNREAD for finding in self.findings):
+                rows.append((verdict, "open", _OPEN))
+            else:
+                rows.append((verdict, "holds", words))
         return table(rows, left=3)
 
     @property
