@@ -317,7 +317,7 @@ BAD_FILES = {
     "not toml": ("age: 3\n", "not a TOML file"),
     "half": (AGE + "[attributes", "not a TOML file"),
     "twice": (AGE + "[attributes.age]\n", "not a TOML file"),
-    "no version": (AGE.replace("metricldp = 2", ""), "None"),
+    "no version": (AGE.replace("metricldp = 2", ""), "and this one does not"),
     "version 1": (AGE.replace("metricldp = 2", "metricldp = 1"), "1"),
     "version 3": (AGE.replace("metricldp = 2", "metricldp = 3"), "3"),
     "version text": (AGE.replace("metricldp = 2", 'metricldp = "2"'), "'2'"),

@@ -31,6 +31,7 @@ from metricldp import (
     ValueRefused,
     Weight,
 )
+from metricldp.answers.queries import parse_text
 from metricldp.app import cli
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack
@@ -467,3 +468,13 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert f"{tally.count({'age': (2, 3), 'town': None}).value:,.0f}" in told
     assert "age=answered" in run("certify", "survey.toml")
     assert "whether age was answered" in run("explain", "survey.toml")
+
+
+def test_how_to_say_that_a_value_is_missing():
+    for words in ("age=", "age=none", "age=NA"):
+        with pytest.raises(QueryError, match="who left it out is age=unanswered"):
+            parse_text(CROWD, [words])
+    people = crowd(3).astype({"age": object})
+    people.loc[1, "age"] = "NA"
+    with pytest.raises(ValueRefused, match=r"age in row 2 .*; a missing value is left blank"):
+        CROWD.encode(people)

@@ -25,6 +25,7 @@ from metricldp.survey.agreement import Agreement
 Where = Mapping[str, Any]
 """Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
 UNANSWERED = "unanswered"
+_NOTHING = ("none", "null", "na", "n/a", "nan", "missing")
 """What the command line says for the people who left an optional attribute out."""
 EVERYBODY = "everybody"
 _DASHED = re.compile(r"\s*(-?[\d.]+)\s*(?:-|–|:|to)\s*(-?[\d.]+)\s*")
@@ -163,8 +164,10 @@ def _condition(survey: Agreement, word: str) -> tuple[str, Any]:
         if compared := _COMPARED.fullmatch(word):
             return _compared(survey, compared, word)
     if not equals or not meant.strip():
-        shell = "; in a shell, < and > need quotes" if name in survey.attributes else ""
-        raise QueryError(f"{shown(word)} is not a condition; write {_example(survey)}{shell}")
+        hint = "; in a shell, < and > need quotes" if name in survey.attributes else ""
+        if equals and name in survey.asked:
+            hint = _left_out(survey.asked[name], name)
+        raise QueryError(f"{shown(word)} is not a condition; write {_example(survey)}{hint}")
     for other in survey.attributes:
         if re.search(rf"[\s,;&]{re.escape(other)}\s*[=<>]", meant):
             raise QueryError(
@@ -183,6 +186,11 @@ def _example(survey: Agreement) -> str:
             ends = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
             found.append(f"{name}={'..'.join(plain(end).replace(',', '') for end in ends)}")
     return " or ".join(found[:2]) or "attribute=value"
+
+
+def _left_out(attribute: Attribute, name: str) -> str:
+    """How to ask for those who did not answer, where that may be."""
+    return "" if attribute.optional is None else f"; who left it out is {name}={UNANSWERED}"
 
 
 def _compared(survey: Agreement, compared: re.Match[str], word: str) -> tuple[str, Any]:
@@ -271,6 +279,8 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
     if left_out:
         return None
     meant = meant.removeprefix("=").strip()
+    if meant.lower() in _NOTHING and (hint := _left_out(attribute, name)):
+        raise QueryError(f"{name} takes finite numbers, not {shown(meant)}{hint}")
     if meant[:1] in _STRICT:
         raise QueryError(f"{name} takes {meant[0]}= and not ={meant[0]}, as in {name}{meant[0]}=5")
     if "..." in meant:

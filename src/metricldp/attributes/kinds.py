@@ -13,7 +13,7 @@ from metricldp.attributes.named import Categorical, Ordinal
 from metricldp.attributes.real import Real
 from metricldp.attributes.weight import Weight
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import shown
+from metricldp.basics.text import listed, shown
 
 KINDS: dict[str, type[Attribute]] = {
     attribute.kind: attribute
@@ -30,7 +30,8 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     cls = KINDS[kind]
     for f in fields(cls):
         if f.default is MISSING and f.name not in rest:
-            raise SurveyError(f"attribute {name} of kind {kind} needs {f.name!r}")
+            hint = f"; it has {listed(rest)}" if rest else ""
+            raise SurveyError(f"attribute {name} of kind {kind} needs {f.name!r}{hint}")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:

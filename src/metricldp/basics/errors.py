@@ -50,6 +50,11 @@ class ValueRefused(MetricLdpError, ValueError):
         """The same refusal of a value that stands in a row."""
         return ValueRefused(self.why, attribute=self.attribute, row=row, reason=self.reason)
 
+    def adding(self, words: str) -> "ValueRefused":
+        """The same refusal with more words behind it."""
+        why = f"{self.why}; {words}"
+        return ValueRefused(why, attribute=self.attribute, row=self.row, reason=self.reason)
+
     def showing(self, value: object) -> "ValueRefused":
         """The same refusal with the value in it, for those who may see it."""
         why = f"({shown(value)}) {self.why}"

@@ -69,7 +69,8 @@ def check_marks(
         raise ReportRefused(
             "unmarked",
             f"{source} carry no survey fingerprint, which other programs drop; if you know that "
-            "they are of this survey, say survey.tally(..., trust=True) or metricldp merge --trust",
+            "they are reports of this survey, say survey.tally(..., trust=True) or metricldp merge "
+            "--trust; people are encoded first",
         )
     version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
     if version != str(FORMAT):

@@ -77,6 +77,8 @@ def positions_of(
     try:
         found[rows] = _Column(attribute, some, name, clip, show_values).positions()
     except ValueRefused as wrong:
+        if wrong.reason in ("kind", "name"):
+            wrong = wrong.adding("a missing value is left blank")
         raise (wrong if wrong.row is None else wrong.at(int(rows[wrong.row]))) from None
     return found
 

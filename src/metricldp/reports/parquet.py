@@ -195,4 +195,6 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool) -> Iterator[Repo
         raise ReportRefused("file", f"there is no reports file {path}") from None
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
         why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
+        if os.fspath(path).endswith(".csv"):
+            why = f"{path} holds no reports, which are kept in Parquet; people are encoded first"
         raise ReportRefused("file", why) from None

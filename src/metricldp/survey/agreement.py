@@ -156,7 +156,8 @@ class Agreement:
         refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if type(version) is not int or version != FORMAT:
-            raise SurveyError(f"a survey file says metricldp = {FORMAT}, not {shown(version)}")
+            said = "and this one does not" if version is None else f"not {shown(version)}"
+            raise SurveyError(f"a survey file says metricldp = {FORMAT}, {said}")
         attributes = data.get("attributes")
         if not isinstance(attributes, Mapping) or not attributes:
             raise SurveyError("a survey file needs a table [attributes.NAME] for each attribute")
