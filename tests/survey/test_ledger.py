@@ -4,6 +4,7 @@ import itertools
 import json
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from checks import enumerated_ratio, exact_law
@@ -237,6 +238,15 @@ def test_files(ledger, tmp_path):
     assert ledger != ledger.entries
 
 
+def test_a_ledger_is_json_whatever_its_file_is_called(ledger, tmp_path):
+    with pytest.raises(SurveyError, match=r"\.json"):
+        ledger.save(tmp_path / "ledger.toml")
+    assert list(tmp_path.iterdir()) == []
+    ledger.save(tmp_path / "ledger.json")
+    (tmp_path / "ledger.json").rename(tmp_path / "ledger.old")
+    assert Ledger.load(tmp_path / "ledger.old") == ledger
+
+
 @pytest.mark.parametrize(
     ("attribute", "needles"),
     [
@@ -350,6 +360,8 @@ def test_mistakes(ledger, tmp_path):
         (lambda: ledger.spent("Age", 1, 2), "differs only in its case"),
         (lambda: ledger.total("height"), "no attribute 'height'"),
         (lambda: ledger.worst("w"), "in the clear"),
+        (lambda: ledger.worst(["age"]), "no attribute"),
+        (lambda: ledger.worst(np.array(["age", "w"])), "no attribute"),
         (lambda: ledger.spent("age", 1, 200), r"age \(200\) is outside 0 to 9"),
         (lambda: ledger.spent("site", "news", "shop"), r"site \('shop'\) is not one of"),
         (lambda: ledger.spent("site", "news", None), r"site \(None\) is missing"),
