@@ -572,6 +572,17 @@ def test_zero_distance_allows_no_difference():
     assert not at_most_exp(1 + Fraction(1, ONE), Fraction(0))
 
 
+def test_the_paper_pays_for_attributes_that_are_left_whole():
+    """A factor kappa^2, as it reads them by their noisy last bit; elsewhere they are free."""
+    kappa = (np.e + 1) / (np.e - 1)
+    for name, whole in (("threshold-paper", kappa**2), ("threshold", 1.0), ("geometric", 1.0)):
+        pair = {d: Integer(0, 9, epsilon=1, mechanism=name) for d in "ab"}
+        survey, inside = Survey(pair), np.arange(10) <= 4
+        second = survey.channels["a"].moment(inside.astype(float))
+        worst = (second * whole - inside).max()
+        assert survey.predict({"a": (0, 4)}) ** 2 == pytest.approx(worst, rel=1e-9)
+
+
 @pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
 def test_rows_of_a_large_domain(cls):
     large = cls.for_epsilon(5001, Fraction(1))

@@ -48,8 +48,8 @@ PYTEST = (
 )
 PATIENCE = 3.0, 10.0
 """A test may take so many seconds of a processor, and so many times as long as without a change."""
-STUCK = 100.0
-"""Seconds after which a process is ended that hangs in one test."""
+STUCK = 15.0
+"""Seconds in which a process says and does nothing if it hangs."""
 ROOM = 4 << 30
 """Bytes that a change may take more than the program without it."""
 
@@ -262,7 +262,7 @@ def _try(module, at, chosen, asked, session, functions) -> Outcome:
         os.close(hear)
         _in_child(module, at, Runner(chosen, asked.tests, tell), asked, session, functions)
     os.close(tell)
-    said = _listen(hear)
+    said = _listen(hear, child)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -271,14 +271,28 @@ def _try(module, at, chosen, asked, session, functions) -> Outcome:
     return Outcome(what != "survived", by or what, round(time.monotonic() - start, 2))
 
 
-def _listen(hear: int) -> str:
-    """The last thing that a process says."""
-    said = b""
-    while select.select([hear], [], [], STUCK)[0] and (more := os.read(hear, 1 << 16)):
-        said += more
-        if b"\nnoticed" in b"\n" + said or said.endswith(b"survived\n"):
+def _listen(hear: int, child: int) -> str:
+    """The last thing that a process says before it ends, or hangs without working."""
+    said, worked = b"", -1
+    while not said.endswith(b"survived\n") and b"\nnoticed" not in b"\n" + said:
+        if select.select([hear], [], [], STUCK)[0]:
+            more = os.read(hear, 1 << 16)
+            if not more:
+                break
+            said, worked = said + more, -1
+        elif worked == (worked := _worked(child)):
             break
     return (said.decode().splitlines() or ["breaks off"])[-1]
+
+
+def _worked(group: int) -> int:
+    """The processor's time that a group of processes has taken."""
+    found = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            said = file.read_text().rpartition(")")[2].split()
+            found += sum(map(int, said[11:15])) if int(said[2]) == group else 0
+    return found
 
 
 def _in_child(module, at, runner, asked, session, functions) -> None:
