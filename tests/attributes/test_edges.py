@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
-from metricldp import Continuous, Survey, SurveyError
+from metricldp import Continuous, QueryError, Survey, SurveyError
+from metricldp.answers.queries import parse_text
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import Geometric
 from metricldp.metrics import Line
@@ -126,3 +127,24 @@ def test_equal_edges_are_a_line_and_a_file_gives_them_back():
 def test_edges_that_cannot_be_are_refused(said, why):
     with pytest.raises(SurveyError, match=why):
         Continuous(**said, epsilon=1)
+
+
+def test_a_number_with_a_bin_of_its_own_is_above_or_below_as_it_is_said():
+    """Edges around 0, which is midway between them: income>0 leaves the zeros out."""
+    edges = [-500, 500, 1_500, 10_500]
+    survey = Survey({"income": Continuous(edges=edges, epsilon=20, per=1_000)})
+    people = [0.0] * 400 + [1_000.0] * 500 + [9_000.0] * 600
+    tally = survey.tally(survey.encode({"income": people}))
+    asked = {
+        "income>0": 1_100,
+        "income>=0": 1_500,
+        "income<=0": 400,
+        "0<income<=1000": 500,
+        "0<=income<1000": 400,
+        "income>1000": 600,
+    }
+    for words, count in asked.items():
+        assert tally.count(parse_text(survey, [words])).value == pytest.approx(count, abs=20), words
+    assert tally.count({"income": (None, 0)}).value == pytest.approx(400, abs=20)
+    with pytest.raises(QueryError, match="income"):
+        tally.count(parse_text(survey, ["income<0"]))

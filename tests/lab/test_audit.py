@@ -503,7 +503,7 @@ def test_how_many_reports_are_needed():
     for excess in (0.05, 0.2):
         times = few.needed(excess)
         many = Prospect(family, 0.5, 622.459 * times, 1_000.0 * times)
-        assert math.isclose(many.excess(), excess, rel_tol=0.05)
+        assert math.isclose(many.excess(), excess, rel_tol=0.1)
     assert Prospect(family, 5.0, 1.0, 1.0).excess() == math.inf
     assert Prospect(family, 5.0, 10.0, 20.0).needed(0.5) == math.inf
 
@@ -544,3 +544,19 @@ def test_text_data_and_page():
         assert ("BROKEN" in str(found)) == (not found.passed)
         page = found.page()
         assert page.text.startswith("# Audit") and "audit_power.csv" in page.tables
+
+
+def test_the_stated_power_is_there():
+    """A fault of twice the stated size is found; few reports a value make no such statement."""
+    survey = Survey({"x": Integer(0, 59, epsilon=0.2, mechanism="threshold")})
+    (stated,) = audit(survey, n=10_000, seed=1).power
+    loose = Integer(0, 59, epsilon=0.2 + 2 * stated.everywhere, mechanism="threshold")
+    device, mark = Device(Survey({"x": loose})), header(survey)
+
+    def client(person):
+        return mark + device.report(person, coins=None, clip=False)[len(mark) :]
+
+    assert not audit(survey, client, n=10_000, seed=2).holds("privacy")
+    thin = Survey({"x": Integer(0, 99, epsilon=0.05, mechanism="threshold")})
+    (stated,) = audit(thin, n=10_000, seed=1).power
+    assert stated.everywhere > 1  # the events that tell so little were overrated

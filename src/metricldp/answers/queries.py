@@ -238,8 +238,8 @@ def _bound(attribute: Attribute, name: str, text: str, sign: str) -> tuple[Any, 
         end = attribute.name_of(beyond)
     else:
         end = _number(text, name)
-        if sign in _STRICT and not (attribute.in_bins or attribute.rounded_at_random):
-            end = math.floor(end) + 1 if sign == ">" else math.ceil(end) - 1
+        if sign in _STRICT:
+            end = attribute.beyond(end, above=sign == ">")
     return (end, None) if sign[0] == ">" else (None, end)
 
 

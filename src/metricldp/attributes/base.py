@@ -222,6 +222,10 @@ class Attribute(ABC):
         wide = f"bars of {plain(together * step)}, not {plain(width)}"
         return cuts, f"{wide}: {name} has steps of {plain(step)}"
 
+    def beyond(self, end: float, *, above: bool) -> float:
+        """Where a range begins that is above a number, or where one ends that is below it."""
+        return end
+
     @abstractmethod
     def name_of(self, position: int) -> str:
         """A position in the data's own words."""

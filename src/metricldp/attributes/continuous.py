@@ -226,7 +226,7 @@ class Continuous(Interval, OnLine):
         if start > end:
             raise empty(words, name, self._domain)
         edges = self.bin_edges
-        first, last = (int(np.argmin(np.abs(edges - number))) for number in (start, end))
+        first, last = self._nearest(start, up=False), self._nearest(end, up=True)
         if first == last:
             bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
@@ -236,6 +236,16 @@ class Continuous(Interval, OnLine):
         exact = math.isclose(start, edges[first], abs_tol=near)
         exact = exact and math.isclose(end, edges[last], abs_tol=near)
         return Chosen(Span(first, last, self.size), said, None if exact else note)
+
+    def _nearest(self, number: float, *, up: bool) -> int:
+        """The edge that is nearest; midway the upper or the lower one, so that an end is inside."""
+        away = np.abs(self.bin_edges - number)
+        nearest = np.flatnonzero(away <= away.min() * (1 + 1e-12))
+        return int(nearest[-1 if up else 0])
+
+    def beyond(self, end: float, *, above: bool) -> float:
+        """The nearest edge; midway the one that leaves the end outside."""
+        return float(self.bin_edges[self._nearest(end, up=above)])
 
     def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
         if self.edges is None:

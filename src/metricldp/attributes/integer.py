@@ -112,6 +112,9 @@ class Integer(base.Discrete, base.OnLine):
     def _domain(self) -> str:
         return f"from {self.low} to {self.high}"
 
+    def beyond(self, end: float, *, above: bool) -> float:
+        return math.floor(end) + 1 if above else math.ceil(end) - 1
+
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         return np.arange(self.low, self.high + 1, dtype=np.float64), None
 

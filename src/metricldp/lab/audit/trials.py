@@ -123,6 +123,12 @@ FOUND = 0.99
 """The probability with which a fault of the stated size is found."""
 
 
+_CERTAIN = 4
+"""Standard errors above which a ratio is there: the best of many is looked at."""
+_UNSEEN = 1e-9
+"""A difference of chances that no number of reports will show."""
+
+
 def from_odds(log_odds: Any) -> Any:
     return special.expit(log_odds)
 
@@ -139,25 +145,32 @@ class Prospect:
     """Reports with the feature: of the value that has it more often, and of both."""
 
     @property
-    def slack(self) -> float:
-        """What is left of the distance: no event need be as telling as is allowed."""
-        told = math.log((self.hits + 0.5) / (self.total - self.hits + 0.5))
-        return max(0.0, self.allowed - told)
+    def told(self) -> float:
+        """The log-ratio of the event, no more than is allowed; 0 where it may be chance alone."""
+        hits, rest = self.hits + 0.5, max(0.0, self.total - self.hits) + 0.5
+        ratio = math.log(hits / rest)
+        certain = ratio > _CERTAIN * math.sqrt(1 / hits + 1 / rest)
+        return min(ratio, self.allowed) if certain else 0.0
+
+    @property
+    def share(self) -> float:
+        """An event that tells a share of what is allowed grows by that share of an excess."""
+        return self.told / self.allowed if self.allowed > 0 else 1.0
 
     def excess(self) -> float:
-        """By how much all log-ratios have to be too large for this test to find it."""
+        """By how much all that is told has to be too large for this test to find it."""
         whole = max(1, round(self.total))
         critical = stats.binom.isf(self.family.level, whole, from_odds(self.allowed)) + 1
-        if critical > whole:
+        if not math.isfinite(critical) or critical > whole or not self.share:
             return math.inf
         needed = special.betaincinv(critical, whole - critical + 1, FOUND)
-        return float(special.logit(needed) - self.allowed + self.slack)
+        return float((special.logit(needed) - self.told) / self.share)
 
     def needed(self, excess: float) -> float:
         """About how many times the reports it takes to find an excess."""
-        if excess <= self.slack or not self.total:
+        q, r = from_odds(self.allowed), from_odds(self.told + excess * self.share)
+        if r - q < _UNSEEN or not self.total:
             return math.inf
-        q, r = from_odds(self.allowed), from_odds(self.allowed + excess - self.slack)
         spread = stats.norm.isf(self.family.level) * math.sqrt(q * (1 - q))
         spread += stats.norm.ppf(FOUND) * math.sqrt(r * (1 - r))
         return float((spread / (r - q)) ** 2 / self.total)
