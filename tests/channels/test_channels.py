@@ -399,13 +399,15 @@ def noises(draw):
     return GeometricNoise(zero << 60, tuple(digit << 60 for digit in digits), block << 60)
 
 
-RISES_WITHIN_A_BLOCK = GeometricNoise(15 << 60, (9 << 60,), 1 << 60)
-RISES_TO_THE_NEXT = GeometricNoise(15 << 60, (2 << 60,), 15 << 60)
+RISES_WITHIN_A_BLOCK = GeometricNoise(ONE // 33, (15 << 60,), 1 << 60)
+RISES_A_LITTLE = GeometricNoise(3 * ONE // 20, (10 << 60,), 1 << 60)
+RISES_TO_THE_NEXT = GeometricNoise(ONE // 33, (1 << 60,), 15 << 60)
 
 
 @settings(max_examples=60, deadline=None)
 @given(noises(), st.integers(2, 24))
 @example(RISES_WITHIN_A_BLOCK, 9)
+@example(RISES_A_LITTLE, 9)
 @example(RISES_TO_THE_NEXT, 9)
 def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, size):
     """Whatever the integers, the worst report may be beyond, between or at an end."""

@@ -541,11 +541,33 @@ def test_whatever_is_refused_the_rest_keeps_its_order_and_its_number(strict, pac
     table = pack.unpack(strict, packed[:10])
     seen = Counter()
     stream = [packed[10], b"", packed[11], table, b"", *packed[12:20], b"", b""]
-    found = pa.concat_tables(incoming.pieces(strict, stream, refused=seen))
+    parts = list(incoming.pieces(strict, stream, refused=seen))
+    assert [part.num_rows for part in parts] == [2, 10, 3, 4, 1]  # bytes four at a time
+    found = pa.concat_tables(parts)
     assert pack.pack(strict, found) == [*packed[10:12], *packed[:10], *packed[12:20]]
     assert seen == {"length": 4}
     with pytest.raises(ReportRefused, match=r"^report 12 has an impossible"):
         list(incoming.pieces(strict, [b"", b"", impossible(strict, table, 9)], refused=seen))
+
+
+def test_reports_come_in_any_collection_and_in_nothing_else(strict, packed):
+    few = packed[:3]
+    kinds = (list, tuple, set, frozenset, iter, lambda x: dict(enumerate(x)).values())
+    for kind in kinds:
+        assert strict.tally(kind(few)).n == len(set(few))
+    for wrong in (5, None, {"a": few[0]}, few[0], object()):
+        with pytest.raises(ReportRefused) as caught:
+            list(incoming.pieces(strict, wrong))
+        assert caught.value.reason == "kind"
+
+
+def test_reports_without_a_number_are_noted(strict, packed):
+    """Bytes and tables belong to no collection that could be counted twice."""
+    table = pack.unpack(strict, packed)
+    for collected, noted in (([], set()), (packed[:1], {""}), ([table], {""})):
+        counted = set()
+        list(incoming.pieces(strict, collected, counted=counted))
+        assert counted == noted
 
 
 @given(surveys(), st.integers(0, 71))

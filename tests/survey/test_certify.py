@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from metricldp import Integer, Lp, Real, Survey, Weight
-from metricldp.basics.exact import ONE, log_bounds
+from metricldp.basics.exact import ONE, exp_bounds, log_bounds
 from metricldp.channels import Response
 from metricldp.channels.table import Table
 from metricldp.metrics import Line, Uniform
@@ -41,6 +41,12 @@ def test_the_tightest_pair_is_a_broken_one_or_the_first_with_the_least_room():
     assert tightest((roomy, GOOD, BAD)) is BAD
     barely = Pair(4, 5, Fraction(3), Fraction(21), False)
     assert tightest((GOOD, barely, BAD)) is BAD  # furthest over its limit
+    nearly = Pair(5, 6, Fraction(2), Fraction(7), True)
+    assert tightest((GOOD, nearly, roomy)) is nearly
+    # As a float its loss is 1 as well; what decided was exact.
+    below, above = exp_bounds(Fraction(1))
+    ends = Pair(0, 1, Fraction(1), below, True), Pair(1, 2, Fraction(1), above, False)
+    assert tightest(ends) is ends[1]
 
 
 def agreed(attribute, kept, metric=PLAIN, share=1, parts=1):
@@ -82,7 +88,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
         name="made up",
         largest_norm=norm,
         adds_up=margins is not None,
-        margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins],
+        margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins[: sizes[0]]],
         distance=lambda sizes, metrics, x, other: Fraction(allowed),
     )
     channel = SimpleNamespace(
@@ -135,12 +141,12 @@ def test_pairs_stand_in_the_order_of_the_metric():
 
 
 def test_public_weights_are_named_and_nothing_else():
-    survey = Survey({"a": Integer(0, 4, epsilon=1), "w": Weight(0, 1)})
+    survey = Survey({"a": Integer(0, 4, epsilon=1, mechanism="unary"), "w": Weight(0, 1)})
     certificate = certify(survey)
     assert certificate.public == ("w",)
     assert str(certificate).splitlines() == [
         "attribute  mechanism  pairs  tightest pair  exact loss  allowed",
-        "a          geometric      4          0 | 1           1        1  holds",
+        "a          unary          4          0 | 1           1        1  holds",
         "w is a public weight and sent in the clear",
         "certified: every pair of values is within its distance",
     ]
