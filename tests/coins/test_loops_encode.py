@@ -176,6 +176,24 @@ def test_batches_have_coins_of_their_own(monkeypatch):
         assert len({batch.tobytes() for batch in column.reshape(10, 100)}) == 10
 
 
+def test_cores_are_those_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0: {4, 5, 6}}[pid], raising=False)
+    assert reports._cores() == 3
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    assert reports._cores() == 7
+    monkeypatch.setattr("os.cpu_count", lambda: None)
+    assert reports._cores() == 1
+
+
+def test_without_a_word_nothing_is_clipped_shown_or_mixed():
+    survey = Survey({"g": Integer(0, 30, epsilon=60)})
+    with pytest.raises(ValueRefused) as told:
+        reports.encode(survey, {"g": [31]})
+    assert "31" not in str(told.value)
+    assert reports.encode(survey, {"g": range(31)})["g"].to_pylist() == list(range(31))
+
+
 def test_small_jobs_start_no_threads(monkeypatch):
     started = []
 

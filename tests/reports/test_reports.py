@@ -536,6 +536,25 @@ def test_a_refused_report_is_named_by_its_place_in_what_arrived(
         strict.tally([good, str(tmp_path / "more.parquet"), *packed[:3], wrong])
 
 
+def test_numbers_count_on_within_streams_and_from_file_to_file(strict, packed, tmp_path):
+    table = pack.unpack(strict, packed[:10])
+    bad = impossible(strict, table, 8)
+    parts = [part.to_batches()[0] for part in (table, table, bad)]
+    with pytest.raises(ReportRefused, match=r"^report 29 has"):
+        strict.tally(pa.RecordBatchReader.from_batches(table.schema, parts))
+    with pytest.raises(ReportRefused, match=r"^report 30 has"):
+        strict.tally([packed[0], pa.RecordBatchReader.from_batches(table.schema, parts)])
+    for name, rows in (("a", table), ("b", table.slice(3)), ("c", bad)):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    with pytest.raises(ReportRefused, match=r"report 26 has"):
+        strict.tally(tmp_path, trust=True)
+    with pytest.raises(ReportRefused, match=r"report 27 has"):
+        strict.tally([packed[0], tmp_path], trust=True)
+    counted = set()
+    list(incoming.pieces(strict, tmp_path / "a.parquet", trust=True, counted=counted))
+    assert counted == {""}
+
+
 def test_whatever_is_refused_the_rest_keeps_its_order_and_its_number(strict, packed, monkeypatch):
     monkeypatch.setattr("metricldp.reports.incoming.BATCH", 4)
     table = pack.unpack(strict, packed[:10])
