@@ -14,3 +14,19 @@ WHERES = [
     {"mood": (np.array([]), "bad")},
     {"region": [np.array([], dtype=float), np.nan]},
 ]
+
+SURVEYS = [
+    # The canonical text of a law with a million bits took four seconds, each time.
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {
+                "kind": "integer",
+                "low": 0,
+                "high": 1048575,
+                "epsilon": 0.05,
+                "mechanism": "unary-symmetric",
+            }
+        },
+    },
+]

@@ -24,6 +24,12 @@ def test_conditions_of_before(case):
     assert tried("where", "", case, lambda: conditions.one(case)) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("case", corpus.SURVEYS, ids=range(len(corpus.SURVEYS)))
+def test_surveys_of_before(case):
+    assert tried("surveys", "", case, lambda: survey_files.one(case)) is None
+
+
 # The fuzzer itself ------------------------------------------------------------------------------
 
 
