@@ -1,6 +1,7 @@
 """Where real numbers meet integers: the same integers on every machine."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -17,7 +18,7 @@ def test_logarithms_do_not_depend_on_the_machine(value, monkeypatch):
     assert exact.at_most_exp(value, found[1])
     assert not exact.at_most_exp(value, found[0])
     honest = exact.log
-    for off in (1 + 1e-13, 1 - 1e-12):
+    for off in (1 + 1e-13, 1 - 1e-12, 1 + 8e-10, 1 - 8e-10):
         monkeypatch.setattr(exact, "log", lambda ratio, off=off: honest(ratio) * off)
         assert exact.log_bounds(value) == found
 
@@ -29,6 +30,18 @@ def test_bounds_are_as_close_as_they_are_asked_to_be(exponent, precision):
     assert 0 < upper - lower <= lower / (1 << precision)
     closer = exact.exp_bounds(Fraction(exponent), 2 * precision)
     assert lower <= closer[0] < closer[1] <= upper
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 30, 60, 500])
+def test_logarithms_near_one_and_far_from_it_are_of_double_precision(k):
+    """ln(1 + d) by its series, or by the logarithm of a power of two."""
+    for d in (Fraction(1, 1 << k), Fraction(-1, 1 << k)):
+        with localcontext() as context:
+            context.prec = 400
+            expected = float((1 + Decimal(d.numerator) / Decimal(d.denominator)).ln())
+        assert exact.log(1 + d) == pytest.approx(expected, rel=1e-15, abs=0)
+    for ratio, times in ((Fraction(1 << 10 * k), 10 * k), (Fraction(1, 1 << 10 * k), -10 * k)):
+        assert exact.log(ratio) == pytest.approx(times * math.log(2), rel=1e-15)
 
 
 def test_a_norm_means_the_decimal_that_is_written():
