@@ -472,6 +472,23 @@ def test_every_flaw_has_its_reason(strict, packed):
                 strict.tally([blob])
 
 
+def test_a_refusal_says_what_was_found_and_what_was_expected(strict, packed):
+    good, other = packed[0], flipped(packed[0], 8)
+    for blob, needle in (
+        ("x" * len(good), "report 2 is a str; each report is bytes"),
+        (bytearray(good), "report 2 is a bytearray; each report is bytes"),
+        (b"", f"report 2 has 0 bytes, expected {len(good)};"),
+        (b"\x07" + good[1:], "report 2 has version 7, expected 2;"),
+        (other, f"report 2 is of survey {other[1:17].hex()}, expected {good[1:17].hex()};"),
+    ):
+        with pytest.raises(ReportRefused) as caught:
+            pack.unpack(strict, [good, blob])
+        assert str(caught.value).startswith(needle)
+        seen = Counter()
+        assert pack.unpack(strict, [good, blob], refused=seen).num_rows == 1
+        assert sum(seen.values()) == 1
+
+
 def test_bad_ones_are_counted_and_good_ones_kept_in_order(strict, packed):
     flaws = [(reason, blob) for reason, blobs in bad_ones(packed[0]).items() for blob in blobs]
     rng = np.random.default_rng(0)
