@@ -42,6 +42,8 @@ def test_logarithms_near_one_and_far_from_it_are_of_double_precision(k):
         assert exact.log(1 + d) == pytest.approx(expected, rel=1e-15, abs=0)
     for ratio, times in ((Fraction(1 << 10 * k), 10 * k), (Fraction(1, 1 << 10 * k), -10 * k)):
         assert exact.log(ratio) == pytest.approx(times * math.log(2), rel=1e-15)
+        ninefold = times * math.log(2) + math.log(9)
+        assert exact.log(9 * ratio) == pytest.approx(ninefold, rel=1e-14)
 
 
 def test_a_norm_means_the_decimal_that_is_written():
