@@ -195,10 +195,8 @@ def along_the_line(layout: str, n: int) -> People:
 LINES = ("spread", "heaped", "two heaps", "few", "at one end")
 
 
-def band_tables(epsilons, sizes, layouts, reps: int, seed: int, about="respondents"):
-    """Coverage of bands, of bands of normal intervals, and of the median: the worst mechanism."""
-    rng = np.random.default_rng(seed)
-    found = {name: {f"{epsilon:g}": {} for epsilon in epsilons} for name in ("band", "normal", "p")}
+def cells_on_a_line(epsilons, sizes, layouts, reps, rng, about):
+    """A survey, how many have each value, and these people: drawn anew for a population."""
     for mechanism in ("threshold", "geometric"):
         for epsilon in epsilons:
             survey = Case((mechanism,), ((0, 0),)).survey(epsilon)
@@ -208,24 +206,38 @@ def band_tables(epsilons, sizes, layouts, reps: int, seed: int, about="responden
                     counts = np.zeros(SIZE)
                     for (x,), count in people:
                         counts[x] = count
-                    truth, median = np.cumsum(counts) / n, None
-                    median = int(np.argmax(truth >= 0.5 - 1e-12))
                     if about == "population":
                         drawn = rng.multinomial(n, counts / n, reps)
                         people = [((x,), drawn[:, x]) for x in range(SIZE)]
-                    held = {"band": 0, "normal": 0, "p": 0}
-                    for tally in tallies(survey, people, reps, rng):
-                        cdf = tally.cdf("a0", about=about)
-                        low, high = cdf.interval(simultaneous=True)
-                        held["band"] += bool(((low <= truth + 1e-9) & (truth <= high + 1e-9)).all())
-                        z = normal_reach(0.95 ** (1 / (SIZE - 1)))
-                        values = np.array([point.value for point in cdf.points])
-                        held["normal"] += bool((abs(values - truth) <= z * cdf.stderr + 1e-9).all())
-                        first, last = cdf.quantile(0.5).interval()
-                        held["p"] += first <= median <= last
-                    for name, count in held.items():
-                        row, head = found[name][f"{epsilon:g}"], f"{layout}, {n:,}"
-                        row[head] = min(row.get(head, 1.0), count / reps)
+                    yield survey, counts, people, (f"{epsilon:g}", f"{layout}, {n:,}")
+
+
+def keep_lowest(rows, place, cell):
+    """The worst mechanism of each place in a table."""
+    row, head = rows[place[0]], place[1]
+    row[head] = min(row.get(head, 1.0), cell)
+
+
+def band_tables(epsilons, sizes, layouts, reps: int, seed: int, about="respondents"):
+    """Coverage of bands, of bands of normal intervals, and of the median: the worst mechanism."""
+    rng = np.random.default_rng(seed)
+    found = {name: {f"{epsilon:g}": {} for epsilon in epsilons} for name in ("band", "normal", "p")}
+    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, about)
+    for survey, counts, people, place in cells:
+        truth = np.cumsum(counts) / counts.sum()
+        median = int(np.argmax(truth >= 0.5 - 1e-12))
+        held = {"band": 0, "normal": 0, "p": 0}
+        for tally in tallies(survey, people, reps, rng):
+            cdf = tally.cdf("a0", about=about)
+            low, high = cdf.interval(simultaneous=True)
+            held["band"] += bool(((low <= truth + 1e-9) & (truth <= high + 1e-9)).all())
+            z = normal_reach(0.95 ** (1 / (SIZE - 1)))
+            values = np.array([point.value for point in cdf.points])
+            held["normal"] += bool((abs(values - truth) <= z * cdf.stderr + 1e-9).all())
+            first, last = cdf.quantile(0.5).interval()
+            held["p"] += first <= median <= last
+        for name, count in held.items():
+            keep_lowest(found[name], place, count / reps)
     return found
 
 
@@ -333,21 +345,12 @@ def mean_tables(epsilons, sizes, layouts, reps: int, seed: int, about: str):
     rng = np.random.default_rng(seed)
     ours = {f"{epsilon:g}": {} for epsilon in epsilons}
     twin = {f"{epsilon:g}": {} for epsilon in epsilons}
-    for mechanism in ("threshold", "geometric"):
-        for epsilon in epsilons:
-            survey = Case((mechanism,), ((0, 0),)).survey(epsilon)
-            for layout in layouts:
-                for n in sizes:
-                    people = along_the_line(layout, n)
-                    truth = sum(x * count for (x,), count in people) / n
-                    if about == "population":
-                        shares = np.array([count / n for _, count in people])
-                        drawn = rng.multinomial(n, shares, reps)
-                        people = [(p, drawn[:, k]) for k, (p, _) in enumerate(people)]
-                    found = means_held(survey, people, truth, reps, rng, about)
-                    for rows, cell in zip((ours, twin), found, strict=True):
-                        row, head = rows[f"{epsilon:g}"], f"{layout}, {n:,}"
-                        row[head] = min(row.get(head, 1.0), cell)
+    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, about)
+    for survey, counts, people, place in cells:
+        truth = np.arange(SIZE) @ counts / counts.sum()
+        found = means_held(survey, people, truth, reps, rng, about)
+        for rows, cell in zip((ours, twin), found, strict=True):
+            keep_lowest(rows, place, cell)
     return ours, twin
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,7 @@ from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
 from metricldp.lab.audit.clients import FORMATS, Command
+from metricldp.lab.pages import Page
 from metricldp.reports import files
 from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
@@ -224,9 +225,7 @@ def compare(
             show_values=show_values,
             progress=progress,
         )
-    written = [] if output is None else [str(p) for p in write(contest.page(found), output)]
-    more = f"\n\nWritten: {', '.join(written)}" if written else ""
-    show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
+    _show_and_write(found, partial(contest.page, found), output, as_json)
 
 
 @app.command()
@@ -273,9 +272,7 @@ def audit(
             seed=seed,
             progress=progress,
         )
-    written = [] if output is None else [str(p) for p in write(found.page(), output)]
-    more = f"\n\nWritten: {', '.join(written)}" if written else ""
-    show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
+    _show_and_write(found, found.page, output, as_json)
     if not found.passed:
         raise typer.Exit(1)
 
@@ -302,6 +299,15 @@ def reproduce(
         say(page.text)
         written += [str(path) for path in paths]
     show({"files": written}, f"Written: {', '.join(written)}", as_json)
+
+
+def _show_and_write(
+    found: Any, page: Callable[[], Page], output: Path | None, as_json: bool
+) -> None:
+    """What was found; its page goes into a directory, where one is named."""
+    written = [] if output is None else [str(path) for path in write(page(), output)]
+    more = f"\n\nWritten: {', '.join(written)}" if written else ""
+    show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
 
 
 def _say(quiet: bool) -> Callable[[str], None]:
