@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,7 @@ KINDS = {
     "real": Real(0, 10, points=6, epsilon=1, optional=2),
     "weight": Weight(0, 10, private=True, epsilon=1, optional=2),
 }
+BINARY = Categorical(["a", "b"], epsilon=1)
 VALUES = {name: ["low", "a"][name == "categorical"] if a.named else 3 for name, a in KINDS.items()}
 
 
@@ -217,8 +219,25 @@ def test_what_is_there_and_wrong_is_refused_all_the_same():
         survey.encode({"x": [1]})
 
 
+def test_a_misspelt_key_does_not_read_as_no_answer():
+    """Every key is known or refused by its name, whoever answered; the value is not shown."""
+    survey = Survey({"income": Integer(0, 9, epsilon=1, optional=True), "c": BINARY})
+    for person in ({"incme": 3, "c": "a"}, {"incme": 3, "income": None, "c": "a"}):
+        with pytest.raises(ValueRefused, match=r"for 'incme', .* did you mean 'income'") as refused:
+            survey.report(person)
+        assert "3" not in str(refused.value)
+    with pytest.raises(ValueRefused, match=r"for 7, which is not .* it asks for 'c', 'income'$"):
+        survey.report({7: "x", "income": 3, "c": "a"})
+    for name in survey.fields:
+        if name not in survey.asked:
+            with pytest.raises(ValueRefused, match=name):
+                survey.report({name: 1, "c": "a"})
+    # Where nothing is optional, a misspelt key is missed, and others do no harm.
+    assert Survey({"c": BINARY}).report({"c": "a", "name": "Ann"})
+
+
 def test_missing_takes_the_same_steps_as_a_value():
-    from test_steps import spread
+    from test_steps import spread, steps
 
     for kind, values in (
         (KINDS["integer"], [0, 5, 9]),
@@ -230,6 +249,10 @@ def test_missing_takes_the_same_steps_as_a_value():
         device = Device(Survey({"x": kind}))
         assert len(spread(device, [*values, None], clip=False)) == 1
         assert len(spread(device, [*values, None], clip=True)) == 1
+        people = ({}, {"x": None}, {"x": values[0]})
+        report = partial(device.from_tape, clip=False)
+        taken = {steps(partial(report, person, Tape(Recorded("steps")))) for person in people}
+        assert len(taken) == 1, "no entry at all is none that is seen"
 
 
 # Answers -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from metricldp.basics.errors import CertificateError, ValueRefused
-from metricldp.basics.text import guess, listed
+from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import header, packed_size
@@ -38,6 +38,7 @@ class Device:
         self._attributes = [
             (a.source(name), a.position_if_any) for name, a in survey.attributes.items()
         ]
+        self._asked = frozenset(survey.asked)
         self._needed = [name for name, a in survey.asked.items() if a.optional is None]
         self._parts: list[_Part] = []
         names = list(survey.attributes)
@@ -79,6 +80,13 @@ class Device:
                 there = [key for key in person if isinstance(key, str)]
                 why = f"the person has no value for {name!r}, only for {listed(there)}"
                 raise ValueRefused(f"{why}{guess(name, there)}", reason="missing")
+        # A misspelt name of what is needed is missed above; of what is optional it would read as no
+        # answer. Refused whether or not there is one, so that this tells nothing of it.
+        if len(self._needed) < len(self._asked) and not self._asked.issuperset(person):
+            other = next(key for key in person if key not in self._asked)
+            why = f"the person has a value for {shown(other)}, which is not in the survey"
+            names = sorted(self._asked)
+            raise ValueRefused(f"{why}{guess(other, names) or f'; it asks for {listed(names)}'}")
         found = []
         for name, position in self._attributes:
             try:
