@@ -53,6 +53,7 @@ class Survey(Agreement):
     ) -> pa.Table:
         """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
+        Lazy frames and DuckDB relations are computed, as far as the survey needs their columns.
         A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
         nearest end instead. A refusal names the row; the value only with `show_values=True`, since
         messages end up in logs. With `shuffle` the reports stand in a random order, not in that of

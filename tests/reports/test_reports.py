@@ -265,6 +265,40 @@ def test_people_in_any_form_are_the_same_people(form, survey):
     assert survey.encode(SAME_PEOPLE[form], coins=Coins.seeded(8)).equals(expected)
 
 
+def computed_later(form, people):
+    """People as they are before a frame is computed or read."""
+    table = pa.table(people)
+    if form == "polars":
+        return pl.from_arrow(table).lazy().filter(pl.col("sick").is_not_null())
+    if form == "duckdb":
+        return pytest.importorskip("duckdb").from_arrow(table).filter("sick is not null")
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(3))
+
+
+@pytest.mark.parametrize("form", ["polars", "duckdb", "reader"])
+def test_people_who_are_computed_later_are_the_same_people(form, survey):
+    expected = survey.encode(PEOPLE, coins=Coins.seeded(8))
+    found = computed_later(form, {"name": ["a", "b", "c", "d"], **PEOPLE})
+    assert survey.encode(found, coins=Coins.seeded(8)).equals(expected)
+    with pytest.raises(ValueRefused, match="age in row 2 is outside"):
+        survey.encode(computed_later(form, {**PEOPLE, "age": [1, 150, 2, 3]}))
+    misspelt = {{"age": "agee"}.get(name, name): column for name, column in PEOPLE.items()}
+    with pytest.raises(ValueRefused, match=r"no column 'age'; .*; did you mean 'agee'"):
+        survey.encode(computed_later(form, misspelt))
+
+
+def test_only_columns_of_the_survey_are_computed(survey):
+    """What else a frame would compute costs nothing, and cannot fail."""
+
+    def fail(_):
+        raise AssertionError("computed")
+
+    frame = pl.LazyFrame(PEOPLE).with_columns(
+        name=pl.col("age").map_batches(fail, return_dtype=pl.Int64)
+    )
+    assert survey.encode(frame).num_rows == 4
+
+
 def test_dictionaries_may_hold_names_that_nobody_has():
     survey = Survey({"x": Ordinal(["low", "high"], epsilon=1)})
     names = pa.array(["high", "low", "higher"])

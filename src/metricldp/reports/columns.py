@@ -7,7 +7,7 @@ its attribute says. Rows count from 1 in messages, the header of a file not coun
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,6 +33,7 @@ def checked(
     survey: Agreement, people: Any, *, clip: bool, show_values: bool = False
 ) -> dict[str, Positions]:
     """The position of every value of a table of people, or a refusal."""
+    people = _frame(people, list(survey.asked))
     found = {
         name: positions_of(
             attribute,
@@ -193,13 +194,18 @@ def _first(mask: pa.Array) -> int:
     return int(pc.index(mask, True).as_py())
 
 
-def _column(people: Any, name: str) -> pa.Array | list[Any]:
-    """One column of pandas, polars, Arrow or a dict of arrays, as an Arrow array where it fits."""
-    if isinstance(people, pa.RecordBatch):
-        people = pa.Table.from_batches([people])
-    if not isinstance(people, Mapping):
+def _frame(people: Any, names: Collection[str]) -> Any:
+    """People as something with these columns: a dict, or a frame of pandas, polars or Arrow.
+
+    Of a frame or a query that has yet to be computed, only these columns are.
+    """
+    if isinstance(people, Mapping):
+        found, there = people, list(people)
+    else:
         try:
-            people = nw.from_native(people, eager_only=True)
+            found = nw.from_native(_arrow_table(people))
+            lazy = isinstance(found, nw.LazyFrame)
+            there = found.collect_schema().names() if lazy else found.columns
         except TypeError:
             raise ValueRefused(
                 f"people must be a pandas, polars or Arrow table or a dict of arrays, "
@@ -209,10 +215,22 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
             raise ValueRefused("people have two columns of one name; rename one") from None
         except UnicodeDecodeError:
             raise ValueRefused("people have a column whose name is no text; rename it") from None
-    names = list(people) if isinstance(people, Mapping) else people.columns
-    if name not in names:
-        there = f"{listed(names)}{guess(name, names)}"
-        raise ValueRefused(f"people have no column {name!r}; they have {there}")
+    for name in names:
+        if name not in there:
+            hint = f"{listed(there)}{guess(name, there)}"
+            raise ValueRefused(f"people have no column {name!r}; they have {hint}")
+    return found.select(names).collect("pyarrow") if isinstance(found, nw.LazyFrame) else found
+
+
+def _arrow_table(people: Any) -> Any:
+    """Batches of Arrow as one table; everything else as it is."""
+    if isinstance(people, pa.RecordBatch):
+        return pa.Table.from_batches([people])
+    return people.read_all() if isinstance(people, pa.RecordBatchReader) else people
+
+
+def _column(people: Any, name: str) -> pa.Array | list[Any]:
+    """One column, as an Arrow array where it fits."""
     column = people[name]
     if not _is_column(column):
         hint = '; df.to_dict("list") makes lists' if isinstance(column, Mapping) else ""
