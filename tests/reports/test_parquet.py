@@ -496,8 +496,20 @@ def test_reports_without_a_number_get_one(here, table):
         with pytest.raises(ReportRefused, match="counted already"):
             left + right
         assert (left + SURVEY.tally(table, **how)).n == 1005
-        empty = SURVEY.tally([], **how)
-        assert (empty + empty + empty).n == 0
+
+
+def test_nothing_is_no_collection(here, table):
+    """Where there are no reports, none can be counted twice."""
+    nothing = table.slice(0, 0)
+    pq.write_table(nothing, "nothing.parquet")
+    for how in ({}, {"keep": [("age",)]}):
+        for none in ([], nothing, [nothing, nothing], [b"?"], "nothing.parquet"):
+            empty = SURVEY.tally(none, refused=Counter(), **how)
+            assert empty.store.counted == frozenset()
+            assert (empty + empty + empty).n == 0
+    SURVEY.tally(nothing).save("kept.parquet")
+    shutil.copy("kept.parquet", "copy.parquet")
+    assert SURVEY.tally(["kept.parquet", "copy.parquet", table]).n == 500
 
 
 # Other programs ----------------------------------------------------------------------------------

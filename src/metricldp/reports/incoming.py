@@ -44,10 +44,14 @@ def pieces(
     seen: set[tuple[int, int]] = set()
     before = 0  # reports so far, refused ones too, so that messages count on
 
+    def note(table: pa.Table) -> None:
+        if table.num_rows:
+            counted.add(UNNUMBERED)
+
     def gathered() -> pa.Table:
         nonlocal before
         table = unpack(survey, waiting, refused=refused, before=before)
-        counted.add(UNNUMBERED)
+        note(table)
         before += len(waiting)
         waiting.clear()
         return table
@@ -65,9 +69,10 @@ def pieces(
             found = _from_files(survey, item, before, trust, counted, seen)
         else:
             found = _from_tables(survey, item, before, trust)
-            counted.add(UNNUMBERED)
         for table in found:
             before += table.num_rows
+            if not is_file:
+                note(table)
             yield table
     if waiting:
         yield gathered()
@@ -165,7 +170,8 @@ def _from_files(
                 raise ReportRefused("twice", f"{path} is the same file again; name it once")
             seen.add((here.st_dev, here.st_ino))
             check_uncounted(file.collections, counted, f"the reports in {path}")
-            counted |= file.collections or {UNNUMBERED}
+            counted |= file.collections
             for table in file.tables(before):
                 before += table.num_rows
+                counted |= {UNNUMBERED} if table.num_rows and not file.collections else set()
                 yield table
