@@ -452,6 +452,59 @@ def test_a_file_is_counted_once(again, how, two):
     assert SURVEY.tally("both.parquet", **how).n == 530
 
 
+COPIES = ["one.parquet", "copy.parquet", "soft.parquet", "rewritten.parquet", "polars.parquet"]
+COPIES += ["bare.parquet"]
+
+
+@pytest.mark.parametrize("again", COPIES)
+@pytest.mark.parametrize("first", ["one.parquet", "polars.parquet", "bare.parquet"])
+def test_a_copy_is_counted_once_even_if_it_is_trusted(first, again, two, table):
+    """By its reports in order where it lost its number, whatever program wrote it."""
+    for name in ("polars.parquet", "again.parquet"):
+        pl.from_arrow(table).write_parquet(name)
+    for name in ("bare.parquet", "bare-again.parquet"):  # marked, without a number
+        pq.write_table(table, name)
+    if first == again:
+        again = {"polars.parquet": "again.parquet", "bare.parquet": "bare-again.parquet"}.get(
+            again, again
+        )
+    for how in ({}, {"keep": [("age", "region")]}):
+        with pytest.raises(ReportRefused, match=r"same file again|the same as in|counted") as told:
+            SURVEY.tally([first, "two.parquet", again], trust=True, **how)
+        assert told.value.reason == "twice"
+    with pytest.raises(ReportRefused) as told:
+        files.merge_files(SURVEY, [first, again], "all.parquet", trust=True)
+    assert told.value.reason == "twice"
+    assert SURVEY.tally([first, "two.parquet"], trust=True).n == 530
+
+
+def test_a_trusted_file_as_it_was_written_keeps_its_number(two):
+    tally = SURVEY.tally("one.parquet", trust=True)
+    with pytest.raises(ReportRefused, match=r"copy\.parquet were counted already"):
+        tally.add("copy.parquet")
+    with pytest.raises(ReportRefused, match=r"copy\.parquet were counted already"):
+        SURVEY.tally("one.parquet").add("copy.parquet", trust=True)
+    # Changed by another program, whatever it says of its collection need not be so.
+    whole = pq.read_table("one.parquet")
+    for name, part in (("left.parquet", whole.slice(0, 200)), ("right.parquet", whole.slice(200))):
+        pq.write_table(part, name)
+    assert SURVEY.tally(["left.parquet", "right.parquet"], trust=True).n == 500
+
+
+def test_a_few_reports_may_be_the_same_by_chance(here):
+    """Fewer than 128 bits are no copy for that; so many are."""
+    survey = Survey({"x": Integer(0, 1, epsilon=1, mechanism="threshold")})
+    for n in (127, 128):
+        table = survey.encode({"x": np.zeros(n, int)})
+        for name in ("a.parquet", "b.parquet"):
+            pq.write_table(table, name)
+        if n == 127:
+            assert survey.tally(["a.parquet", "b.parquet"]).n == 254
+        else:
+            with pytest.raises(ReportRefused, match=r"b\.parquet are the same as in a\.parquet"):
+                survey.tally(["a.parquet", "b.parquet"])
+
+
 def test_a_refused_file_changes_nothing(two):
     for how in ({}, {"keep": [("age",)]}):
         tally = SURVEY.tally("one.parquet", **how)

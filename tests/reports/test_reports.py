@@ -582,7 +582,7 @@ def test_a_refused_report_is_named_by_its_place_in_what_arrived(
         pack.pack(strict, bad)
     good = tmp_path / "good.parquet"
     parquet.write(strict, good, [table])
-    parquet.write(strict, tmp_path / "more.parquet", [table])
+    parquet.write(strict, tmp_path / "more.parquet", [table.slice(1), table.slice(0, 1)])
     with pytest.raises(ReportRefused, match=r"^report 24 has"):
         strict.tally([good, str(tmp_path / "more.parquet"), *packed[:3], wrong])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, ValuesView
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, ValuesView
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ def pieces(
     """
     counted = set() if counted is None else counted
     waiting: list[bytes] = []
-    seen: set[tuple[int, int]] = set()
+    seen: dict[Hashable, Path] = {}
     before = 0  # reports so far, refused ones too, so that messages count on
 
     def note(table: pa.Table) -> None:
@@ -161,17 +161,23 @@ def _from_files(
     before: int,
     trust: bool,
     counted: set[str],
-    seen: set[tuple[int, int]],
+    seen: dict[Hashable, Path],
 ) -> Iterator[pa.Table]:
     for path in files_in(source):
         with parquet.opened(survey, path, trust=trust) as file:
             here = path.stat()
             if (here.st_dev, here.st_ino) in seen:
                 raise ReportRefused("twice", f"{path} is the same file again; name it once")
-            seen.add((here.st_dev, here.st_ino))
-            check_uncounted(file.collections, counted, f"the reports in {path}")
-            counted |= file.collections
+            known, what, first = file.collections, f"the reports in {path}", before
+            check_uncounted(known, counted, what)
             for table in file.tables(before):
                 before += table.num_rows
-                counted |= {UNNUMBERED} if table.num_rows and not file.collections else set()
                 yield table
+            check_uncounted(file.collections - known, counted, what)
+            if file.content in seen:
+                why = f"{what} are the same as in {seen[file.content]}; leave one of them out"
+                raise ReportRefused("twice", f"{why}, or if both are meant, read them as tables")
+            counted |= file.collections or ({UNNUMBERED} if before > first else set())
+            seen[here.st_dev, here.st_ino] = path
+            if file.content is not None:
+                seen[file.content] = path

@@ -38,6 +38,8 @@ ROW_GROUP = 1 << 18
 UNNUMBERED = ""
 """Stands among collections for reports that came without the number of theirs."""
 _DIGEST, _COLLECTIONS = b"metricldp.digest", b"metricldp.collections"
+_MANY_BITS = 128
+"""Of reports that are a copy if they are the same; fewer may agree by chance."""
 _SEAL, _SHA256 = b"metricldp-footer", 32
 """What stands before the footer, with its digest: there, whoever writes the file again drops it."""
 NUMBERS = re.compile(r"([0-9a-f]{32}( [0-9a-f]{32})*)?")
@@ -57,6 +59,11 @@ class Digest:
                 little = column.dtype.newbyteorder("<")
                 self._columns[name].update(np.ascontiguousarray(column, dtype=little).data)
         self._n += table.num_rows
+
+    @property
+    def content(self) -> str | None:
+        """What only copies have in common; None for so few reports that others may agree."""
+        return self.of(()) if self._n * self._survey.report_bits >= _MANY_BITS else None
 
     def of(self, collections: Collection[str]) -> str:
         data = {
@@ -132,7 +139,14 @@ def numbered(counted: Collection[str], own: str) -> frozenset[str]:
 
 
 class ReportsFile:
-    """An open file of reports, and the collections that they are of."""
+    """An open file of reports, and the collections that they are of.
+
+    A file that is trusted may say anything: its collections are those it names only if, once all is
+    read, its digest is right.
+    """
+
+    content: str | None = None
+    """What copies have in common, whatever program wrote them; known once all is read."""
 
     def __init__(
         self, survey: Agreement, path: str | Path, file: pq.ParquetFile, trust: bool
@@ -143,11 +157,11 @@ class ReportsFile:
         numbers, self._digest = (
             said.get(key, b"").decode("ascii", "replace") for key in (_COLLECTIONS, _DIGEST)
         )
-        # Files of other programs have neither.
         self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
-        self.collections = frozenset(numbers.split() if self._checked else ())
+        self._said = frozenset(numbers.split())
         if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
             raise _damaged(self._path)
+        self.collections = self._said if self._checked else frozenset()
 
     def tables(self, before: int) -> Iterator[pa.Table]:
         """The reports, checked, a piece at a time; in the end, whether they are as written.
@@ -158,12 +172,14 @@ class ReportsFile:
         for batch in self._file.iter_batches(ROW_GROUP):
             table = pa.Table.from_batches([batch])
             table = check_table(self._survey, table, before, trust=self._trust)
-            if self._checked:
-                digest.update(table)
+            digest.update(table)
             before += table.num_rows
             yield table
-        if self._checked and digest.of(self.collections) != self._digest:
+        as_written = digest.of(self._said) == self._digest
+        if self._checked and not as_written:
             raise _damaged(self._path)
+        self.collections = self._said if as_written else frozenset()
+        self.content = digest.content
 
 
 def _damaged(path: str | Path) -> ReportRefused:
