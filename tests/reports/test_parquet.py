@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -613,6 +614,28 @@ def test_marked_frames_need_no_trust(table):
     """Arrow keeps the marks of a table, and of what is made of it."""
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
     assert SURVEY.tally(reader) == SURVEY.tally(table)
+
+
+def test_a_query_that_has_yet_to_run_is_a_table(table):
+    lazy = nw.from_native(stripped(table)).lazy()
+    assert SURVEY.tally(lazy, trust=True) == SURVEY.tally(table)
+    assert SURVEY.tally([lazy, table], trust=True).n == 1000
+
+
+def test_one_column_is_no_table(table):
+    with pytest.raises(ReportRefused, match="a table of columns, not a ChunkedArray") as told:
+        SURVEY.tally(table["age"])
+    assert told.value.reason == "kind"
+
+
+def test_a_file_brings_its_own_numbers_and_no_other(two, table):
+    """So a file and a stream of bytes can be told apart, and neither is counted twice."""
+    parts, counted = [], set()
+    for part in incoming.pieces(SURVEY, ["one.parquet", "two.parquet"], counted=counted):
+        parts.append(part.num_rows)
+    assert parts == [500, 30]
+    assert len(counted) == 2
+    assert all(parquet.NUMBERS.fullmatch(number) and number for number in counted)
 
 
 def spoiled(table, name, values):

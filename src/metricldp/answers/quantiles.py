@@ -19,6 +19,7 @@ from metricldp.answers.answer_table import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
 from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain, shown
@@ -47,7 +48,7 @@ class Group:
     attribute: Attribute
     query: Query
     n: int
-    literal: bool = False
+    literal: bool
 
     def __post_init__(self) -> None:
         if not self.attribute.ordered or self.attribute.rounded_at_random:
@@ -205,7 +206,7 @@ class Cdf(Answers):
         that costs no coverage. The ends always hold `values`.
         """
         normal_reach(level)
-        each = together(level, len(self) - 1) if simultaneous else level
+        each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
         ends = np.array([point.interval(each) for point in self.points[:-1]]).reshape(-1, 2)
         if not simultaneous:
             low, high = np.vstack([ends, self.points[-1].interval(level)]).T
@@ -224,13 +225,13 @@ class Cdf(Answers):
             at = int(np.argmax(self.values >= p - TIE))
         low, high = self.described.values_at(self.positions[at])
         value, notes = high, self.notes
-        if not isinstance(low, str) and not isinstance(high, str) and low != high:
+        if low != high:  # a bin
             where, how = 0.5, "taken at the middle of"
             if method == ISOTONIC:
                 before = self.values[at - 1] if at else 0.0
                 where = min(max((p - before) / (self.values[at] - before), 0.0), 1.0)
                 how = "interpolated evenly inside"
-            value = float(low + where * (high - low))
+            value = float(low) + where * (float(high) - float(low))
             notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
         return Quantile(value, p, self.positions[at], self, method, notes)
 

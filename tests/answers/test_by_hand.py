@@ -1,0 +1,492 @@
+"""Answers from sums that are written down: every number can be checked with a pencil."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
+from metricldp.answers import estimate, quantiles
+from metricldp.answers.answer import Answer, normal_reach
+from metricldp.answers.quantiles import Group
+from metricldp.answers.queries import parse
+from metricldp.store.readings import Extremes
+
+ASKED = ("the question", ("a note",))
+
+
+# Sums
+
+
+def count(value=4.0, second=7.0, square=3.0, bounds=(0.5, 2.0), steps=(0, 3, 1.5, 0.25), **more):
+    return estimate.to_answer(
+        value, second, square, bounds, Extremes(*steps), 4, ASKED, layout="cells", **more
+    )
+
+
+def test_a_count_of_those_who_reported():
+    found = count()
+    assert (found.value, found.variance) == (4, 7 - 3)
+    assert (found.question, found.notes) == ASKED
+    assert (found.unit, found.about, found.layout) == ("people", "respondents", "cells")
+    assert found.bounds == (3 * 2, 4 * 2)  # three people at the worst place, and all four there
+    assert (found.jump, found.hidden) == (1.5, 0.25)
+    assert count(bounds=(1.75, 2.0)).bounds == (4 * 1.75, 4 * 2)
+
+
+def test_a_count_of_a_population():
+    """People are drawn as well: another variance, without an upper bound, in larger steps."""
+    found = count(about="population")
+    assert found.variance == (7 - 4**2 / 4) * 4 / 3
+    assert found.bounds == (6, math.inf)
+    assert (found.jump, found.hidden) == (3, 9)
+    narrow = count(steps=(0, 0.25, 1.5, 0.25), about="population")
+    assert (narrow.jump, narrow.hidden) == (1.5, 0.25)
+    # However little one person adds, being drawn or not adds more; where nothing is uncertain,
+    # as of everybody's number, it adds nothing.
+    assert count(bounds=(0, 0.1), about="population").bounds == (3 * 0.1, math.inf)
+    sure = count(second=3.0, bounds=(0, 0), about="population")
+    assert (sure.variance, sure.bounds, sure.stderr) == (0, (0, 0), 0)
+
+
+def test_the_variance_of_people_who_are_drawn():
+    """n times the variance of one draw, with n - 1 below; of one person nothing is known."""
+    values, others = np.array([1.0, 4.0, 4.0, 7.0]), np.array([2.0, 2.0, 3.0, 9.0])
+    both = float(values @ others)
+    assert estimate.drawn(16, float(values @ values), 4) == pytest.approx(4 * values.var(ddof=1))
+    exact = 4 * np.cov(values, others)[0, 1]
+    assert estimate.drawn(16, both, 4, 16) == pytest.approx(exact)
+    assert estimate.drawn(2, 4, 2) == 2 * np.var([2, 0], ddof=1)
+    assert estimate.drawn(5, 25, 1) == estimate.drawn(0, 0, 0) == math.inf
+
+
+def test_three_people_may_go_unseen():
+    """The least standard error is that of three people at the worst place; of fewer, of them."""
+    survey = Survey({"a": Integer(0, 9, epsilon=1), "b": Integer(0, 9, epsilon=1)})
+    where = {"a": (2, 5), "b": (0, 3)}
+    for n, least in ((2, 2), (3, 3), (4, 3), (1000, 3)):
+        people = {"a": np.arange(n) % 10, "b": np.arange(n) % 10}
+        found = survey.tally(survey.encode(people)).count(where)
+        exact = [survey.predict(where, count) ** 2 for count in (least, n)]
+        assert found.bounds == pytest.approx(exact)
+
+
+def test_an_answer_knows_how_it_was_found():
+    survey = Survey({"a": Integer(0, 3, epsilon=1), "b": Categorical(["x", "y"], epsilon=1)})
+    reports = survey.encode({"a": [0, 1, 2, 3] * 100, "b": ["x", "y"] * 200})
+    where = {"a": (0, 1), "b": "x"}
+    for layout in ("reports", "cells", "prefix"):
+        tally = survey.tally(reports, layout=layout)
+        assert tally.count(where).layout == layout
+        assert tally.mean("a", {"b": "x"}).layout == layout
+
+
+class Taken:
+    """In place of readings: what one person adds comes by hand."""
+
+    def pairs(self, *rows):
+        return rows
+
+
+def mean(monkeypatch, one=(0.0, 100.0), **sums):
+    monkeypatch.setattr(estimate, "one_person", lambda pairs: one)
+    about = sums.pop("about", "respondents")
+    sums = {name: np.array([value]) for name, value in sums.items()}
+    more = {"notes": ("a note",), "layout": "cells", "about": about}
+    return estimate.to_ratio(sums, Taken(), 10, question="q", unit="years", **more)
+
+
+SUMS = {
+    **{"numerator": 60.0, "numerator_second": 900.0, "numerator_square": 100.0},
+    **{"denominator": 100.0, "denominator_second": 500.0, "denominator_square": 100.0},
+    **{"both": 350.0, "product": 50.0},
+}
+
+
+def test_a_mean_by_hand(monkeypatch):
+    found = mean(monkeypatch, **SUMS)
+    assert found.value == 0.6
+    assert (found.denominator, found.covariance) == (100, 300)
+    assert (found.numerator_variance, found.denominator_variance) == (800, 400)
+    assert found.variance == pytest.approx((800 - 2 * 0.6 * 300 + 0.6**2 * 400) / 100**2)
+    assert (found.question, found.unit, found.about) == ("q", "years", "respondents")
+    assert (found.notes, found.layout) == (("a note",), "cells")
+    # No covariance is larger than two variances allow.
+    most = math.sqrt(800 * 400)
+    assert mean(monkeypatch, **{**SUMS, "both": 950.0}).covariance == most
+    assert mean(monkeypatch, **{**SUMS, "both": -950.0}).covariance == -most
+    # Nor is a variance smaller than three people's at the worst place.
+    few = mean(monkeypatch, one=(0.0, 300.0), **SUMS)
+    assert (few.numerator_variance, few.denominator_variance) == (900, 900)
+
+
+def test_a_mean_of_a_population_by_hand(monkeypatch):
+    found = mean(monkeypatch, **SUMS, about="population")
+    assert found.about == "population"
+    assert found.numerator_variance == pytest.approx((900 - 60**2 / 10) * 10 / 9)
+    # 500 - 100^2 / 10 is below zero, three people at the worst place are not.
+    assert found.denominator_variance == 300
+    most = math.sqrt(found.numerator_variance * 300)
+    assert found.covariance == pytest.approx(max((350 - 60 * 100 / 10) * 10 / 9, -most))
+    little = mean(monkeypatch, one=(0.0, 0.01), **SUMS, about="population")
+    assert little.numerator_variance == pytest.approx((900 - 60**2 / 10) * 10 / 9)
+    sure = mean(monkeypatch, one=(0.0, 0.0), **SUMS, about="population")
+    assert (sure.numerator_variance, sure.denominator_variance) == (800, 400)
+
+
+@pytest.mark.parametrize(
+    ("size", "variance", "clear"),
+    [(8, 16, False), (8.1, 16, True), (7, 16, False), (11, 16, True), (0.5, 0, True)]
+    + [(0, 0, False), (-1, 0, False)],
+)
+def test_a_group_that_is_not_clearly_above_zero_has_no_mean(size, variance, clear, monkeypatch):
+    """That is, by two standard errors: of no more than 8 ± 4 people nothing can be said."""
+    size = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
+    sums = {**SUMS, **size}
+    if clear:
+        assert mean(monkeypatch, one=(0.0, 0.0), **sums).denominator == sums["denominator"]
+        return
+    with pytest.raises(QueryError, match="q has no answer: the group is estimated at"):
+        mean(monkeypatch, one=(0.0, 0.0), **sums)
+
+
+def test_steps_of_a_mean(monkeypatch):
+    found = mean(monkeypatch, **SUMS)
+    steps = Extremes(1.0, 5.0, 3.0, 8.0)
+    own = estimate.with_steps(found, steps)
+    assert (own.jump, own.hidden) == (3 / 100, 8 / 100**2)
+    drawn = estimate.with_steps(replace(found, about="population"), steps)
+    assert (drawn.jump, drawn.hidden) == (4 / 100, 16 / 100**2)
+
+
+ABOUT = [lambda tally, about: tally.count(about=about)]
+ABOUT += [lambda tally, about: tally.sum("a", about=about)]
+ABOUT += [lambda tally, about: tally.mean("a", about=about)]
+ABOUT += [lambda tally, about: tally.cdf("a", about=about)]
+
+
+@pytest.mark.parametrize("ask", ABOUT)
+def test_an_answer_is_about_respondents_or_a_population(ask):
+    survey = Survey({"a": Integer(0, 3, epsilon=1)})
+    tally = survey.tally(survey.encode({"a": [0, 1, 2, 3]}))
+    for wrong in ("nobody", None, ["population"], np.array(["population", "respondents"])):
+        with pytest.raises(QueryError, match="an answer is about 'respondents' or"):
+            ask(tally, wrong)
+    ask(tally, "population")
+
+
+# Shares
+
+SURVEY = Survey(
+    {
+        "a": Integer(10, 13, epsilon=1),
+        "b": Categorical(["x", "y"], epsilon=1),
+        "m": Ordinal(["low", "mid", "high"], epsilon=1),
+        "c": Continuous(0, 8, bins=4, epsilon=1),
+    }
+)
+
+
+def group(where=None, name="a", n=100, literal=False):
+    return Group(name, SURVEY.attributes[name], parse(SURVEY, where, name), n, literal)
+
+
+def answers(*rows, about="respondents"):
+    """Of values and variances."""
+    return [Answer(value, variance, about=about) for value, variance in rows]
+
+
+def test_shares_of_everybody():
+    """Prefixes are asked as 1[x <= k] - 1/2, whose sum is n / 2 less than the count."""
+    asked = group()
+    half = np.array(list(asked.functions()))
+    assert half.tolist() == [
+        [0.5, -0.5, -0.5, -0.5],
+        [0.5, 0.5, -0.5, -0.5],
+        [0.5, 0.5, 0.5, -0.5],
+        [1, 1, 1, 1],
+    ]
+    assert asked.labels == ["a prefix"] * 3 + ["a"]
+    parts = answers((-30, 16), (0, 25), (20, 36), (100, 0), about="population")
+    parts[0] = replace(parts[0], jump=2.0, hidden=3.0)
+    found = asked.to_cdf(parts)
+    assert [point.value for point in found] == [0.2, 0.5, 0.7, 1]
+    assert found.stderr.tolist() == [0.04, 0.05, 0.06, 0]
+    assert (found[0].jump, found[0].hidden) == (2 / 100, 3 / 100**2)
+    assert {point.about for point in found} == {"population"}
+    assert {point.unit for point in found} == {"of the group"}
+    assert [point.denominator for point in found] == [100, 100, 100, 1]
+    assert (found[1].numerator_variance, found[1].denominator_variance) == (25, 0)
+    assert found[1].covariance == 0
+    assert found[1].question == "a up to 11 among everybody"
+    assert found.labels == ("10", "11", "12", "13")
+    assert (found.ends, found.positions) == ((10, 11, 12, 13), (0, 1, 2, 3))
+
+
+def test_the_papers_shares_of_everybody():
+    """To the letter: prefixes as they are, and the last one estimated like any other."""
+    asked = group(literal=True)
+    assert np.array(list(asked.functions())).sum(axis=1).tolist() == [1, 2, 3, 4]
+    found = asked.to_cdf(answers((20, 16), (50, 16), (70, 16), (104, 9)))
+    assert [point.value for point in found] == [0.2, 0.5, 0.7, 1.04]
+    assert found.stderr[-1] == 0.03
+
+
+def test_shares_of_a_group_of_unknown_size():
+    asked = group({"b": "x"})
+    rows = np.array(list(asked.functions()))
+    assert rows[:3].sum(axis=1).tolist() == [1, 2, 3]
+    assert (rows[:3] + rows[3:6] == 1).all()
+    assert (rows[6] == 1).all()
+    assert asked.labels == ["a prefix"] * 6 + ["a"]
+    below, above = [(10, 9), (20, 16), (30, 25)], [(30, 25), (20, 21), (10, 4)]
+    parts = answers(*below, *above, (40, 36))
+    parts[0] = replace(parts[0], jump=2.0, hidden=7.0)
+    parts[3] = replace(parts[3], jump=3.0, hidden=5.0)
+    found = asked.to_cdf(parts)
+    assert [point.value for point in found] == [0.25, 0.5, 0.75, 1]
+    for point, (value, own), (_, rest) in zip(found[:3], below, above, strict=True):
+        shared = (own + 36 - rest) / 2  # of Var(whole - part) = Var(whole) + Var(part) - 2 Cov
+        assert (point.numerator_variance, point.denominator_variance) == (own, 36)
+        assert (point.covariance, point.denominator) == (shared, 40)
+        share = value / 40
+        exact = (own - 2 * share * shared + share**2 * 36) / 40**2
+        assert point.variance == pytest.approx(exact)
+    assert (found[0].jump, found[0].hidden) == (3 / 40, 7 / 40**2)
+    assert (found[3].value, found[3].stderr) == (1, 0)
+    assert found[0].question == "a up to 10 among b x"
+
+
+def test_shares_of_a_group_that_the_attribute_cuts():
+    """Only values that the group can have are asked for; the last of them is everybody in it."""
+    asked = group({"a": [10, 12]})
+    assert asked.positions.tolist() == [0, 2]
+    assert [row.tolist() for row in asked.functions()] == [[1, 0, 0, 0], [0, 1, 1, 1], [1] * 4]
+    found = asked.to_cdf(answers((10, 4), (30, 4), (40, 8)))
+    assert (found.ends, found.positions) == ((10, 12), (0, 2))
+    assert [point.value for point in found] == [0.25, 1]
+
+
+def test_a_variance_of_a_share_is_never_below_zero():
+    parts = answers((10, 9), (28, 4), (30, 25), (0, 49), (0, 0), (0, 4), (40, 9))
+    found = group({"b": "x"}).to_cdf(parts)
+    assert min(point.variance for point in found) == 0
+    assert min(excess.variance for excess in found.excess(0.7)) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "clear"), [(8, False), (8.1, True), (7, False), (11, True), (0, False)]
+)
+def test_a_group_that_is_not_clearly_above_zero_has_no_shares(size, clear):
+    """By two standard errors, and this one is 4."""
+    parts = answers(*[(1, 1)] * 6, (size, 16))
+    if clear:
+        assert group({"b": "x"}).to_cdf(parts)[0].value == pytest.approx(1 / size)
+        return
+    with pytest.raises(QueryError, match="among b x have no answer: the group is estimated at"):
+        group({"b": "x"}).to_cdf(parts)
+
+
+# Distribution functions
+
+
+def shares(*values, variance=1e-8, name="a", where=None):
+    """A distribution function with these shares, each with that variance."""
+    n = 1_000_000
+    rows = [((value - 0.5) * n, variance * n**2) for value in values]
+    return group(where, name, n).to_cdf(answers(*rows, (n, 0)))
+
+
+def test_a_distribution_function_is_monotone_and_ends_at_one():
+    assert shares(0.4, 0.2, 0.6).values == pytest.approx([0.3, 0.3, 0.6, 1])
+    assert shares(-0.1, 0.5, 1.3).values == pytest.approx([0, 0.5, 1, 1])
+
+
+def test_a_share_without_variance_does_not_outweigh_all_others():
+    """Its weight is that of a thousandth of the largest variance."""
+    fit = quantiles.monotone(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    assert fit == pytest.approx([1 / 1001] * 2)
+    fit = quantiles.monotone(np.array([1.0, 0.0]), np.array([1e-4, 3e-4]))
+    assert fit == pytest.approx([3 / 4] * 2)
+    assert quantiles.monotone(np.array([1.0, 0.0]), np.zeros(2)).tolist() == [0.5, 0.5]
+    assert quantiles.monotone(np.array([1.0, 0.0]), np.full(2, 5e3)).tolist() == [0.5, 0.5]
+
+
+def test_bands_and_single_intervals():
+    found = shares(0.3, 0.5, 0.8, variance=1e-4)
+    low, high = found.interval(0.9)
+    reach = normal_reach(0.9) * 0.01
+    assert low == pytest.approx([0.3 - reach, 0.5 - reach, 0.8 - reach, 1])
+    assert high == pytest.approx([0.3 + reach, 0.5 + reach, 0.8 + reach, 1])
+    assert np.array_equal(found.interval(), found.interval(0.95, simultaneous=False))
+    # Three inner shares at a time: each fails with a third of the probability.
+    reach = normal_reach(1 - 0.1 / 3) * 0.01
+    low, high = found.interval(0.9, simultaneous=True)
+    assert low == pytest.approx([0.3 - reach, 0.5 - reach, 0.8 - reach, 1])
+    assert high == pytest.approx([0.3 + reach, 0.5 + reach, 0.8 + reach, 1])
+
+
+def test_a_band_is_monotone_and_inside_0_to_1():
+    found = shares(0.02, 0.62, 0.58, variance=1e-4)
+    reach = normal_reach(1 - 0.1 / 3) * 0.01
+    low, high = found.interval(0.9, simultaneous=True)
+    assert low == pytest.approx([0, 0.62 - reach, 0.62 - reach, 1])
+    assert high == pytest.approx([0.02 + reach, 0.58 + reach, 0.58 + reach, 1])
+    wild = shares(0.999, -0.2, 0.5, variance=1e-8).interval(0.9, simultaneous=True)
+    assert np.max(wild) <= 1
+    assert np.min(wild) >= 0
+    # Even then it holds the estimate.
+    assert (wild[0] <= shares(0.999, -0.2, 0.5).values).all()
+    assert (wild[1] >= shares(0.999, -0.2, 0.5).values).all()
+
+
+def test_what_a_distribution_function_shows():
+    """Bands for all of it, unless single intervals are asked for."""
+    found = shares(0.3, 0.5, 0.8, variance=1e-4)
+    first, *_, last = str(found).splitlines()
+    low, high = found.interval(simultaneous=True)
+    assert first == f"10  0.3000 (95% for all: {low[0]:.4f} to {high[0]:.4f})"
+    assert last == "13  1.0000 (95% for all: 1.0000 to 1.0000)"
+    low, high = found.interval(0.8)
+    text = found.text(0.8, simultaneous=False).splitlines()[0]
+    assert text == f"10  0.3000 (80%: {low[0]:.4f} to {high[0]:.4f})"
+    assert shares(0.3, 0.5, name="m").text().splitlines()[1].startswith(" mid  0.5000 (")
+    for data, ends in (
+        (found.to_dict(), found.interval(simultaneous=True)),
+        (found.to_dict(simultaneous=False), found.interval()),
+    ):
+        assert data["question"] == "a among everybody"
+        assert data["level"] == 0.95
+        assert [row["low"] for row in data["answers"]] == ends[0].tolist()
+    assert repr(found) == "<Cdf of a among everybody>"
+    for wrong in (1, "yes", None):
+        with pytest.raises(QueryError, match="simultaneous is True or False"):
+            found.interval(simultaneous=wrong)
+
+
+def test_excess_by_hand():
+    """D(k) = #(x <= k) - p #(all), and its variance."""
+    below, above = [(10, 9), (20, 16), (30, 25)], [(30, 25), (20, 21), (10, 4)]
+    parts = answers(*below, *above, (40, 36))
+    parts[1] = replace(parts[1], jump=2.0, hidden=7.0)
+    found = group({"b": "x"}).to_cdf(parts).excess(0.3)
+    assert [one.value for one in found] == pytest.approx([10 - 12, 20 - 12, 30 - 12])
+    exact = [9 - 0.6 * 10 + 0.09 * 36, 16 - 0.6 * 15.5 + 0.09 * 36, 25 - 0.6 * 28.5 + 0.09 * 36]
+    assert [one.variance for one in found] == pytest.approx(exact)
+    assert (found[1].jump, found[1].hidden) == pytest.approx((2, 7))
+
+
+# Quantiles
+
+
+def test_a_quantile_is_the_first_value_whose_share_reaches_it():
+    found = shares(0.25, 0.5, 0.75)
+    for p, value in ((0.1, 10), (0.25, 10), (0.26, 11), (0.5, 11), (0.75, 12), (0.76, 13)):
+        for method in quantiles.METHODS:
+            assert found.quantile(p, method).value == value
+            assert found.quantile(p, method).method == method
+    assert found.quantile(0.5).notes == ()
+    # A share that is smaller by rounding alone counts as equal, one that is smaller does not.
+    for less, value in ((1e-12, 11), (1e-6, 12)):
+        for method in quantiles.METHODS:
+            assert shares(0.25, 0.5 - less, 0.75).quantile(0.5, method).value == value
+
+
+def test_a_quantile_is_interpolated_evenly_inside_its_bin():
+    found = shares(0.25, 0.5, 0.5, name="c")
+    for p, value in ((0.1, 0.8), (0.25, 2), (0.3, 2.4), (0.5, 4), (0.75, 7)):
+        assert found.quantile(p).value == pytest.approx(value)
+        (note,) = found.quantile(p).notes
+        assert note.startswith("c interpolated evenly inside its bin, ")
+    for p, value in ((0.1, 1), (0.3, 3), (0.75, 7)):
+        middle = found.quantile(p, "binary-search")
+        assert middle.value == value
+        assert middle.notes[0].startswith("c taken at the middle of its bin, ")
+    # A share that is p but for rounding leaves the quantile in its bin.
+    assert shares(0.25, 0.5 - 1e-10, 0.75, name="c").quantile(0.5).value <= 4
+
+
+def test_the_interval_of_a_quantile_holds_all_that_is_not_contradicted():
+    """With errors of 0.01 each share between 0.48 and 0.52 may be below or above a half."""
+    certain = {"variance": 0.0}
+    for values, ends in (
+        ((0.2, 0.4, 0.8), (12, 12)),
+        ((0.2, 0.49, 0.8), (11, 12)),
+        ((0.49, 0.5, 0.51), (10, 13)),
+        ((0.1, 0.2, 0.3), (13, 13)),
+        ((0.7, 0.8, 0.9), (10, 10)),
+        ((0.49, 0.8, 0.9), (10, 11)),
+        ((0.1, 0.2, 0.51), (12, 13)),
+    ):
+        assert shares(*values, variance=1e-4).quantile(0.5).interval() == ends
+    wide, narrow = (shares(0.2, 0.49, 0.8, variance=1e-4).quantile(0.5) for _ in range(2))
+    assert wide.interval(0.99) == (11, 12)
+    assert narrow.interval(0.5) == (12, 12)
+    # Known shares: a half is reached by the share that equals it, and not beyond.
+    assert shares(0.25, 0.5, 0.75, **certain).quantile(0.5).interval() == (11, 11)
+    assert shares(0.25, 0.5 - 1e-10, 0.75, **certain).quantile(0.5).interval() == (11, 11)
+    assert shares(0.25, 0.5 + 1e-10, 0.75, **certain).quantile(0.5).interval() == (11, 11)
+    bins = shares(0.2, 0.49, 0.8, variance=1e-4, name="c").quantile(0.5)
+    assert bins.interval() == (2, 6)
+
+
+def test_how_a_quantile_reads():
+    found = shares(0.2, 0.49, 0.8, variance=1e-4).quantile(0.5)
+    assert str(found) == f"{found}" == "a 0.5-quantile 12 (95%: 11 to 12)"
+    assert found.text(0.5) == "a 0.5-quantile 12 (50%: 12 to 12)"
+    assert (float(found), f"{found:.1f}") == (12.0, "12.0")
+    assert repr(found) == "<Quantile: a 0.5-quantile 12>"
+    data = found.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data == {
+        "question": "0.5-quantile of a among everybody",
+        "attribute": "a",
+        "probability": 0.5,
+        "value": 12,
+        "level": 0.95,
+        "low": 11,
+        "high": 12,
+        "method": "isotonic",
+        "about": "respondents",
+        "notes": [],
+    }
+    one = group({"a": 12}).to_cdf(answers((40, 8), about="population")).quantile(0.5)
+    assert (one.value, one.interval()) == (12, (12, 12))
+    assert one.to_dict()["about"] == "population"
+    named = shares(0.3, 0.6, name="m").quantile(0.5)
+    assert str(named) == "m 0.5-quantile mid (95%: mid to mid)"
+
+
+@pytest.mark.parametrize(
+    ("width", "p", "words"),
+    [(2000, 0.312, "1200"), (1000, 0.318, "600"), (10, 0.31, "6"), (8, 0.32, "5.1")]
+    + [(1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")],
+)
+def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to(width, p, words):
+    """Down to a tenth of the highest digit of its bin's width."""
+    survey = Survey({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})
+    asked = Group("c", survey.attributes["c"], parse(survey, None, "c"), n := 1_000_000, False)
+    found = asked.to_cdf(answers((0, 1), (n, 0))).quantile(p)
+    assert found.value == pytest.approx(2 * p * width)
+    assert found.shown() == words
+
+
+def test_questions_and_methods_that_are_none():
+    found = shares(0.2, 0.5, 0.8)
+    for p in (0, 1, -0.5, 1.5, "0.5", None, True):
+        with pytest.raises(QueryError, match="a number between 0 and 1"):
+            found.quantile(p)
+    for method in ("magic", None, ["isotonic"], np.array(["isotonic", "binary-search"])):
+        with pytest.raises(QueryError, match="a method is one of isotonic, binary-search"):
+            found.quantile(0.5, method)
+    survey = Survey({"a": Integer(0, 3, epsilon=1)})
+    tally = survey.tally(survey.encode({"a": [0, 1]}, coins=Coins.seeded(1)))
+    for wrong in ("0.5", 0.5, None):
+        with pytest.raises(QueryError, match="quantiles take a list of probabilities"):
+            tally.quantiles("a", wrong)
+    with pytest.raises(QueryError, match="b is categorical and has no quantiles"):
+        group(name="b")
+    with pytest.raises(QueryError, match="no reports at all"):
+        group(n=0)
