@@ -138,8 +138,10 @@ def test_a_mean_of_a_population_by_hand(monkeypatch):
 
 @pytest.mark.parametrize(
     ("size", "variance", "clear"),
-    [(8, 16, False), (8.1, 16, True), (7, 16, False), (11, 16, True), (0.5, 0, True)]
-    + [(0, 0, False), (-1, 0, False)],
+    [
+        *((8, 16, False), (8.1, 16, True), (7, 16, False), (11, 16, True)),
+        *((0.5, 0, True), (0, 0, False), (-1, 0, False)),
+    ],
 )
 def test_a_group_that_is_not_clearly_above_zero_has_no_mean(size, variance, clear, monkeypatch):
     """That is, by two standard errors: of no more than 8 ± 4 people nothing can be said."""
@@ -461,8 +463,10 @@ def test_how_a_quantile_reads():
 
 @pytest.mark.parametrize(
     ("width", "p", "words"),
-    [(2000, 0.312, "1200"), (1000, 0.318, "600"), (10, 0.31, "6"), (8, 0.32, "5.1")]
-    + [(1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")],
+    [
+        *((2000, 0.312, "1200"), (1000, 0.318, "600"), (10, 0.31, "6"), (8, 0.32, "5.1")),
+        *((1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")),
+    ],
 )
 def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to(width, p, words):
     """Down to a tenth of the highest digit of its bin's width."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import optional
-from metricldp.basics.text import guess, listed
+from metricldp.basics.text import counted, guess, listed
 from metricldp.basics.writing import check_apart, why_not
 from metricldp.coins.stream import Coins
 from metricldp.reports import arrow, parquet
@@ -101,9 +101,9 @@ def merge_files(
     trust: bool = False,
 ) -> int:
     """Join files of reports into one, and say how many reports it holds."""
-    counted: set[str] = set()
+    numbers: set[str] = set()
     return parquet.write(
-        survey, output, pieces(survey, sources, trust=trust, counted=counted), counted
+        survey, output, pieces(survey, sources, trust=trust, counted=numbers), numbers
     )
 
 
@@ -139,7 +139,6 @@ def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
     convert = pc.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=names,
-        strings_can_be_null=False,
     )
     ragged: list[pc.InvalidRow] = []
 
@@ -197,7 +196,8 @@ def _require(path: Path, names: list[str], found: list[str]) -> None:
             if len(found) == 1 and any(mark in found[0] for mark in ";\t|"):
                 hint = "; separate columns by commas"
             elif not guess(name, found) and not set(names) & set(found):  # perhaps a person's row
-                hint = f"; its first line names {len(found)} others, if it is a header at all"
+                others = counted(len(found), "other")
+                hint = f"; its first line names {others}, if it is a header at all"
             raise ValueRefused(f"{path} has no column {name!r}{hint}")
         if found.count(name) > 1:
             raise ValueRefused(f"{path} has more than one column {name!r}; rename the others")
