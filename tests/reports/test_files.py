@@ -213,7 +213,7 @@ def test_what_is_wrong_with_a_whole_column_has_no_row(read_all, here, monkeypatc
     raw = pa.array([b"north"] * 80 + [b"n\xff"], pa.binary())
     text = pa.Array.from_buffers(pa.string(), 81, raw.buffers())
     pq.write_table(pa.table({"age": [1] * 81, "region": text}), "people.parquet")
-    with pytest.raises(ValueRefused, match="^region holds text that is not UTF-8") as told:
+    with pytest.raises(ValueRefused, match=r"^region holds text that is not UTF-8") as told:
         read_all("people.parquet")
     assert told.value.row is None
 
