@@ -531,7 +531,10 @@ def test_what_reports_of_another_length_hide_is_open():
     survey = TWINS["another survey"][0]
     for encoder in (repr, lambda person: survey.report(person) + repr(person).encode()):
         found = audited(survey, encoder, n=2_000)
-        assert not found.holds("form") and found.holds("privacy")
+        data = json.loads(json.dumps(found.to_dict()))
+        expected = dict.fromkeys(("privacy", "law", "coins"), "open") | {"form": "broken"}
+        assert found.verdicts == data["verdicts"] == expected | {"law": found.verdicts["law"]}
+        assert not found.holds("form") and not found.holds("privacy")
         assert "\nprivacy  open " in str(found)
 
 
@@ -540,7 +543,8 @@ def test_text_data_and_page():
     for found in (audited(survey, n=2_000), audited(survey, encoder, n=2_000)):
         data = json.loads(json.dumps(found.to_dict()))
         assert data["passed"] == found.passed == (not data["findings"])
-        assert data["verdicts"]["privacy"] and data["verdicts"]["form"] == found.passed
+        assert data["verdicts"]["privacy"] == "holds"
+        assert (data["verdicts"]["form"] == "holds") == found.holds("form") == found.passed
         assert ("BROKEN" in str(found)) == (not found.passed)
         page = found.page()
         assert page.text.startswith("# Audit") and "audit_power.csv" in page.tables

@@ -76,16 +76,24 @@ class Audit:
     def passed(self) -> bool:
         return not self.findings
 
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Of privacy, law, coins and form: broken, holds, or open if not all could be read."""
+        found = {finding.verdict for finding in self.findings}
+        unread = any(finding.family in _UNREAD for finding in self.findings)
+        rest = "open" if unread else "holds"
+        return {verdict: "broken" if verdict in found else rest for verdict in VERDICTS}
+
     def holds(self, verdict: str) -> bool:
-        """Whether nothing was found against one of privacy, law, coins and form."""
-        return all(finding.verdict != verdict for finding in self.findings)
+        """Whether nothing was found against a verdict, and all reports could be read."""
+        return self.verdicts[verdict] == "holds"
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "survey": self.fingerprint,
             "client": self.client,
             "passed": self.passed,
-            "verdicts": {verdict: self.holds(verdict) for verdict in VERDICTS},
+            "verdicts": self.verdicts,
             "reports": self.reports,
             "false_alarm": self.false_alarm,
             "tests": self.tests,
@@ -135,13 +143,9 @@ class Audit:
     @property
     def _verdicts(self) -> str:
         rows = [("verdict", "", "")]
-        for verdict, words in VERDICTS.items():
-            if not self.holds(verdict):
-                rows.append((verdict, "BROKEN", _BROKEN[verdict]))
-            elif any(finding.family in _UNREAD for finding in self.findings):
-                rows.append((verdict, "open", _OPEN))
-            else:
-                rows.append((verdict, "holds", words))
+        for verdict, state in self.verdicts.items():
+            words = {"broken": _BROKEN[verdict], "open": _OPEN, "holds": VERDICTS[verdict]}
+            rows.append((verdict, state.upper() if state == "broken" else state, words[state]))
         return table(rows, left=3)
 
     @property
