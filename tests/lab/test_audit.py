@@ -3,9 +3,11 @@
 Each audit has a false-alarm rate of at most 1e-9 here, so all of them together far below 1e-6.
 """
 
+import dataclasses
 import itertools
 import json
 import math
+import re
 import shlex
 import shutil
 import sys
@@ -35,7 +37,7 @@ from metricldp.app import cli
 from metricldp.channels import Geometric, Threshold
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import every_mechanism
-from metricldp.lab.audit import Command, audit
+from metricldp.lab.audit import Command, Finding, audit
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
 from metricldp.reports.device import Device
@@ -536,6 +538,49 @@ def test_what_reports_of_another_length_hide_is_open():
         assert found.verdicts == data["verdicts"] == expected | {"law": found.verdicts["law"]}
         assert not found.holds("form") and not found.holds("privacy")
         assert "\nprivacy  open " in str(found)
+
+
+def test_what_an_encoder_says_is_shown_once():
+    """Its exception, or its line, of the first of those that it should not have refused."""
+    for encoder, said in (
+        (lambda person: 1 / 0, r"ZeroDivisionError\('division by zero'\)"),
+        (lambda person: {}["key"] if person["age"] == 7 else GEOMETRIC.report(person), "KeyError"),
+        (Command("client"), "refused because"),
+    ):
+        if isinstance(encoder, Command):
+            encoder._run = lambda people: (["refused because"] * len(people), 0, "")
+        found = audited(GEOMETRIC, encoder, n=2_000)
+        assert len(re.findall(said, str(found))) == 1
+        (told,) = [f.words for f in found.findings if f.family == "valid people refused"]
+        assert re.search(f"the first time it said .*{said}", told) and "\n" not in told
+    # Those outside may be refused in any words.
+    assert "ValueRefused" not in str(audited(GEOMETRIC, twin(GEOMETRIC), n=2_000))
+
+
+@pytest.mark.parametrize("name", ["constant coins", "takes everything", "text", "a memory"])
+def test_findings_that_are_alike_are_one(name):
+    """For each verdict one about each attribute, the clearest, and how many are like it."""
+    survey, encoder, _ = TWINS[name]
+    found = audited(survey, encoder, n=5_000)
+    places = len(survey.attributes) + 2  # several at once, and whole people
+    for verdict in broken(found):
+        assert len([f for f in found.findings if f.verdict == verdict]) <= places
+    assert found.to_dict()["findings"][-1]["others"] == found.findings[-1].others
+    if name == "constant coins":
+        assert all(
+            f.others > 10 and f"; and {f.others:,} tests" in str(found) for f in found.findings
+        )
+    if name == "takes everything":
+        words = "people were encoded who must be refused: age -1, -1000, 21, 1020"
+        assert found.findings[0].words == words
+
+
+def test_a_long_list_is_cut_in_the_text():
+    one = Finding("law", "law pooled", "what was seen", 1e-20)
+    found = dataclasses.replace(audited(FLIPS, n=1_000), findings=(one,) * 25)
+    for text in (str(found), found.page().text):
+        assert text.count("what was seen\n") == 21 and "\nand 5 more, in .findings" in text
+    assert len(found.to_dict()["findings"]) == len(found.page().tables["audit_findings.csv"]) == 25
 
 
 def test_text_data_and_page():

@@ -26,8 +26,8 @@ from metricldp.lab.audit.design import Design, Pair, Rows, design_for
 from metricldp.lab.audit.ratios import Event, Table
 from metricldp.lab.audit.repeats import test_repeats
 from metricldp.lab.audit.result import Audit, Finding, Power
-from metricldp.lab.audit.sample import Features, Sample, collected, referred
-from metricldp.lab.audit.trials import Family, Prospect, from_odds
+from metricldp.lab.audit.sample import NOBODY, Features, Sample, collected, referred
+from metricldp.lab.audit.trials import Failure, Family, Prospect, from_odds
 from metricldp.lab.pages import Progress, silent
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
@@ -42,9 +42,7 @@ _REPEATS = 20_000
 _MOST_BITS, _MOST_BYTES = 1 << 14, 1 << 29
 """Of one report, and of all."""
 _EXCESSES = (0.2, 0.1, 0.05, 0.02)
-_SEVERAL = "several at once"
-_LISTED = 3
-"""Failures of a family that are listed."""
+_PEOPLE = "people"
 _FAMILIES = {
     "values": "privacy",
     "values pooled": "privacy",
@@ -132,11 +130,6 @@ class _Audited:
             self.design.people.people[0],
             repeats,
         )
-        tested = [
-            Finding(family.verdict, name, failure.words, failure.chance)
-            for name, family in self.families.items()
-            for failure in family.failures[:_LISTED]
-        ]
         self.progress(1.0)
         return Audit(
             fingerprint=self.survey.fingerprint,
@@ -145,10 +138,20 @@ class _Audited:
             repeats=repeats,
             false_alarm=self.false_alarm,
             tests={name: family.tests for name, family in self.families.items()},
-            findings=(*form, *tested),
+            findings=(*form, *self._failed()),
             power=tuple(self._power()),
             outside=len(self.design.outside),
         )
+
+    def _failed(self) -> Iterator[Finding]:
+        """The clearest failure of each verdict about each attribute, and how many are like it."""
+        found: dict[tuple[str, str], list[tuple[Failure, str]]] = defaultdict(list)
+        for name, family in self.families.items():
+            for failure in family.failures:
+                found[family.verdict, failure.about].append((failure, name))
+        for (verdict, _), failures in found.items():
+            first, name = min(failures)
+            yield Finding(verdict, name, first.words, first.chance, len(failures) - 1)
 
     # The sample ----------------------------------------------------------------------------------
 
@@ -182,22 +185,26 @@ class _Audited:
 
     def _form(self) -> list[Finding]:
         count, found = len(self.sample.rows), []
+        refusal = getattr(self.client, "refusal", "")
         for reason, bad in sorted(self.refused.items()):
             if bad:
                 told = _FORM.get(reason, f"refused for their {reason}")
+                if reason == NOBODY and refusal:
+                    told = f"{told}; the first time it said {refusal}"
                 words = f"{counted(bad, 'report')} of {count:,}: {told}"
                 found.append(Finding("form", reason, words, 0.0))
-        for person, report in zip(self.design.outside, self._outside(), strict=True):
+        encoded = defaultdict(list)
+        for (name, person), report in zip(self.design.outside, self._outside(), strict=True):
             if report is not None:
-                missing = [name for name in self.survey.asked if name not in person]
-                told = f"without {missing[0]}" if missing else f"who is {shown(person)}"
-                words = f"a person {told} was encoded, and must be refused"
-                found.append(Finding("form", "outside", words, 0.0))
+                encoded[name].append(shown(person[name]) if name in person else "no entry at all")
+        for name, values in encoded.items():
+            words = f"people were encoded who must be refused: {name} {', '.join(values)}"
+            found.append(Finding("form", "outside", words, 0.0))
         return found
 
     def _outside(self) -> Reports:
         """All at once, or one by one if the client stops at the first that it refuses."""
-        people = self.design.outside
+        people = [person for _, person in self.design.outside]
         try:
             return self.client.reports(people)
         except QueryError:
@@ -225,7 +232,7 @@ class _Audited:
                 event = ratios.best_event(early, pair)
                 self.single[asked.name].append(self._prospect(single, late, [pair], [event]))
             words = [f"{asked.name} {value}" for value in asked.values]
-            self._law(mine, promised, words)
+            self._law(mine, promised, words, asked.name)
             self._agreement(mine, promised, asked.name)
             self.progress(0.6 + 0.2 * (at + 1) / len(self.design.attributes))
 
@@ -238,7 +245,7 @@ class _Audited:
         )
         ratios.test_pairs(self.families["people"], mine, people.pairs, self.features.names)
         words = [f"person {kind + 1}" for kind in everybody]
-        self._law(mine, promised, words)
+        self._law(mine, promised, words, _PEOPLE)
         self._two_features()
         law = ratios.Law(self.survey, self.features, self.design)
         early, late = self.sample.halves
@@ -246,7 +253,7 @@ class _Audited:
             self._likelihood(pair, law, early, late)
             self.progress(0.8 + 0.2 * (at + 1) / len(people.pairs))
 
-    def _law(self, mine: Table, promised: Table, words: list[str]) -> None:
+    def _law(self, mine: Table, promised: Table, words: list[str], about: str) -> None:
         names = self.features.names
 
         def told(at: tuple[int, ...]) -> str:
@@ -256,7 +263,7 @@ class _Audited:
 
         sizes = mine.sizes[:, None], promised.sizes[:, None]
         family = self.families["law of features"]
-        family.same(mine.counts, sizes[0], promised.counts, sizes[1], told)
+        family.same(mine.counts, sizes[0], promised.counts, sizes[1], told, about)
 
     def _agreement(self, mine: Table, promised: Table, name: str) -> None:
         """Each feature as it mostly is for a value, over all values together."""
@@ -272,7 +279,7 @@ class _Audited:
             shares = f"{hits[at] / all_mine:.4g} of reports, not {others[at] / all_others:.4g}"
             return f"all of {name}, {self.features.names[at[0]]}: as it mostly is in {shares}"
 
-        self.families["law pooled"].same(hits, all_mine, others, all_others, told)
+        self.families["law pooled"].same(hits, all_mine, others, all_others, told, name)
 
     def _two_features(self) -> None:
         names = self.features.together
@@ -297,7 +304,7 @@ class _Audited:
                 return ratios.ratio_words(pair, event(at), int(hits[at]), int(total[at]))
 
             family = self.families["two features"]
-            family.above(hits, total, from_odds(pair.allowed), told)
+            family.above(hits, total, from_odds(pair.allowed), told, pair.about)
         family = self.families["law of two features"]
         for kind in people:
             counts, expected = mine[kind], promised[kind]
@@ -313,7 +320,7 @@ class _Audited:
                 share, promised = counts[at] / max(1, sizes[0]), expected[at] / max(1, sizes[1])
                 return f"person {kind + 1}, {event(at)}: {share:.4g} of reports, not {promised:.4g}"
 
-            family.same(counts, sizes[0], expected, sizes[1], tell)
+            family.same(counts, sizes[0], expected, sizes[1], tell, _PEOPLE)
 
     def _likelihood(self, pair: Pair, law: ratios.Law, early: Sample, late: Sample) -> None:
         family, kinds = self.families["likelihood ratios"], (pair.first, pair.second)
@@ -329,7 +336,7 @@ class _Audited:
             told = "what its bits make likelier"
             found = ratios.test_scores(family, pair, learnt, tried, told)
             prospects += found if sample is self.reference else []
-        self.everywhere[self._name_of(pair)] += prospects
+        self.everywhere[pair.about] += prospects
 
     # Power ---------------------------------------------------------------------------------------
 
@@ -340,12 +347,6 @@ class _Audited:
         scale = 2 / _REFERENCE
         hits, total = ratios.seen(half, pairs, events)
         return Prospect(family, pairs[0].allowed, scale * hits, scale * total)
-
-    def _name_of(self, pair: Pair) -> str:
-        """The attribute in which two people differ."""
-        first, second = (self.design.people.people[kind] for kind in (pair.first, pair.second))
-        names = [name for name in first if first[name] != second[name]]
-        return names[0] if len(names) == 1 else _SEVERAL
 
     def _power(self) -> Iterator[Power]:
         for name, prospects in self.everywhere.items():
@@ -369,7 +370,7 @@ def _groups(sample: Sample, attribute: int, values: int) -> list[Rows]:
 
 
 _FORM = {
-    "valid people refused": "there is none, though all values are inside of their domains",
+    NOBODY: "there is none, though all values are inside of their domains",
     "kind": "not bytes",
     "length": "of another length",
     "version": "another version in the first byte",

@@ -36,6 +36,8 @@ class Client(Protocol):
     """How many people it is best given at a time."""
     restarts: bool
     """Whether each call begins anew, as a device that was switched off."""
+    refusal: str
+    """What it said when it first refused somebody."""
 
     def reports(self, people: Sequence[Person]) -> Reports: ...
 
@@ -45,6 +47,7 @@ class Function:
 
     at_once = 1 << 13
     restarts = False
+    refusal = ""
 
     def __init__(self, encoder: Encoder, name: str) -> None:
         self.encoder, self.name = encoder, name
@@ -55,7 +58,8 @@ class Function:
     def _report(self, person: Person) -> bytes | None:
         try:
             return self.encoder(person)
-        except Exception:  # a client of somebody else's may refuse in any way
+        except Exception as wrong:  # a client of somebody else's may refuse in any way
+            self.refusal = self.refusal or shown(wrong)
             return None
 
 
@@ -67,6 +71,7 @@ class Command:
 
     at_once = 1 << 17
     restarts = True
+    refusal = ""
 
     def __init__(self, command: str, form: str = "hex") -> None:
         if not isinstance(form, str) or form not in _READ:
@@ -106,6 +111,7 @@ class Command:
     def _report(self, line: str) -> bytes | None:
         """What cannot be read is a report of no bytes, which no collector takes."""
         if line.lower().startswith(REFUSED):
+            self.refusal = self.refusal or shown(line)
             return None
         try:
             return self._read(line.strip())

@@ -33,6 +33,7 @@ _FAR = 1.5
 """About how far apart the people are who differ by more than a step."""
 _WIDEST = 30.0
 """Beyond this distance no sample could show anything."""
+SEVERAL = "several at once"
 
 
 class Pair(NamedTuple):
@@ -42,6 +43,8 @@ class Pair(NamedTuple):
     second: int
     allowed: float
     words: str
+    about: str
+    """The attribute in which they differ, or that there are several."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ class Design:
     survey: Agreement
     attributes: list[Values]
     people: People
-    outside: list[dict[str, Any]]
-    """People that have to be refused: each has one value outside of its domain."""
+    outside: list[tuple[str, Person]]
+    """People that have to be refused, and of which attribute their value is outside."""
 
     def drawn(self, count: int, random: np.random.Generator) -> Asked:
         """So many people, drawn independently."""
@@ -160,12 +163,12 @@ def _values(survey: Agreement, name: str, most: int) -> Values:
         first, second = place[x], place[other]
         words = f"{name} {attribute.label(x)} and {attribute.label(other)}"
         allowed = _distance(survey, {name: values[first]}, {name: values[second]})
-        pairs.append(Pair(first, second, allowed, words))
+        pairs.append(Pair(first, second, allowed, words, name))
     if attribute.optional is not None:
         middle = len(values) // 2
         allowed = _distance(survey, {name: values[middle]}, {name: None})
         words = f"{name} {attribute.label(positions[middle])} and left out"
-        pairs.append(Pair(middle, len(values), allowed, words))
+        pairs.append(Pair(middle, len(values), allowed, words, name))
         values.append(None)
     pairs = [pair for pair in pairs if pair.allowed <= _WIDEST]
     return Values(name, values, pairs, _matched(pairs))
@@ -219,10 +222,11 @@ def _people(survey: Agreement, names: list[str], clip: bool) -> People:
         if not apart:
             return
         allowed = _distance(survey, first, second)
-        told = [f"{n} {plain(x)} and {plain(y)}" for n, (x, y) in list(apart.items())[:3]]
+        told = [f"{n} {_words(x)} and {_words(y)}" for n, (x, y) in list(apart.items())[:3]]
         if allowed <= _WIDEST:
             words = ", ".join(told) + (", ..." if len(apart) > 3 else "")
-            pairs.append(Pair(place(first), place(second), allowed, words))
+            about = next(iter(apart)) if len(apart) == 1 else SEVERAL
+            pairs.append(Pair(place(first), place(second), allowed, words, about))
 
     for middle in (True, False):
         steps = {n: _step(survey.attributes[n], middle) for n in names}
@@ -243,10 +247,15 @@ def _people(survey: Agreement, names: list[str], clip: bool) -> People:
             if clip and middle:
                 for beyond, end in _beyond(attribute):
                     ends = place(base | {name: beyond}), place(base | {name: end})
-                    pairs.append(Pair(*ends, 0.0, f"{name} beyond its end and at its end"))
+                    words = f"{name} beyond its end and at its end"
+                    pairs.append(Pair(*ends, 0.0, words, name))
         if len(names) > 1:
             compare(base, moved)
     return People(people, pairs)
+
+
+def _words(value: Any) -> str:
+    return "left out" if value is None else plain(value)
 
 
 def _step(attribute: Attribute, middle: bool) -> tuple[int, int]:
@@ -287,16 +296,16 @@ def _beyond(attribute: Attribute) -> list[tuple[Any, Any]]:
     return [pair for pair in found if _refuses(attribute, pair[0])]
 
 
-def _outside(survey: Agreement, clip: bool) -> list[dict[str, Any]]:
+def _outside(survey: Agreement, clip: bool) -> list[tuple[str, Person]]:
     inside = {name: value_at(a, 0) for name, a in survey.asked.items()}
-    found = []
+    found: list[tuple[str, Person]] = []
     for name, attribute in survey.asked.items():
         ends = [] if attribute.is_public or clip else [x for x, _ in _beyond(attribute)]
         for value in (*ends, None, "no such value", True, [1]):
             if _refuses(attribute, value):
-                found.append(inside | {name: value})
+                found.append((name, inside | {name: value}))
         if attribute.optional is None:
-            found.append({key: value for key, value in inside.items() if key != name})
+            found.append((name, {key: value for key, value in inside.items() if key != name}))
     return found
 
 

@@ -69,7 +69,7 @@ def test_pairs(family: Family, found: Table, pairs: Sequence[Pair], names: Seque
             event = f"{'no ' if at[1] else ''}{names[at[2]]}"
             return ratio_words(pair, event, int(hits[at]), int(total[at]))
 
-        family.above(hits, total, from_odds(pair.allowed), tell)
+        family.above(hits, total, from_odds(pair.allowed), tell, pair.about)
 
 
 def ratio_words(pair: Pair, event: str, hits: int, total: int) -> str:
@@ -110,7 +110,7 @@ def test_pool(family: Family, found: Table, pool: Sequence[Pair], events: Sequen
     words = f"{pool[0].words}, and {len(pool) - 1} more such pairs"
     whole_pair = pool[0]._replace(words=words)
     told = ratio_words(whole_pair, "what tells each apart", hits, total)
-    family.single(hits, total, from_odds(pool[0].allowed), told)
+    family.single(hits, total, from_odds(pool[0].allowed), told, whole_pair.about)
 
 
 # Two features at once ----------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_scores(
         seen = int((own >= cut).sum())
         both = seen + int((others >= cut).sum())
         told = ratio_words(pair, event, seen, both)
-        family.single(seen, both, from_odds(pair.allowed), told)
+        family.single(seen, both, from_odds(pair.allowed), told, pair.about)
     return prospects
 
 

@@ -38,9 +38,10 @@ def test_repeats(
         bits = tried if lag == found and lag not in _LAGS else runs[0]
         for start in (0, lag):
             first, second = _apart(bits[start:], lag)
-            _test(family, features, first, second, f"reports {lag} apart in a row")
+            _test(family, features, first, second, f"reports {lag} apart in a row", "in a row")
+    told = "reports at the same place after two starts"
     for other in runs[1:]:
-        _test(family, features, runs[0], other, "reports at the same place after two starts")
+        _test(family, features, runs[0], other, told, "started anew")
 
 
 def _bits(survey: Agreement, client: Client, person: Person, count: int) -> Bits:
@@ -66,7 +67,9 @@ def _likely_lag(bits: Bits) -> int:
     return 1 + int(np.argmax(alike))
 
 
-def _test(family: Family, features: Features, first: Bits, second: Bits, words: str) -> None:
+def _test(
+    family: Family, features: Features, first: Bits, second: Bits, words: str, about: str
+) -> None:
     half = len(first) // 2
     places = [(0, first.shape[1]), *((start, end) for _, start, end in features.columns)]
     names = ["whole reports", *(name for name, *_ in features.columns)]
@@ -82,4 +85,4 @@ def _test(family: Family, features: Features, first: Bits, second: Bits, words: 
                 f"{words}, {name}: {'more' if more else 'less'} alike than others in {seen:,} of "
                 f"{total:,} cases, half of them are to be expected"
             )
-            family.single(seen, total, 0.5, told)
+            family.single(seen, total, 0.5, told, about)

@@ -25,6 +25,9 @@ _BROKEN = {
 _UNREAD = ("kind", "length")
 _OPEN = "nothing was found, but reports that are no bytes or of another length were not read whole"
 
+_MOST_LISTED = 20
+"""Findings in the text."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -37,6 +40,8 @@ class Finding:
     words: str
     chance: float
     """The chance of such a count, if all is well; 0 for what is certain."""
+    others: int = 0
+    """How many tests failed about the same attribute beside this one, at least."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +158,11 @@ class Audit:
         if not self.findings:
             return []
         rows = [("broken", "chance", "what was seen")]
-        rows += [(f.verdict, f"{f.chance:.1g}", f.words) for f in self.findings]
-        return [table(rows, left=3)]
+        for f in self.findings[:_MOST_LISTED]:
+            others = f"; and {counted(f.others, 'test')} like it" if f.others else ""
+            rows.append((f.verdict, f"{f.chance:.1g}", f.words + others))
+        text, more = table(rows, left=3), len(self.findings) - _MOST_LISTED
+        return [f"{text}\nand {counted(more, 'more', 'more')}, in .findings" if more > 0 else text]
 
     @property
     def _powers(self) -> str:

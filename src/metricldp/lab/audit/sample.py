@@ -33,6 +33,8 @@ _PARTS = 8
 """Of an integer so many cuts are looked at together with other features."""
 MAX_TOGETHER = 320
 """Features that are looked at in pairs."""
+NOBODY = "valid people refused"
+"""Why there is no report, among the reasons of a collector."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def collected(
         people = asked.part(slice(start, start + client.at_once)).persons()
         reports: Reports = client.reports(people)
         sent = [blob for blob in reports if blob is not None]
-        refused["valid people refused"] += len(reports) - len(sent)
+        refused[NOBODY] += len(reports) - len(sent)
         unpack(survey, sent, refused=refused)
         parts.append(as_rows(survey, reports))
         progress(min(1.0, (start + client.at_once) / len(asked)))

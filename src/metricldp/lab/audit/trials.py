@@ -28,10 +28,11 @@ _LISTED = 200
 
 
 class Failure(NamedTuple):
-    """A test that failed: the chance of that, if all is well, and what was seen."""
+    """A test that failed: the chance of that, if all is well, what was seen, and of what."""
 
     chance: float
     words: str
+    about: str
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Family:
     def failures(self) -> list[Failure]:
         return sorted(found for found in self._suspects if found.chance < self.level)
 
-    def above(self, hits: Any, total: Any, chance: Any, tell: Tell) -> None:
+    def above(self, hits: Any, total: Any, chance: Any, tell: Tell, about: str = "") -> None:
         """Whether so many hits of so many are too many, if each is one with this chance."""
         hits, total = np.asarray(hits, dtype=np.float64), np.asarray(total, dtype=np.float64)
         chance = np.broadcast_to(chance, hits.shape)
@@ -68,12 +69,14 @@ class Family:
         order = np.argsort(tails, kind="stable")[:_LISTED]
         for place, found in zip(places[order].tolist(), tails[order].tolist(), strict=True):
             if found < self.share:
-                self._suspects.append(Failure(found, tell(tuple(place))))
+                self._suspects.append(Failure(found, tell(tuple(place)), about))
 
-    def single(self, hits: int, total: int, chance: Any, words: str) -> None:
-        self.above([hits], [total], chance, lambda at: words)
+    def single(self, hits: int, total: int, chance: Any, words: str, about: str = "") -> None:
+        self.above([hits], [total], chance, lambda at: words, about)
 
-    def same(self, hits: Any, size: Any, others: Any, other_size: Any, tell: Tell) -> None:
+    def same(
+        self, hits: Any, size: Any, others: Any, other_size: Any, tell: Tell, about: str = ""
+    ) -> None:
         """Whether two samples of these sizes have the same share of hits: too many or too few.
 
         Given all hits, which of them are of the first sample is a draw without replacement.
@@ -91,7 +94,7 @@ class Family:
             at = tuple(place.tolist())
             found = drawn_tail(int(hits[at]), int(whole[at]), int(total[at]), int(size[at]))
             if found < self.share:
-                self._suspects.append(Failure(found, tell(at)))
+                self._suspects.append(Failure(found, tell(at), about))
 
 
 def drawn_tail(hits: int, whole: int, total: int, size: int) -> float:
