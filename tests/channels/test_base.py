@@ -1,16 +1,23 @@
 """What every channel has for nothing: the defaults over features against plain arithmetic."""
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from metricldp.channels import Channel, Matrix, Threshold, base
+from metricldp import Integer, Survey
+from metricldp.basics.exact import ONE
+from metricldp.channels import Channel, Geometric, Matrix, Response, Threshold, base
+from metricldp.channels.mechanism import Simple
+from metricldp.channels.table import Table
 from metricldp.coins.stream import Coins
+from metricldp.design.registry import build
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.unary import UnaryOptimised
+from metricldp.metrics import Line
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ CHANNELS = {
     "hashing": LocalHashing.for_epsilon(30, Fraction(1)),
     "hierarchy": UnaryHierarchy.branched(3, 30, Fraction(1)),
     "matrix": Matrix.of(np.tri(8, dtype=int)[:-1], [Fraction(1)] * 7, 2),
+    "geometric": Geometric.for_epsilon(300, Fraction(1)),
 }
 CHANNELS["least"] = Least(30, CHANNELS["threshold"])
 each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
@@ -67,20 +75,32 @@ def column_of(channel, n=3000):
     return channel.encode(np.arange(n) % channel.size, Coins.seeded(4))
 
 
-@each
-@pytest.mark.parametrize("chunk", [64, 1 << 20])
+WIDE = Matrix.of([[0, 1 << 15]], [Fraction(1)], 3)  # its sums need more than the digits of float32
+
+
+@pytest.mark.parametrize("channel", [*CHANNELS.values(), WIDE], ids=[*CHANNELS, "wide"])
+@pytest.mark.parametrize("chunk", [20, 100, 1 << 20])
 @pytest.mark.parametrize("count", [1, 5, 24, 25, 700])
 def test_totals_are_sums_of_features_by_code(channel, chunk, count, monkeypatch):
     monkeypatch.setattr(base, "_CHUNK", chunk)
     column = column_of(channel)
     codes = np.random.default_rng(5).integers(0, count, len(column)).astype(np.uint16)
     features = channel.expand(column).astype(np.int64)
+    assert np.issubdtype(channel.expand(column).dtype, np.integer)
     assert np.abs(features).max() <= channel.largest
     expected = np.zeros((channel.features, count), dtype=np.int64)
     np.add.at(expected.T, codes, features)
     found = channel.totals(column, codes, count)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_sums_that_need_one_digit_more_than_short_floats_have_are_exact(count):
+    column = np.full((1001, 1), (1 << 15) + 6, dtype="<u2").view(np.uint8)
+    assert 1 << 24 < 1001 * WIDE.largest < 1 << 25
+    totals = WIDE.totals(column, np.zeros(1001, dtype=np.int64), count)
+    assert totals[:, 0].tolist() == [1001, 1001 * ((1 << 15) + 3), 1001]
 
 
 @each
@@ -103,7 +123,7 @@ def test_few_features_are_read_as_codes(channel):
     coefficients[:, used] = [[1, -2, 0.5], [0, 3, 0]]
     coefficients[:, 0] = [4, 5]
     levels = channel.levels(coefficients)
-    if channel.two_values is None and not isinstance(channel, Matrix):
+    if channel is CHANNELS["least"]:
         assert levels is None
         return
     expected = coefficients @ channel.expand(column).T
@@ -112,6 +132,18 @@ def test_few_features_are_read_as_codes(channel):
         levels = channel.levels(coefficients)
         expected = coefficients @ channel.expand(column).T
     np.testing.assert_allclose(levels.table[:, levels.codes(column)], expected, atol=1e-12)
+    if channel.two_values is not None:
+        assert levels.table.shape == (2, 1 << len(used))
+
+
+def test_as_many_codes_as_reports_are_told_apart():
+    channel = CHANNELS["geometric"]
+    decoder = np.random.default_rng(16).normal(size=(1, 300))
+    levels = channel.levels(decoder)
+    column = np.arange(300, dtype=np.uint16)
+    np.testing.assert_array_equal(levels.table[:, levels.codes(column)], decoder)
+    alike = np.repeat(decoder[:, :3], 100, axis=1)
+    assert channel.levels(alike).table.shape == (1, 3)
 
 
 @each
@@ -133,8 +165,34 @@ def test_bits_of_any_column():
     for channel in (CHANNELS["threshold"], CHANNELS["hashing"], CHANNELS["matrix"]):
         column = column_of(channel, 200)
         packed = channel.field.pack(column)
-        bits = np.stack([channel.bit(column, k) for k in range(channel.bits)], axis=1)
-        np.testing.assert_array_equal(bits, packed)
+        bits = [channel.bit(column, k) for k in range(channel.bits)]
+        assert {part.dtype for part in bits} == {np.dtype(np.uint8)}
+        np.testing.assert_array_equal(np.stack(bits, axis=1), packed)
+
+
+@pytest.mark.parametrize("name", ["threshold", "unary", "hashing", "hierarchy"])
+def test_where_a_feature_has_the_higher_of_its_two_values(name):
+    """As the features say themselves, and as a channel reads it faster."""
+    channel = CHANNELS[name]
+    column = column_of(channel, 200)
+    features = channel.expand(column)[:, channel.constant :]
+    assert set(features.flat) == set(channel.two_values)
+    for k in range(features.shape[1]):
+        higher = features[:, k] == max(channel.two_values)
+        for found in (channel.raised(column, k), Channel.raised(channel, column, k)):
+            assert found.dtype == np.uint8
+            np.testing.assert_array_equal(found, higher)
+
+
+@pytest.mark.parametrize("name", ["threshold", "geometric", "unary"])
+def test_the_mean_over_all_ranges_is_the_same_in_parts(name, monkeypatch):
+    channel = build(name, 30, Line(Fraction(1)))
+    whole = channel.mean_range_variance()
+    ranges = np.array([[a <= x < b for x in range(30)] for b in range(31) for a in range(b)]) * 1.0
+    each = channel.moment(ranges) - ranges
+    assert whole == pytest.approx(each.mean(), rel=1e-9)
+    monkeypatch.setattr(base, "_CHUNK", 7 * channel.features)
+    assert channel.mean_range_variance() == pytest.approx(whole, rel=1e-12)
 
 
 def test_what_a_range_is_in_closed_form():
@@ -151,3 +209,168 @@ def test_what_a_range_is_in_closed_form():
         np.testing.assert_allclose(cut.constant + cut.weight * digit, decoded, atol=1e-12)
         np.testing.assert_allclose(channel.moment(inside), inside + cut.noise, rtol=1e-12)
     assert all(CHANNELS[name].cut(0, 7) is None for name in ("unary", "hashing", "least"))
+
+
+# How far answers are from normal
+
+
+LISTED = {
+    "threshold": Threshold.for_epsilon(4, Fraction(1)),
+    "geometric": Geometric.for_epsilon(5, Fraction(1)),
+    "response": Response.for_epsilon(5, Fraction(1)),
+    "twice": Table.of([[ONE // 2, ONE // 4, ONE // 4], [ONE // 8, ONE // 4, 5 * (ONE // 8)]]),
+    "matrix": Matrix.of(np.tri(4, dtype=int)[:-1], [Fraction(1)] * 3, 2),
+    "least": Least(4, Threshold.for_epsilon(4, Fraction(1))),
+}
+each_listed = pytest.mark.parametrize("channel", LISTED.values(), ids=LISTED)
+
+
+def decoded_with_law(channel, functions):
+    """The decoders at every report, and P(report | x) of every report: (k, reports), (x, ...)."""
+    reports = channel.every_report()
+    law = [[float(channel.probability(x, row)) for row in reports] for x in range(channel.size)]
+    return channel.values(reports, channel.coefficients(functions)), np.array(law)
+
+
+@each_listed
+def test_how_much_of_a_variance_is_hidden(channel):
+    """The variance of its decoder over its value, at the worst position that adds something."""
+    moments = np.random.default_rng(10).uniform(0.5, 3, size=(4, channel.size))
+    moments[1, -1] = 0
+    moments[2] = 2.5  # the same for everybody, so nothing is decoded
+    moments[3] = 1
+    moments[3, 0] = 1 - 1e-9
+    decoded, law = decoded_with_law(channel, moments)
+    means = decoded @ law.T
+    np.testing.assert_allclose(means, moments, atol=1e-9)
+    spread = decoded**2 @ law.T - moments**2
+    pairs = zip(spread, moments, strict=True)
+    expected = [max(v / m for v, m in zip(*row, strict=True) if m) for row in pairs]
+    expected[2] = 0
+    found = channel.hidden(moments)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(channel.hidden(moments[2:3]), [0])
+
+
+@pytest.mark.parametrize("name", ["geometric", "response", "twice"])
+def test_the_jump_of_a_number_is_its_fourth_moment_over_its_second(name):
+    channel = LISTED[name]
+    functions = np.random.default_rng(11).normal(size=(5, channel.size))
+    functions[3] = 7  # nothing is decoded, and nothing jumps
+    functions[4] += 1e6  # a level changes nothing
+    decoded, law = decoded_with_law(channel, functions)
+    expected = np.zeros(5)
+    for k, (values, function) in enumerate(zip(decoded, functions, strict=True)):
+        for x in range(channel.size):
+            second, fourth = (law[x] @ (values - function[x]) ** power for power in (2, 4))
+            if k != 3:
+                expected[k] = max(expected[k], np.sqrt(fourth / second))
+    np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-7, atol=1e-12)
+
+
+def test_moments_of_more_reports_than_positions_are_decoded_like_any_function():
+    """F G has the right mean, too; but where reports tell the same, it need not be the same."""
+    channel = LISTED["twice"]
+    f, g = np.random.default_rng(15).normal(size=(2, 3, 2))
+    moment, decoder = channel.moments(f, g)
+    np.testing.assert_allclose(decoder, channel.coefficients(moment), rtol=1e-12)
+    np.testing.assert_allclose(moment, channel.moment(f, g), rtol=1e-12)
+
+
+def test_the_jump_of_bits_is_what_turning_one_does():
+    channel = LISTED["threshold"]
+    functions = np.random.default_rng(12).normal(size=(5, 4))
+    reports = channel.every_report()
+    values = channel.values(reports, channel.coefficients(functions))
+    code = {row.tobytes(): k for k, row in enumerate(reports)}
+    turned = [
+        np.abs(values - values[:, [code[(row ^ np.uint8(1 << bit)).tobytes()] for row in reports]])
+        for bit in range(channel.bits)
+    ]
+    np.testing.assert_allclose(channel.jump(functions), np.max(turned, axis=(0, 2)), rtol=1e-12)
+    least = LISTED["least"].jump(functions)
+    farthest = np.abs(values[:, :, None] - functions[:, None]).max(axis=(1, 2))
+    assert (least >= farthest * (1 - 1e-12)).all()
+    most = np.abs(values).max(axis=1) + np.abs(functions).max(axis=1)
+    np.testing.assert_allclose(least, most, rtol=1e-12)
+
+
+def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
+    """The fourth cumulant of a row over its variance, by summing over its noise."""
+    epsilons = [Fraction(1, 2), Fraction(1), Fraction(2)]
+    channel = Matrix.of(np.tri(4, dtype=int)[:-1], epsilons, 200)
+    functions = np.random.default_rng(13).normal(size=(6, 4))
+    rows = channel.coefficients(functions)[:, 1:4]
+    sizes = np.arange(-400, 401)
+    peaks = []
+    for u in map(float, epsilons):
+        weights = np.exp(-u * np.abs(sizes))
+        second, fourth = (weights @ sizes.astype(float) ** k / weights.sum() for k in (2, 4))
+        peaks.append((fourth - 3 * second**2) / second)
+    expected = np.sqrt((rows**2 * peaks).max(axis=1))
+    np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-9)
+
+
+# What is the same for all
+
+
+def test_a_channel_without_words_of_its_own_says_its_fields():
+    flip = LISTED["threshold"].flip
+    inner = {"size": 4, "flip": f"{flip:016x}"}
+    assert LISTED["least"].law() == {"law": "least", "size": 4, "inner": inner}
+    assert base._plain((1 << 53, (1 << 53) - 1, np.array([[1, 2]]), "ab", 0.5, None)) == [
+        f"{1 << 53:016x}",
+        (1 << 53) - 1,
+        [[1, 2]],
+        "ab",
+        0.5,
+        None,
+    ]
+
+
+def least(kind):
+    """A mechanism that says only what it must, with the law of another."""
+    return Simple("least", lambda size, epsilon: Least(size, kind.for_epsilon(size, epsilon)))
+
+
+@pytest.mark.parametrize("kind", [Threshold, Geometric])
+@pytest.mark.parametrize("layout", ["auto", "reports", "totals"])
+def test_a_channel_that_says_only_what_it_must_answers_as_the_one_it_is(kind, layout):
+    people = {"a": np.arange(600) % 7, "b": np.arange(600) % 2}
+    where = [{"a": (2, 4)}, {"a": (0, 3), "b": 1}, {"b": 0}, {"a": [0, 6], "b": 1}, {}]
+    asked = []
+    for mechanism in (kind.mechanism, least(kind)):
+        a = Integer(0, 6, epsilon=1, mechanism=mechanism)
+        survey = Survey({"a": a, "b": Integer(0, 1, epsilon=2, mechanism="threshold")})
+        reports = survey.encode(people, coins=Coins.seeded(6))
+        how = {"keep": [("a", "b")]} if layout == "totals" else {"layout": layout}
+        tally = survey.tally(reports, **how)
+        answers = [tally.count(w) for w in where] + [tally.mean("a", where={"b": 1})]
+        asked.append([(answer.value, answer.stderr, answer.interval()) for answer in answers])
+    for (value, stderr, (low, high)), other in zip(*asked, strict=True):
+        np.testing.assert_allclose(other[:2], (value, stderr), rtol=1e-9, atol=1e-9)
+        # Of coins that nothing is said about, more is expected.
+        assert other[2][0] <= low + 1e-9
+        assert high - 1e-9 <= other[2][1]
+
+
+def test_what_a_report_can_move_is_bounded_by_the_two_values_of_its_features():
+    """Where each feature may be either: all combinations of them, and none goes farther."""
+    channel = LocalHashing.for_epsilon(5, Fraction(1))
+    low, high = channel.two_values
+    for function in np.random.default_rng(14).normal(size=(4, 5)):
+        fixed, *weights = channel.coefficients(function)
+        sums = [
+            fixed + np.dot(weights, chosen) for chosen in itertools.product((low, high), repeat=5)
+        ]
+        bound = Channel.influence(channel, function)
+        assert bound == pytest.approx(np.abs(sums).max(), rel=1e-12)
+        assert channel.influence(function) <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", [Threshold, Geometric])
+def test_beyond_64_no_epsilon_makes_a_coin_rarer(kind):
+    """A promise of 100 is kept with the law of 64, whose flips are the rarest of 64-bit coins."""
+    assert build(kind.mechanism, 5, Line(Fraction(100))) == kind.for_epsilon(5, Fraction(64))
+    plan = Matrix.of([[0, 1]], [Fraction(100)], 0)
+    assert plan.noises[0].epsilon == 64

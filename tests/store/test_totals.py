@@ -409,6 +409,24 @@ def test_sums_that_n_reports_cannot_have_are_refused(both, tmp_path):
     refused(apart)
 
 
+def test_fewer_than_nobody_are_refused(tmp_path):
+    """Counts of single values, one of them negative, that still add up to all reports."""
+    survey = Survey({"a": Integer(0, 4, epsilon=1, mechanism="geometric")})
+    survey.tally(survey.encode({"a": [2] * 50}), keep=[("a",)]).save(tmp_path / "good.totals")
+    head, rest = (tmp_path / "good.totals").read_bytes()[:-32].rsplit(b"}\n", 1)
+    entries = np.frombuffer(rest, "<i8")
+    for counts, possible in (([10, 20, 20, 0, 0], True), ([10, 20, 21, -1, 0], False)):
+        assert sum(counts) == entries.sum() == 50
+        blob = head + b"}\n" + np.array(counts, dtype="<i8").tobytes()
+        path = written(blob, tmp_path / "changed.totals")
+        if possible:
+            assert survey.tally(path).n == 50
+            continue
+        with pytest.raises(ReportRefused, match="no sum over the file's") as why:
+            survey.tally(path)
+        assert why.value.reason == "sums"
+
+
 def test_literal_channels_and_nobody_are_saved_too(tmp_path):
     survey = Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"})
     reports = survey.encode({"a": [0, 1, 2], "b": [4, 4, 0]}, coins=Coins.seeded(1))

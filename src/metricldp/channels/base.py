@@ -278,7 +278,7 @@ class Channel(ABC):
 
     def _split(self, coefficients: Floats) -> tuple[Floats, Floats]:
         """What is multiplied with the constant, and with all other features."""
-        fixed = coefficients[..., 0] if self.constant else np.zeros(coefficients.shape[:-1])
+        fixed = coefficients[..., 0] if self.constant else np.zeros(())
         return fixed, coefficients[..., self.constant :]
 
     def values(self, column: Column, coefficients: Floats) -> Floats:
@@ -370,7 +370,7 @@ class IntegerChannel(NumberChannel):
         peak = fourth - 4 * f * third + 3 * f2 * (2 * second - f2)
         least = _FAINT * second.max(axis=-1, keepdims=True)
         ratio = np.divide(peak, variance, out=np.zeros_like(peak), where=variance > least)
-        return np.asarray(np.sqrt(ratio.max(axis=-1, initial=0.0)))
+        return np.asarray(np.sqrt(ratio.max(axis=-1)))
 
     def influence(self, function: Floats) -> float:
         """The largest coefficient, because exactly one feature is 1."""
@@ -431,7 +431,7 @@ class BitChannel(Channel):
 def farthest(fixed: Floats | float, ends: Floats) -> float:
     """The largest |fixed + sum| that can be reached with one of two ends for each part."""
     most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
-    return float(max(abs(most), abs(least)))
+    return float(max(most, -least))
 
 
 def _plain(value: Any) -> Any:

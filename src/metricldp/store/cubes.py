@@ -60,9 +60,7 @@ class Table:
         sums = self.sums
         for axis, (name, channel) in reversed(list(enumerate(self.channels.items()))):
             if name not in names:
-                # Of single values exactly one feature is 1; else feature 0 is 1 for everybody.
-                whole = sums.sum(axis=axis) if channel.cumulates else sums.take(0, axis=axis)
-                sums = np.asarray(whole)
+                sums = np.asarray(_left_whole(sums, axis, channel))
         return Table({name: c for name, c in self.channels.items() if name in names}, sums)
 
     def opened(self, readings: Readings, name: str) -> Floats:
@@ -193,6 +191,16 @@ def check_size(
     size = table_bytes(channels)
     if size > 16 * MAX_TABLE_BYTES:
         raise QueryError(f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; {remedy}")
+
+
+def _left_whole(sums: npt.NDArray[np.int64], axis: int, channel: Channel) -> Any:
+    """Sums of all other features: what is decoded for 1 is 1, whatever the features are."""
+    if channel.constant:
+        return sums.take(0, axis=axis)
+    if channel.cumulates:  # exactly one feature is 1
+        return sums.sum(axis=axis)
+    decoder = channel.coefficients(np.ones(channel.size))
+    return np.rint(np.tensordot(decoder, sums, (0, axis))).astype(np.int64)
 
 
 def worth_a_table(channels: list[Channel], queries: int) -> bool:
