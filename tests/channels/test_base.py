@@ -371,6 +371,8 @@ def test_what_a_report_can_move_is_bounded_by_the_two_values_of_its_features():
 @pytest.mark.parametrize("kind", [Threshold, Geometric])
 def test_beyond_64_no_epsilon_makes_a_coin_rarer(kind):
     """A promise of 100 is kept with the law of 64, whose flips are the rarest of 64-bit coins."""
-    assert build(kind.mechanism, 5, Line(Fraction(100))) == kind.for_epsilon(5, Fraction(64))
+    made = build(kind.mechanism, 5, Line(Fraction(100)))
+    assert made == kind.for_epsilon(5, Fraction(64))
+    assert made.field.bits == made.bits
     plan = Matrix.of([[0, 1]], [Fraction(100)], 0)
     assert plan.noises[0].epsilon == 64

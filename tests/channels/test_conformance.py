@@ -1,6 +1,7 @@
 """`check_channel` passes what is right and refuses every broken twin."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,14 +9,15 @@ import pytest
 
 from checks import MECHANISMS
 from metricldp import CertificateError, Coins, Integer, Survey, SurveyError
-from metricldp.basics.exact import ONE
-from metricldp.channels import Geometric, Response
+from metricldp.basics.exact import ONE, exp_bounds
+from metricldp.channels import Geometric, Response, conformance
 from metricldp.channels.conformance import check_channel
-from metricldp.channels.mechanism import ANY_TWO, Simple
+from metricldp.channels.fields import Number
+from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import mechanism
-from metricldp.metrics import Uniform
+from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import prove
 
 SLOW = ("matrix", "prefix", "histogram-sum")
@@ -52,10 +54,6 @@ def test_more_is_kept_than_epsilon_allows():
         return replace(honest, keep=honest.keep + (1 << 30))
 
     broken("loss within the metric", twin)
-
-
-class Twin(Response):
-    """Randomized response with one thing wrong at a time."""
 
 
 def twin_with(**methods):
@@ -233,3 +231,330 @@ def test_a_table_that_tells_for_certain_is_not_certified():
     (pair,) = prove(table, Uniform(Fraction(1)))
     assert not pair.holds
     assert pair.loss > 1000
+
+
+# One thing wrong at a time, and what is said of it
+
+
+def wrong_with(channel, sizes=(3,), epsilon=1.0):
+    """What is said to be wrong, by check."""
+    made = Simple("twin", channel, ANY_TWO)
+    found = check_channel(made, sizes=sizes, epsilons=(epsilon,))
+    return {finding.what: finding.detail for finding in found.failures}
+
+
+def test_probabilities_below_zero():
+    def probability(self, x, report):
+        return Fraction(6, 5) if int(report) == x else Fraction(-1, 10)
+
+    wrong = wrong_with(twin_with(probability=probability))
+    assert wrong["probabilities"] == "the probabilities of all reports from 0 add up to 1"
+
+
+@pytest.mark.parametrize("units", [-1, 0, 9, 11])
+def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
+    """Less is never right, and more only as far as fractions are shortened."""
+    stated = 1 + Fraction(units, 10 << 40)
+
+    def worst_ratio(self, x, other):
+        return Response.worst_ratio(self, x, other) * stated
+
+    made = type("Twin", (Response,), {"worst_ratio": worst_ratio})
+    wrong = wrong_with(
+        lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon / 2).keep)
+    )
+    if units in (0, 9):
+        assert not wrong
+    else:
+        assert list(wrong) == ["loss within the metric"]
+        assert wrong["loss within the metric"] == "0 and 1 lose 0.5, worst_ratio says 0.5"
+
+
+def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
+    class Twin(Table):
+        def worst_ratio(self, x, other):
+            return Fraction(2)
+
+    certain = wrong_with(lambda size, epsilon: Twin(((ONE, 0), (0, ONE))), sizes=(2,))
+    assert certain == {
+        "loss within the metric": "a report of 0 or 1 can come from one of them only",
+        "encode": "the second half of the people had the coins of the first",  # there are none
+    }
+    third = ONE // 3
+    never = [[ONE - third, third, 0], [third, ONE - third, 0]]
+    assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
+
+
+def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
+    def twin(size, epsilon):
+        honest = Response.for_epsilon(size, epsilon)
+        return replace(honest, keep=honest.keep + 1)
+
+    told = wrong_with(twin)["loss within the metric"]
+    ratio, allowed = (part.split()[-1] for part in told.split(", allowed are "))
+    allowed = told.split("allowed are ")[1]
+    assert told.startswith("a report tells 0 from 1 by a factor of 2.71828182845904523")
+    assert Fraction(ratio) > Fraction(allowed)
+    assert abs(Fraction(allowed) - exp_bounds(Fraction(1))[1]) < Fraction(1, 10**18)
+
+
+@pytest.mark.parametrize(("less", "holds"), [(1e-7, False), (1e-9, True)])
+def test_an_influence_is_right_up_to_rounding(less, holds):
+    def influence(self, function):
+        return Response.influence(self, function) * (1 - less)
+
+    wrong = wrong_with(twin_with(influence=influence))
+    said = "a report can move an answer by more than `influence` says"
+    assert wrong == ({} if holds else {"no bias": said})
+
+
+def test_a_decoder_of_one_function_alone_that_is_off():
+    """The constant 1, each single value, and functions of no kind: each of them is looked at."""
+
+    def off_where(chosen):
+        def coefficients(self, functions):
+            found = Response.coefficients(self, functions)
+            return found + 0.01 * np.array([chosen(f) for f in functions]).reshape(-1, 1)
+
+        return wrong_with(twin_with(coefficients=coefficients, influence=lambda self, f: 1e3))
+
+    for chosen in (
+        lambda f: np.ptp(f) == 0,
+        lambda f: f.tolist() == [0, 0, 1],
+        lambda f: f.tolist() == [1, 0, 0],
+        lambda f: f.min() < 0,
+    ):
+        assert off_where(chosen)["no bias"].startswith("the mean of a decoder is off by 0.0")
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_moment_or_its_decoder_that_is_off(part):
+    def moments(self, functions, others):
+        found = list(Response.moments(self, functions, others))
+        found[part] = found[part] + [[0], [0.5]]
+        return tuple(found)
+
+    wrong = wrong_with(twin_with(moments=moments))
+    what = "the mean of a decoded moment" if part else "a second moment"
+    assert list(wrong) == ["second moments"]
+    assert wrong["second moments"].startswith(f"{what} is off by 0.")
+
+
+def off(method, by):
+    """The same method with something added to what it finds."""
+
+    def changed(self, *given):
+        return getattr(Response, method)(self, *given) + by
+
+    return {method: changed}
+
+
+def levels(self, coefficients):
+    found = Response.levels(self, coefficients)
+    return replace(found, table=found.table + 0.5)
+
+
+def later_totals(self, column, codes, count):
+    found = Response.totals(self, column, codes, count)
+    found[:, 1:] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("methods", "what"),
+    [
+        (off("values", 0.5), "`values`"),
+        ({"levels": levels}, "`levels`"),
+        (off("totals", 1), "`totals`"),
+        ({"totals": later_totals}, "`totals`"),
+        (off("cells", 0.5), "`cells`"),
+    ],
+    ids=["values", "levels", "totals", "later totals", "cells"],
+)
+def test_features_that_are_read_in_two_ways(methods, what):
+    wrong = wrong_with(twin_with(**methods))
+    assert wrong["features"].startswith(f"{what} is off by ")
+    assert set(wrong) <= {"features", "no bias", "second moments"}
+
+
+def test_a_channel_that_has_no_levels_needs_none():
+    assert not wrong_with(twin_with(levels=lambda self, coefficients: None))
+
+
+def field_with(**methods):
+    made = type("Field", (Number,), methods)
+    return twin_with(field=property(lambda self: made(self.outputs)))
+
+
+@pytest.mark.parametrize(
+    ("methods", "says"),
+    [
+        (
+            {"invalid": lambda self, column: column == 2},
+            "a report that can be sent is called invalid",
+        ),
+        (
+            {"pack": lambda self, column: Number.pack(self, column)[:, :1]},
+            "packed reports have the shape (3, 1)",
+        ),
+        (
+            {"unpack": lambda self, bits: Number.unpack(self, bits) ^ 1},
+            "reports change on the way to bits and back",
+        ),
+    ],
+    ids=["invalid", "pack", "unpack"],
+)
+def test_a_field_that_does_not_hold_its_reports(methods, says):
+    assert wrong_with(field_with(**methods))["bits"] == says
+
+
+@dataclass(frozen=True)
+class Forgetful(Mechanism):
+    """Settles on a share to keep, and saves another."""
+
+    keep: int | None = None
+    more: int = 1
+
+    name = "forgetful"
+    promise = ANY_TWO
+    saves = ("keep",)
+
+    def settled(self, size, metric, *, ordered=False, label=str):
+        assert ordered is self.needs_order
+        return replace(self, keep=Response.for_epsilon(size, metric.smallest(size)).keep)
+
+    def saved(self):
+        return {"keep": self.keep - self.more}
+
+    def kept(self, size, metric):
+        return metric
+
+    def channel(self, size, metric, *, label=str):
+        return Response(size, self.keep)
+
+
+def test_saved_data_that_make_another_channel():
+    found = check_channel(Forgetful(), sizes=(3,), epsilons=(1.0,))
+    (failure,) = found.failures
+    assert (failure.what, failure.detail) == ("law in words", "saved data make another channel")
+    assert check_channel(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
+    for needs in (True, False):
+        made = type("Needs", (Forgetful,), {"needs_order": needs})
+        assert check_channel(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
+
+
+@pytest.mark.parametrize("error", [SurveyError, ZeroDivisionError, KeyError, TypeError, ValueError])
+def test_a_check_that_breaks_off_is_a_failure(error):
+    def fail(self, totals):
+        raise error("no such thing")
+
+    wrong = wrong_with(twin_with(cells=fail))
+    assert list(wrong) == ["features"]
+    assert wrong["features"].startswith(f"{error.__name__}: ")
+    assert "no such thing" in wrong["features"]
+
+
+def test_reports_that_nobody_can_send():
+    def encode(self, positions, coins):
+        column = Response.encode(self, positions, coins)
+        column[np.flatnonzero(positions == 1)[:1]] = 3
+        return column
+
+    def blur(self, position, tape):
+        return 3 if position == 2 else Response.blur(self, position, tape)
+
+    wrong = wrong_with(twin_with(encode=encode, blur=blur))
+    assert wrong == {
+        "encode": "position 1 sent a report that nobody can send",
+        "blur": "position 2 sent a report that nobody can send",
+    }
+    wrong = wrong_with(twin_with(blur=lambda self, position, tape: 4))
+    assert wrong == {"blur": "position 0 sent a report beyond its 2 bits"}
+
+
+def test_a_report_without_weight_is_not_sent_even_once():
+    third = ONE // 3
+
+    class Twin(Table):
+        def encode(self, positions, coins):
+            column = Table.encode(self, positions, coins)
+            column[np.flatnonzero(positions == 1)[:2]] = 2
+            return column
+
+    honest = Table.of([[ONE - third, third, 0], [third, ONE - third, 0]])
+    wrong = wrong_with(lambda size, epsilon: Twin(honest.weights), sizes=(2,))
+    assert wrong == {"encode": "position 1 sent report 2 2 times of 10,000, expected are 0"}
+
+
+def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
+    """Counts as they are made to be; two positions with two reports each, so 4 counts of 2 tails.
+
+    The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
+    """
+    n, keep = conformance.DRAWS, Response.for_epsilon(2, Fraction(1)).keep
+    p = keep / ONE
+
+    def bound(k):
+        share = k / n
+        tail = share * math.log(share / p) + (1 - share) * math.log((1 - share) / (1 - p))
+        return 2 * 4 * math.exp(-n * tail)
+
+    most = min(k for k in range(int(n * p), n) if bound(k) < conformance.FALSE_ALARM)
+    least = max(k for k in range(1, int(n * p)) if bound(k) < conformance.FALSE_ALARM)
+    for kept, holds in ((most, False), (most - 1, True), (least, False), (least + 1, True)):
+
+        def encode(self, positions, coins, kept=kept):
+            column = positions.copy()
+            for x in (0, 1):
+                here = np.flatnonzero(positions == x)
+                column[here[kept:n]] = 1 - x
+                column[here[n : 2 * n - kept]] = 1 - x  # other people than in the first half
+            return column.astype(np.uint8)
+
+        wrong = wrong_with(twin_with(encode=encode), sizes=(2,))
+        says = f"position 0 sent report 0 {kept} times of 10,000, expected are {n * p:.0f}"
+        assert wrong == ({} if holds else {"encode": says})
+
+
+@pytest.mark.parametrize(("reports", "checked"), [(1 << 12, True), ((1 << 12) + 1, False)])
+def test_up_to_4096_reports_are_listed(reports, checked):
+    def many(size, epsilon):
+        row = [ONE // reports] * reports
+        row[0] += ONE - sum(row)
+        return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
+
+    found = check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    assert (found.findings[0].what == conformance.SKIPPED) is not checked
+    if not checked:
+        (finding,) = found.findings
+        assert finding.detail == "13 bits are too many to be listed"
+        assert not found.failures
+        assert not found.holds
+
+
+def test_which_cases_are_checked_and_what_is_printed():
+    found = check_channel(mechanism("response"))
+    cases = list(dict.fromkeys(finding.case for finding in found.findings))
+    assert cases == [
+        f"{size} positions, epsilon {epsilon}, uniform"
+        for size in (2, 3, 5)
+        for epsilon in ("0.1", "1", "3")
+    ]
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["check", "cases"]
+    assert lines[1].split() == ["probabilities", "9"]
+    assert [line.split()[-1] for line in lines[1:-1]] == ["9"] * 9
+    assert lines[-1] == "response: all 81 checks hold"
+    assert all(
+        finding.case.endswith("line")
+        for finding in check_channel(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
+    )
+    more = check_channel(
+        mechanism("response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
+    )
+    assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
+    twin = check_channel(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))
+    lines = str(twin).splitlines()
+    assert lines[0].split() == ["case", "check"]
+    assert lines[1].startswith("2 positions, epsilon 0.1, uniform  features  `cells` is off by ")
+    assert lines[-1] == "twin: 9 of 81 checks are BROKEN"
