@@ -31,7 +31,7 @@ def decide(planes, digits, below, undecided):
     left = np.uint64(0)
     for start in range(0, words, _BLOCK):
         # Slices, because numba then knows that no index is negative, and vectorises.
-        stop = min(start + _BLOCK, words)
+        stop = start + _BLOCK
         under = below[start:stop]
         equal = undecided[start:stop]
         under[:] = np.uint64(0)
