@@ -79,7 +79,7 @@ WIDE = Matrix.of([[0, 1 << 15]], [Fraction(1)], 3)  # its sums need more than th
 
 
 @pytest.mark.parametrize("channel", [*CHANNELS.values(), WIDE], ids=[*CHANNELS, "wide"])
-@pytest.mark.parametrize("chunk", [20, 100, 1 << 20])
+@pytest.mark.parametrize("chunk", [100, 1 << 20])
 @pytest.mark.parametrize("count", [1, 5, 24, 25, 700])
 def test_totals_are_sums_of_features_by_code(channel, chunk, count, monkeypatch):
     monkeypatch.setattr(base, "_CHUNK", chunk)
@@ -93,6 +93,17 @@ def test_totals_are_sums_of_features_by_code(channel, chunk, count, monkeypatch)
     found = channel.totals(column, codes, count)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("chunk", "at_once"), [(1, 1), (29, 1), (30, 1), (100, 3), (270, 9)])
+def test_reports_are_read_so_many_features_at_a_time(chunk, at_once, monkeypatch):
+    """At least one report, whatever it has."""
+    monkeypatch.setattr(base, "_CHUNK", chunk)
+    channel = CHANNELS["threshold"]
+    assert channel.features == 30
+    parts = list(channel._parts(20))
+    assert [k for part in parts for k in range(20)[part]] == list(range(20))
+    assert {part.stop - part.start for part in parts} == {at_once}
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -268,6 +279,17 @@ def test_the_jump_of_a_number_is_its_fourth_moment_over_its_second(name):
     np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-7, atol=1e-12)
 
 
+@each_listed
+def test_every_function_jumps_in_its_own_units(channel):
+    """Whatever is asked beside it."""
+    function = np.random.default_rng(17).normal(size=(1, channel.size))
+    units = np.array([[1], [1e9], [-1e-9]])
+    expected = channel.jump(function) * np.abs(units[:, 0])
+    np.testing.assert_allclose(channel.jump(units * function), expected, rtol=1e-9)
+    hidden = channel.hidden(np.abs(units * function))
+    np.testing.assert_allclose(hidden, channel.hidden(np.abs(function)) * np.abs(units[:, 0]))
+
+
 def test_moments_of_more_reports_than_positions_are_decoded_like_any_function():
     """F G has the right mean, too; but where reports tell the same, it need not be the same."""
     channel = LISTED["twice"]
@@ -318,10 +340,10 @@ def test_a_channel_without_words_of_its_own_says_its_fields():
     flip = LISTED["threshold"].flip
     inner = {"size": 4, "flip": f"{flip:016x}"}
     assert LISTED["least"].law() == {"law": "least", "size": 4, "inner": inner}
-    assert base._plain((1 << 53, (1 << 53) - 1, np.array([[1, 2]]), "ab", 0.5, None)) == [
+    assert base._plain((1 << 53, (1 << 53) - 1, np.array([[1, 1 << 60]]), "ab", 0.5, None)) == [
         f"{1 << 53:016x}",
         (1 << 53) - 1,
-        [[1, 2]],
+        [[1, f"{1 << 60:016x}"]],
         "ab",
         0.5,
         None,

@@ -1,0 +1,284 @@
+"""What every joint channel has for nothing, against plain sums over all people and all reports."""
+
+import itertools
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from metricldp import Coins, Integer, QueryError, Survey, SurveyError
+from metricldp.channels import Response, joint
+from metricldp.channels.joint import JointChannel, JointMechanism, Term, kinds, summed
+from metricldp.coins.tape import Tape
+from metricldp.metrics import Uniform
+
+SIZES = (3, 2, 4)
+
+
+@dataclass(frozen=True)
+class Apart(JointChannel):
+    """Every attribute blurred by itself: a joint channel that says only what it must."""
+
+    sizes: tuple[int, ...]
+    channels: tuple[Response, ...]
+
+    mechanism = "apart"
+
+    @property
+    def fields(self):
+        return {k: channel.field for k, channel in enumerate(self.channels)}
+
+    def law(self):
+        return {"law": "apart", "parts": [channel.law() for channel in self.channels]}
+
+    def encode(self, positions, coins):
+        pairs = enumerate(zip(self.channels, positions, strict=True))
+        return {k: channel.encode(column, coins) for k, (channel, column) in pairs}
+
+    def draw(self, positions, tape):
+        pairs = zip(self.channels, positions, strict=True)
+        return [channel.blur(x, tape) for channel, x in pairs]
+
+    def probability(self, x, report):
+        found = Fraction(1)
+        for k, channel in enumerate(self.channels):
+            found *= channel.probability(x[k], report[k])
+        return found
+
+    def worst_ratio(self, x, other):
+        found = Fraction(1)
+        for channel, *ends in zip(self.channels, x, other, strict=True):
+            found *= channel.worst_ratio(*ends)
+        return found
+
+    def worst_pairs(self):
+        here, there = (0,) * len(self.sizes), (1,) * len(self.sizes)
+        yield here, there, self.worst_ratio(here, there)
+
+    def _decoded(self, functions, columns):
+        pairs = enumerate(zip(self.channels, functions, strict=True))
+        parts = [channel.values(columns[k], channel.coefficients(f)) for k, (channel, f) in pairs]
+        return np.prod(parts, axis=0)
+
+    def _moment(self, functions, others):
+        parts = zip(self.channels, functions, others, strict=True)
+        factors = tuple(channel.moment(f, g) for channel, f, g in parts)
+        return [Term(np.ones(len(functions[0])), factors)]
+
+    def _influence(self, functions):
+        pairs = zip(self.channels, functions, strict=True)
+        return np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
+
+
+class Alone(JointMechanism):
+    """Makes it for a survey: half of the smallest distance for each of two attributes."""
+
+    name = "alone"
+    source = "these tests"
+
+    def joined(self, sizes, metrics, ordered):
+        halves = [metric.smallest(size) / 2 for size, metric in zip(sizes, metrics, strict=True)]
+        pairs = zip(sizes, halves, strict=True)
+        return Apart(sizes, tuple(Response.for_epsilon(size, half) for size, half in pairs))
+
+    def distance(self, sizes, metrics, x, other):
+        pairs = zip(metrics, sizes, x, other, strict=True)
+        return sum((m.smallest(size) / 2 for m, size, a, b in pairs if a != b), Fraction(0))
+
+    def margins(self, sizes, metrics):
+        return [Uniform(m.smallest(size) / 2) for m, size in zip(metrics, sizes, strict=True)]
+
+
+CHANNEL = Apart(SIZES, tuple(Response.for_epsilon(size, Fraction(1)) for size in SIZES))
+PEOPLE = list(itertools.product(*map(range, SIZES)))
+
+
+def some_functions(seed=1, count=5):
+    """k functions of each attribute; the third product is a constant, the fourth nearly one."""
+    rng = np.random.default_rng(seed)
+    functions = [rng.normal(size=(count, size)) for size in SIZES]
+    for f, level in zip(functions, (2.0, -1.5, 0.5), strict=True):
+        f[2] = level
+        f[3] = level
+    functions[1][3, -1] += 1
+    return functions
+
+
+def products_of(functions):
+    """The products for every person: (k, people)."""
+    found = [[f[:, k] for f, k in zip(functions, x, strict=True)] for x in PEOPLE]
+    return np.prod(found, axis=1).T
+
+
+def laws():
+    columns = CHANNEL.every_report()
+    rows = zip(*columns.values(), strict=True)
+    reports = [dict(zip(columns, row, strict=True)) for row in rows]
+    return columns, np.array(
+        [[float(CHANNEL.probability(x, report)) for report in reports] for x in PEOPLE]
+    )
+
+
+def told(terms, x):
+    """Sums of terms for one person: (k,)."""
+    found = np.zeros(len(terms[0].scale))
+    for term in terms:
+        factors = zip(term.factors, x, strict=True) if term.factors else ()
+        parts = [f[:, k] for f, k in factors]
+        found = found + term.scale * np.prod(parts, axis=0)
+    return found
+
+
+def test_reports_are_listed_once_each():
+    columns, law = laws()
+    assert list(columns) == [0, 1, 2]
+    reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    assert sorted(reports) == PEOPLE
+    np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
+    assert CHANNEL.bits == 2 + 1 + 2
+    for seed, x in enumerate(PEOPLE):
+        one, two, three = CHANNEL.draw(x, Tape(Coins.seeded(seed)))
+        blurred = CHANNEL.blur(x, Tape(Coins.seeded(seed)))
+        assert blurred == one + (two << 2) + (three << 3)
+
+
+def test_a_channel_that_treats_all_alike_is_proved_by_one_pair():
+    alike = type("Alike", (Apart,), {"same_ratio_for_all_pairs": True})(SIZES, CHANNEL.channels)
+    (pair,) = JointChannel.worst_pairs(alike)
+    assert pair == ((0, 0, 0), (1, 0, 0), CHANNEL.channels[0].worst_ratio(0, 1))
+
+
+def test_decoders_are_unbiased_and_constants_are_known():
+    functions = some_functions()
+    columns, law = laws()
+    decoded = CHANNEL.decoded(functions, columns)
+    np.testing.assert_allclose(decoded @ law.T, products_of(functions), atol=1e-9)
+    np.testing.assert_array_equal(decoded[2], -1.5)
+    assert np.ptp(decoded[3]) > 0.1
+
+
+def test_moments_are_those_of_all_reports():
+    f, g = some_functions(), some_functions(2)
+    g[0][4] = g[1][4] = g[2][4] = 1.5  # a constant on one side makes the product unblurred there
+    columns, law = laws()
+    for others in (None, g):
+        one, two = (CHANNEL.decoded(h, columns) for h in (f, f if others is None else g))
+        expected = (one * two) @ law.T
+        terms = CHANNEL.moment(f, others)
+        found = np.array([told(terms, x) for x in PEOPLE]).T
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        decoded = CHANNEL.valued(terms, columns) @ law.T
+        np.testing.assert_allclose(decoded, expected, atol=1e-9)
+    plain = [part[:2] for part in f]
+    assert len(CHANNEL.moment(plain)) == 1
+
+
+def test_valued_adds_up_terms_and_constants():
+    functions = some_functions()
+    columns, _ = laws()
+    scales = np.arange(5.0)
+    terms = [Term(scales, tuple(functions)), Term(scales**2), Term(-scales, tuple(functions))]
+    np.testing.assert_allclose(
+        CHANNEL.valued(terms, columns), np.repeat(scales[:, None] ** 2, len(PEOPLE), axis=1)
+    )
+
+
+def test_influence_and_jump_are_those_of_all_reports():
+    functions = some_functions()
+    columns, _ = laws()
+    decoded, truth = CHANNEL.decoded(functions, columns), products_of(functions)
+    most = np.abs(decoded).max(axis=1)
+    np.testing.assert_allclose(CHANNEL.influence(functions), most, rtol=1e-12)
+    jump = CHANNEL.jump(functions)
+    expected = most + np.abs(truth).max(axis=1)
+    expected[2] = 0  # what is known does not move
+    np.testing.assert_allclose(jump, expected, rtol=1e-12)
+    assert (jump >= np.abs(decoded[:, :, None] - truth[:, None]).max(axis=(1, 2))).all()
+
+
+def stepped(seed, count):
+    """Functions with few different values, a different number of them for each query."""
+    rng = np.random.default_rng(seed)
+    found = [rng.integers(0, 3, (count, size)).astype(float) for size in SIZES]
+    found[0][1], found[2][1] = 1.0, 2.0
+    return tuple(found)
+
+
+def test_kinds_are_all_that_people_can_be():
+    """Two rows of sums of terms, of three queries each, in the order of rows and then queries."""
+    rng = np.random.default_rng(3)
+    rows = [
+        [Term(rng.normal(size=3), stepped(4, 3)), Term(rng.normal(size=3))],
+        [Term(rng.normal(size=3), stepped(5, 3)), Term(rng.normal(size=3), stepped(6, 3))],
+    ]
+    found = kinds(rows)
+    assert len(found) == 6
+    together = found.reshape(2, 3, -1)
+    for query in range(3):
+        expected = {tuple(np.round([told(row, x)[query] for row in rows], 9)) for x in PEOPLE}
+        assert {tuple(np.round(pair, 9)) for pair in together[:, query].T} == expected
+    lengths = {len(set(np.round(row, 9))) for row in found}
+    assert len(lengths) > 1  # some repeat their last kind
+    assert kinds([[Term(np.ones(3), tuple(f > 1.5 for f in stepped(4, 3)))]]).shape[1] <= 2**3
+
+
+def test_sums_over_all_rows_have_no_axis_for_what_makes_no_difference():
+    rng = np.random.default_rng(7)
+    moved, still = stepped(8, 3), stepped(9, 3)
+    still[1][:] = 4.0
+    alone = [Term(rng.normal(size=3), still)]
+    assert summed(alone).shape == (3, 1, 4)
+    terms = [Term(rng.normal(size=3), moved), *alone, Term(rng.normal(size=3))]
+    for some in (alone, terms, terms[:1], terms[2:]):
+        found = np.broadcast_to(summed(some), SIZES)
+        for x in PEOPLE:
+            assert found[x] == pytest.approx(told(some, x).sum(), abs=1e-9)
+
+
+def test_people_of_too_many_kinds_are_refused(monkeypatch):
+    """Exactly as many as are gone through, and one less than there are."""
+    rows = [[Term(np.ones(1), tuple(np.arange(1.0, size + 1)[None] for size in SIZES))]]
+    monkeypatch.setattr(joint, "MAX_KINDS", len(PEOPLE))
+    assert kinds(rows).shape == (1, len(PEOPLE))
+    assert summed(rows[0]).shape == SIZES
+    monkeypatch.setattr(joint, "MAX_KINDS", len(PEOPLE) - 1)
+    for ask in (lambda: kinds(rows), lambda: summed(rows[0])):
+        with pytest.raises(QueryError, match="people of too many kinds for an exact error"):
+            ask()
+
+
+def test_what_a_joint_mechanism_is():
+    made = Alone()
+    assert made.joint
+    assert made.largest_norm == 2
+    assert type("Adds", (Alone,), {"adds_up": True})().largest_norm == 1
+    with pytest.raises(SurveyError, match="mechanism 'alone' blurs several attributes together"):
+        made.channel(3, Uniform(Fraction(1)))
+    assert made.kept(3, Uniform(Fraction(1))) == Uniform(Fraction(1, 2))
+
+
+def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
+    """Proved, sent, counted from reports, and asked: the mean of its decoder over all reports."""
+    both = {name: Integer(0, size - 1, epsilon=2) for name, size in (("a", 3), ("b", 2))}
+    survey = Survey({**both, "c": Integer(0, 4, epsilon=1)}, joint={("a", "b"): Alone()})
+    assert survey.certify().holds
+    people = {"a": np.arange(900) % 3, "b": np.arange(900) % 2, "c": np.arange(900) % 5}
+    reports = survey.encode(people, coins=Coins.seeded(3))
+    tally = survey.tally(reports)
+    block, third = survey.blocks["a+b"], survey.channels["c"]
+    columns = {part: reports[name].to_numpy() for part, name in block.columns.items()}
+    for where, first, second in (
+        ({"a": 1}, [0, 1, 0], [1, 1]),
+        ({"a": (0, 1), "b": 1}, [1, 1, 0], [0, 1]),
+        ({"b": 0, "c": (2, 4)}, [1, 1, 1], [1, 0]),
+    ):
+        functions = [np.array([first], dtype=float), np.array([second], dtype=float)]
+        decoded = block.channel.decoded(functions, columns)[0]
+        if "c" in where:
+            upper = third.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
+            decoded = decoded * third.values(reports["c"].to_numpy(), upper)[0]
+        assert tally.count(where).value == pytest.approx(decoded.sum(), rel=1e-9)
