@@ -40,11 +40,15 @@ class Changed(importlib.machinery.SourceFileLoader):
         return self.code
 
     def exec_module(self, module):
-        """Machine code that was kept is of the module without the change."""
+        """Machine code that was kept is of the module without the change.
+
+        A change inside a loop concerns that loop; any other may concern all of them.
+        """
         super().exec_module(module)
-        for thing in vars(module).values():
-            if hasattr(thing, "enable_caching") and self.where in (thing.__name__, None):
-                thing._cache = importlib.import_module("numba.core.caching").NullCache()
+        kept = [thing for thing in vars(module).values() if hasattr(thing, "enable_caching")]
+        for loop in kept if self.where != "" else ():
+            if self.where == loop.__name__ or self.where not in {one.__name__ for one in kept}:
+                loop._cache = importlib.import_module("numba.core.caching").NullCache()
 
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
