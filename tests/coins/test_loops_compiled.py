@@ -113,6 +113,11 @@ def test_blur(loop, way):
         np.testing.assert_array_equal(*found)
 
 
+def test_trying_out_writes_beyond_no_array(monkeypatch):
+    monkeypatch.setattr(compiled, "cross", compiled.cross.py_func)
+    compiled.try_out()
+
+
 def test_a_cache_that_cannot_be_written_is_found_out_at_once(monkeypatch):
     """Before any report is made: whoever loads the loops tries them out, and can still go back."""
     compiled.try_out()

@@ -115,5 +115,5 @@ def blur(positions, planes, weights, negative, zero, out, last):
 
 
 def try_out() -> None:
-    """Compile something small: raises OSError where the cache cannot be written."""
-    cross(np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64), 8, 64)
+    """Compile something small, for no rows: raises OSError where the cache cannot be written."""
+    cross(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), 8, 64)
