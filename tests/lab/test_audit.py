@@ -37,7 +37,7 @@ from metricldp.app import cli
 from metricldp.channels import Geometric, Threshold
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import every_mechanism
-from metricldp.lab.audit import Command, Finding, audit
+from metricldp.lab.audit import Command, Finding, audit, ratios
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
 from metricldp.reports.device import Device
@@ -496,6 +496,30 @@ def test_a_fault_of_many_bits_is_found_by_all_of_them():
     worse = Threshold.for_epsilon(300, Fraction(1, 2))
     found = audited(survey, twin(survey, worse.blur, "x"), n=4_000, seed=1)
     assert "likelihood ratios" in {finding.family for finding in found.findings}
+
+
+def test_counts_of_very_many_reports_are_exact():
+    """Above 2^24, where 32-bit floats miss every other whole number."""
+    count = (1 << 25) + 3
+
+    class Always:
+        """Of two features the first is there."""
+
+        together = ("a", "b")
+        rows = np.zeros((count, 0), dtype=np.uint8)
+
+        def of(self, kind):
+            return slice(kind)
+
+        def matrix(self, rows):
+            return np.broadcast_to(np.float32([1, 0]), (len(rows), 2))
+
+    always = Always()
+    found = ratios.pairs_of_features(always, always.rows)
+    assert found.tolist() == [[0], [count], [0], [0]]
+    weights = ratios.naive(always, always, (count, 0))
+    assert np.allclose(weights, [math.log(2 * count + 1), -math.log(2 * count + 1)])
+    assert int(np.float32(count)) != count, "so that one sum in such floats would be seen"
 
 
 def test_how_many_reports_are_needed():

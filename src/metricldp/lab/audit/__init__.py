@@ -287,7 +287,7 @@ class _Audited:
         people = range(len(self.design.people.people))
         mine, promised = (
             [
-                ratios.pairs_of_features(self.features.matrix(sample.rows[sample.of(kind)]))
+                ratios.pairs_of_features(self.features, sample.rows[sample.of(kind)])
                 for kind in people
             ]
             for sample in (self.sample, self.reference)

@@ -29,6 +29,8 @@ _MANY_BITS = 64
 """Beyond, this takes too long; such fields are bits or numbers that tell enough one by one."""
 _CERTAIN = 50.0
 """Stands for a log-ratio that is infinite."""
+_SUMMED = 1 << 18
+"""Reports that are counted at a time in 32-bit floats, which know all whole numbers to 2^24."""
 _PLACES = 24
 """Where scores are cut."""
 
@@ -116,13 +118,15 @@ def test_pool(family: Family, found: Table, pool: Sequence[Pair], events: Sequen
 # Two features at once ----------------------------------------------------------------------------
 
 
-def pairs_of_features(matrix: Any) -> Counts:
+def pairs_of_features(features: Features, rows: Rows) -> Counts:
     """How often two features are both there, one, the other or none: (4, pairs of features)."""
-    both = matrix.T @ matrix
+    both = np.zeros((len(features.together),) * 2, dtype=np.int64)
+    for start in range(0, len(rows), _SUMMED):
+        matrix = features.matrix(rows[start : start + _SUMMED])
+        both += (matrix.T @ matrix).astype(np.int64)
     own, upper = np.diag(both), np.triu_indices(len(both), 1)
     first, second = own[upper[0]] - both[upper], own[upper[1]] - both[upper]
-    neither = len(matrix) - both[upper] - first - second
-    return np.stack([both[upper], first, second, neither]).astype(np.int64)
+    return np.stack([both[upper], first, second, len(rows) - both[upper] - first - second])
 
 
 TOGETHER = ("{} and {}", "{} and no {}", "no {} and {}", "neither {} nor {}")
@@ -166,7 +170,7 @@ def naive(features: Features, sample: Sample, kinds: tuple[int, int]) -> Floats:
     logs = []
     for kind in kinds:
         bits = features.matrix(sample.rows[sample.of(kind)])
-        ones = bits.sum(axis=0) + 0.5
+        ones = bits.sum(axis=0, dtype=np.float64) + 0.5
         logs.append(np.log(ones) - np.log(len(bits) + 1 - ones))
     return np.asarray(logs[0] - logs[1], dtype=np.float64)
 
