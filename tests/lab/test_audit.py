@@ -38,6 +38,7 @@ from metricldp.channels import Geometric, Threshold
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, ratios
+from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
 from metricldp.reports.device import Device
@@ -496,6 +497,44 @@ def test_a_fault_of_many_bits_is_found_by_all_of_them():
     worse = Threshold.for_epsilon(300, Fraction(1, 2))
     found = audited(survey, twin(survey, worse.blur, "x"), n=4_000, seed=1)
     assert "likelihood ratios" in {finding.family for finding in found.findings}
+
+
+MANY_BITS = Survey({"x": Integer(0, 299, epsilon=0.001, mechanism="threshold")})
+"""More bits than reports of a person: weights of bits fit any noise."""
+
+
+def test_scores_are_tried_on_others_than_they_were_learnt_from(monkeypatch):
+    """Weights, the place to cut and the test: each from reports of its own."""
+    used, tests = [], 0
+
+    def noting(function):
+        def noted(self, sample, *others):
+            used.append(sample.rows)
+            return function(self, sample, *others)
+
+        return noted
+
+    def tested(*words):
+        nonlocal tests
+        tests += 1
+        for first, second in itertools.combinations(used, 2):
+            assert not np.shares_memory(first, second)
+        assert len(used) >= 2
+        used.clear()
+        return test_scores(*words)
+
+    test_scores = ratios.test_scores
+    monkeypatch.setattr(ratios, "test_scores", tested)
+    for owner, name in ((ratios, "naive"), (ratios, "scored"), (ratios.Law, "scores")):
+        monkeypatch.setattr(owner, name, noting(getattr(owner, name)))
+    found = audited(MANY_BITS, n=2_000, seed=1)
+    assert found.passed and tests >= 6
+
+
+def test_weights_that_are_tried_where_they_were_learnt_would_find_what_is_not_there(monkeypatch):
+    monkeypatch.setattr(Sample, "halves", property(lambda sample: (sample, sample)))
+    found = audited(MANY_BITS, n=2_000, seed=1)
+    assert {finding.family for finding in found.findings} == {"likelihood ratios"}
 
 
 def test_counts_of_very_many_reports_are_exact():
