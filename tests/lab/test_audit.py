@@ -534,7 +534,7 @@ def test_scores_are_tried_on_others_than_they_were_learnt_from(monkeypatch):
 def test_weights_that_are_tried_where_they_were_learnt_would_find_what_is_not_there(monkeypatch):
     monkeypatch.setattr(Sample, "halves", property(lambda sample: (sample, sample)))
     found = audited(MANY_BITS, n=2_000, seed=1)
-    assert {finding.family for finding in found.findings} == {"likelihood ratios"}
+    assert "likelihood ratios" in {finding.family for finding in found.findings}
 
 
 def test_counts_of_very_many_reports_are_exact():
