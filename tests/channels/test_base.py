@@ -114,6 +114,18 @@ def test_sums_that_need_one_digit_more_than_short_floats_have_are_exact(count):
     assert totals[:, 0].tolist() == [1001, 1001 * ((1 << 15) + 3), 1001]
 
 
+@pytest.mark.parametrize("name", [name for name in CHANNELS if name != "least"])
+def test_a_channel_says_of_its_features_what_they_are(name):
+    channel = CHANNELS[name]
+    features = channel.expand(column_of(channel))
+    assert channel.constant == (features[:, 0] == 1).all()
+    assert channel.cumulates == ((features.sum(axis=1) == 1).all() and (features >= 0).all())
+    others = set(features[:, channel.constant :].flat)
+    assert channel.is_bits == (others == {-1, 1})
+    if channel.two_values:
+        assert others == set(channel.two_values)
+
+
 @each
 def test_values_are_weighted_sums_of_features(channel, monkeypatch):
     monkeypatch.setattr(base, "_CHUNK", 1000)

@@ -132,6 +132,7 @@ def told(terms, x):
 
 def test_reports_are_listed_once_each():
     columns, law = laws()
+    assert CHANNEL.has_chances
     assert list(columns) == [0, 1, 2]
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     assert sorted(reports) == PEOPLE
@@ -263,8 +264,10 @@ def test_what_a_joint_mechanism_is():
 
 def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
     """Proved, sent, counted from reports, and asked: the mean of its decoder over all reports."""
-    both = {name: Integer(0, size - 1, epsilon=2) for name, size in (("a", 3), ("b", 2))}
-    survey = Survey({**both, "c": Integer(0, 4, epsilon=1)}, joint={("a", "b"): Alone()})
+    kinds = {"a": (3, 2), "b": (2, 1), "c": (5, 1)}
+    attributes = {name: Integer(0, n - 1, epsilon=e) for name, (n, e) in kinds.items()}
+    survey = Survey(attributes, joint={("a", "b"): Alone()})
+    # For two who differ in both, 1 and 1/2 are kept: more than the smallest distance, not theirs.
     assert survey.certify().holds
     people = {"a": np.arange(900) % 3, "b": np.arange(900) % 2, "c": np.arange(900) % 5}
     reports = survey.encode(people, coins=Coins.seeded(3))

@@ -60,7 +60,6 @@ class JointChannel(ABC):
     """How many positions each attribute has."""
     same_ratio_for_all_pairs: ClassVar[bool] = False
     is_bits: ClassVar[bool] = False
-    cumulates: ClassVar[bool] = False
     has_chances: ClassVar[bool] = True
     """Whether the probability of a single report can be told."""
 
