@@ -236,6 +236,15 @@ def test_a_table_that_tells_for_certain_is_not_certified():
 # One thing wrong at a time, and what is said of it
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """For what is found without a sampler."""
+    monkeypatch.setattr(conformance, "DRAWS", 100)
+
+
+quickly = pytest.mark.usefixtures("few_draws")
+
+
 def wrong_with(channel, sizes=(3,), epsilon=1.0):
     """What is said to be wrong, by check."""
     made = Simple("twin", channel, ANY_TWO)
@@ -243,6 +252,7 @@ def wrong_with(channel, sizes=(3,), epsilon=1.0):
     return {finding.what: finding.detail for finding in found.failures}
 
 
+@quickly
 def test_probabilities_below_zero():
     def probability(self, x, report):
         return Fraction(6, 5) if int(report) == x else Fraction(-1, 10)
@@ -251,6 +261,7 @@ def test_probabilities_below_zero():
     assert wrong["probabilities"] == "the probabilities of all reports from 0 add up to 1"
 
 
+@quickly
 @pytest.mark.parametrize("units", [-1, 0, 9, 11])
 def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
     """Less is never right, and more only as far as fractions are shortened."""
@@ -270,6 +281,7 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
         assert wrong["loss within the metric"] == "0 and 1 lose 0.5, worst_ratio says 0.5"
 
 
+@quickly
 def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
     class Twin(Table):
         def worst_ratio(self, x, other):
@@ -285,6 +297,7 @@ def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
     assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
 
 
+@quickly
 def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
     def twin(size, epsilon):
         honest = Response.for_epsilon(size, epsilon)
@@ -298,6 +311,7 @@ def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
     assert abs(Fraction(allowed) - exp_bounds(Fraction(1))[1]) < Fraction(1, 10**18)
 
 
+@quickly
 @pytest.mark.parametrize(("less", "holds"), [(1e-7, False), (1e-9, True)])
 def test_an_influence_is_right_up_to_rounding(less, holds):
     def influence(self, function):
@@ -308,6 +322,7 @@ def test_an_influence_is_right_up_to_rounding(less, holds):
     assert wrong == ({} if holds else {"no bias": said})
 
 
+@quickly
 def test_a_decoder_of_one_function_alone_that_is_off():
     """The constant 1, each single value, and functions of no kind: each of them is looked at."""
 
@@ -327,6 +342,7 @@ def test_a_decoder_of_one_function_alone_that_is_off():
         assert off_where(chosen)["no bias"].startswith("the mean of a decoder is off by 0.0")
 
 
+@quickly
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_moment_or_its_decoder_that_is_off(part):
     def moments(self, functions, others):
@@ -360,6 +376,7 @@ def later_totals(self, column, codes, count):
     return found
 
 
+@quickly
 @pytest.mark.parametrize(
     ("methods", "what"),
     [
@@ -377,6 +394,7 @@ def test_features_that_are_read_in_two_ways(methods, what):
     assert set(wrong) <= {"features", "no bias", "second moments"}
 
 
+@quickly
 def test_a_channel_that_has_no_levels_needs_none():
     assert not wrong_with(twin_with(levels=lambda self, coefficients: None))
 
@@ -386,6 +404,7 @@ def field_with(**methods):
     return twin_with(field=property(lambda self: made(self.outputs)))
 
 
+@quickly
 @pytest.mark.parametrize(
     ("methods", "says"),
     [
@@ -433,6 +452,7 @@ class Forgetful(Mechanism):
         return Response(size, self.keep)
 
 
+@quickly
 def test_saved_data_that_make_another_channel():
     for more in (1, -1):
         found = check_channel(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
@@ -444,6 +464,7 @@ def test_saved_data_that_make_another_channel():
         assert check_channel(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
 
 
+@quickly
 @pytest.mark.parametrize("error", [SurveyError, ZeroDivisionError, KeyError, TypeError, ValueError])
 def test_a_check_that_breaks_off_is_a_failure(error):
     def fail(self, totals):
@@ -540,6 +561,7 @@ def test_more_than_4096_reports_are_not_listed():
     assert finding.detail == "13 bits are too many to be listed"
 
 
+@quickly
 def test_cases_that_are_skipped_spoil_nothing():
     found = check_channel(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
     assert found.holds
@@ -547,6 +569,7 @@ def test_cases_that_are_skipped_spoil_nothing():
     assert len(found.findings) == 10
 
 
+@quickly
 def test_which_cases_are_checked_and_what_is_printed():
     found = check_channel(mechanism("response"))
     cases = list(dict.fromkeys(finding.case for finding in found.findings))
