@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from metricldp import (
     Categorical,
     Coins,
     Continuous,
+    Graph,
     Integer,
     Ledger,
     Lp,
@@ -164,6 +166,85 @@ def test_two_people_are_as_far_apart_as_the_sum_says():
             assert loss <= allowed + 1e-12
             assert loss >= allowed - 1e-9, "and no tighter, so a broken sum would be seen"
             assert float(ledger.spent("x", x, other)) == pytest.approx(allowed)
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 2.5])
+def test_what_people_are_apart_at_most_is_what_reports_show(epsilon):
+    """Over all pairs of people: full width if both answered, else from the middle and whether."""
+    x = Integer(0, 2, epsilon=1, mechanism="geometric", optional=epsilon)
+    y = Categorical(["a", "b"], epsilon=1, mechanism="response", optional=True)
+    survey = Survey({"x": x, "y": y})
+    _, laws = every_report_of(survey)
+    logs = {tuple(p.values()): np.log(law) for p, law in zip(people_of(survey), laws, strict=True)}
+    people = [{"x": x, "y": y} for x in ANSWERS["x"] for y in ANSWERS["y"]]
+    reports = [logs[tuple(place_of(person).values())] for person in people]
+    largest = max((one - other).max() for one in reports for other in reports)
+    told = survey.explain().to_dict()["effective_epsilon"]
+    ledger = Ledger()
+    ledger.add(survey)
+    assert told == pytest.approx(largest, abs=1e-9)
+    assert float(ledger.together) == pytest.approx(largest, abs=1e-9)
+    assert told < 2 + epsilon + 2, "as if somebody could be at both ends and not answer"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_answer_has_a_distance_from_values(kind):
+    survey = Survey({"x": KINDS[kind]})
+    ledger, told = Ledger(), survey.explain()
+    ledger.add(survey)
+    (_, whether) = told.to_dict()["attributes"]
+    (middle, near), (end, far) = whether["no_answer"].items()
+    assert f"no answer against {middle}, the middle: at most" in str(told)
+    assert f"no answer against {end}: at most" in str(told)
+    x = survey.attributes["x"]
+    assert near == pytest.approx(float(ledger.spent("x", None, x.middle)))
+    low, high = x.values_at(0)[0], x.values_at(x.size - 1)[0]
+    most = max(float(ledger.spent("x", None, value)) for value in (low, high))
+    assert far == pytest.approx(most)
+    assert told.to_dict()["effective_epsilon"] >= far
+
+
+def test_no_answer_under_a_norm_is_joined_like_any_two_parts():
+    x = Integer(0, 10, epsilon=1, optional=3)
+    for p, far in ((1, 8), (2, math.hypot(3, 5)), (math.inf, 5)):
+        told = Survey({"x": x}, metric=Lp(p)).explain().to_dict()
+        assert list(told["attributes"][1]["no_answer"].values()) == pytest.approx([3, far])
+        assert told["effective_epsilon"] == pytest.approx(10)
+    weak = Survey({"x": Integer(0, 2, epsilon=1, optional=3)}).explain().to_dict()
+    assert weak["effective_epsilon"] == pytest.approx(4)
+
+
+def apart_at_most(ledger, values):
+    """Over all pairs of people, who left out what they liked in some of the collections."""
+    found = Fraction(0)
+    for x, other in itertools.product(values, repeat=2):
+        total = Fraction(0)
+        for entry in ledger.entries:
+            may = "x=answered" in entry.called
+            total += max(
+                entry.distance("x", one, another)
+                + (entry.distance("x=answered", one, another) if may else 0)
+                for one in ((x, None) if may else (x,))
+                for another in ((other, None) if may else (other,))
+            )
+        found = max(found, total)
+    return found
+
+
+def test_a_ledger_adds_up_what_was_left_out_in_some_collections():
+    line, needed = Integer(0, 10, epsilon=1, optional=8), Integer(0, 10, epsilon=2)
+    ledger = Ledger()
+    for attribute, together in ((line, 13), (needed, 33), (line, 46)):
+        ledger.add(Survey({"x": attribute}))
+        assert ledger.together == apart_at_most(ledger, range(11)) == together
+    ledger = Ledger()
+    for far, others in (("ab", ("ac", "bc")), ("bc", ("ab", "ac"))):
+        graph = Graph([(*far, 4), *((*pair, 2) for pair in others)])
+        x = Categorical(list("abc"), epsilon=1, optional=0.1, metric=graph, mechanism="unary")
+        ledger.add(Survey({"x": x}))
+    most = apart_at_most(ledger, "abc")
+    assert ledger.together >= most
+    assert ledger.total("x").diameter(3) + Fraction(1, 5) < most, "as if one value were told"
 
 
 def test_tables_and_devices_read_the_same_positions():

@@ -13,6 +13,7 @@ import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
+from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
@@ -149,7 +150,21 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "influence": _influence(survey, query, name),
         "n": n,
         **_plan_entry(survey, name, n),
+        **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
     }
+
+
+def _none_entry(survey: Agreement, name: str) -> dict[str, Any]:
+    """How far no answer is from the middle, with which it counts, and from the farthest value."""
+    attribute, whether = survey.attributes[name], survey.attributes[answered(name)]
+    far = attribute.values_at(0)[0]
+    if not attribute.rounded_at_random:
+        middle, size = attribute.position(attribute.middle), attribute.size
+        far = attribute.values_at(attribute.distances.farthest_from(middle, size))[0]
+    ends = [0.0, float(attribute.distance(attribute.middle, far))]
+    epsilons = [survey.metric.join([float(whether.epsilon), end]) for end in ends]
+    values = [plain(attribute.middle), plain(far)]
+    return {"no_answer": dict(zip(values, epsilons, strict=True))}
 
 
 def _distances_entry(survey: Agreement, name: str) -> dict[str, Any]:
@@ -209,6 +224,10 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
     elif not metric.is_uniform:
         lines += _pair_lines(attribute, metric)
         lines += _more_lines(attribute, entry)
+    elif attribute.asks_whether:
+        (middle, near), (end, far) = entry["no_answer"].items()
+        lines.append(f"  promise   no answer against {middle}, the middle: {_times(near)}")
+        lines.append(f"            no answer against {end}: {_times(far)}")
     else:
         lines.append(
             f"  promise   any two values: {_times(attribute.epsilon)} "

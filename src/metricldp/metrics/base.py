@@ -70,6 +70,10 @@ class Metric(ABC):
         """The largest distance: the epsilon that plain local differential privacy would state."""
         return self.distance(*self.farthest(size))
 
+    def farthest_from(self, x: int, size: int) -> int:
+        """A position that is as far from x as any."""
+        return max(range(size), key=lambda other: self.distance(x, other))
+
     def mean(self, size: int) -> float:
         """Of two different positions that are picked at random."""
         return float(self.matrix(size).sum()) / (size * (size - 1))

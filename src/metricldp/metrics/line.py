@@ -31,6 +31,9 @@ class _InSteps(Metric):
     def farthest(self, size: int) -> tuple[int, int]:
         return 0, size - 1
 
+    def farthest_from(self, x: int, size: int) -> int:
+        return 0 if x > size - 1 - x else size - 1
+
 
 @dataclass(frozen=True)
 class Line(_InSteps):

@@ -54,6 +54,14 @@ class Entry:
         apart = self.survey.share * attribute.distance(x, other)
         return min(apart, metric.smallest(attribute.size)) if metric.is_uniform else apart
 
+    def from_none(self, called: str) -> Fraction:
+        """How far answers are at most from the middle, with which those count who left it out."""
+        attribute, metric = self.attribute(called), self.metric(called)
+        if attribute.rounded_at_random:  # both ends are as far
+            return self.distance(called, attribute.middle, attribute.values_at(0)[0])
+        middle = attribute.position(attribute.middle)
+        return metric.distance(middle, metric.farthest_from(middle, attribute.size))
+
 
 def kept(survey: Agreement, name: str) -> Metric:
     """What the channel of an attribute keeps: its share of the metric, or less where known."""
@@ -159,10 +167,24 @@ class Ledger:
         blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
         found = sum((block.diameter for block in blocks), Fraction(0))
         for name, described in self.attributes.items():
-            entries = (e for e in self._with(name) if e.called[name] in e.survey.channels)
-            alone = [entry.metric(name) for entry in entries]
-            if alone:
-                found += added(alone, described.size).diameter(described.size)
+            entries = [e for e in self._with(name) if e.called[name] in e.survey.channels]
+            if not described.asks_whether:
+                found += self._farthest(name, entries)
+        return found
+
+    def _farthest(self, name: str, entries: list[Entry]) -> Fraction:
+        """At most so far apart are two people in one attribute, who answered each time or not.
+
+        Who left it out in one collection and not in another counts with two values. So only where
+        everybody has to answer are distances added up pair by pair.
+        """
+        size, whether = self.attributes[name].size, answered(name)
+        always = [entry.metric(name) for entry in entries if whether not in entry.called]
+        found = added(always, size).diameter(size) if always else Fraction(0)
+        for entry in entries:
+            if whether in entry.called:
+                left_out = entry.metric(whether).diameter(2) + entry.from_none(name)
+                found += max(entry.metric(name).diameter(size), left_out)
         return found
 
     def __len__(self) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from metricldp.attributes.answered import answered
 from metricldp.basics.text import plain
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.ledger import kept
+from metricldp.survey.ledger import Entry, kept
 
 NO_PROMISE_NEARBY = 10
 """Above this epsilon between the nearest two values a promise is none: it allows 22,026 times."""
@@ -36,9 +37,18 @@ def widest(survey: Agreement, name: str) -> Fraction:
 
 def together(survey: Agreement) -> float:
     """The epsilon of two people who differ as much as possible in everything."""
-    alone = [widest(survey, name) for name in survey.channels]
-    blocks = [block.diameter / survey.share for block in survey.blocks.values()]
-    return survey.metric.join([float(part) for part in (*alone, *blocks)])
+    names = (name for name in survey.channels if not survey.attributes[name].asks_whether)
+    blocks = [float(block.diameter / survey.share) for block in survey.blocks.values()]
+    return survey.metric.join([*(_farthest(survey, name) for name in names), *blocks])
+
+
+def _farthest(survey: Agreement, name: str) -> float:
+    """Of two people in one attribute: both answered, or one did not and counts as the middle."""
+    across = float(widest(survey, name))
+    if survey.attributes[name].optional is None:
+        return across
+    middle = float(Entry(survey).from_none(name) / survey.share)
+    return max(across, survey.metric.join([middle, float(widest(survey, answered(name)))]))
 
 
 def rounded(epsilon: float | Fraction) -> str:
