@@ -81,7 +81,7 @@ class Integer(base.Discrete, base.OnLine):
             low, high = selection.any_ends(words, name)
             over_the_end = selection.is_reversed(low, high)
             if over_the_end and not self.is_cyclic:
-                raise selection.swapped(low, high, name)
+                raise selection.swapped(low, high, name, may_go_round=True)
             before, size = self.low, self.size
             first = 0 if low is None else math.ceil(min(max(low - before, 0), size))
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1

@@ -95,7 +95,7 @@ class Ordinal(Named, OnLine):
         first = 0 if low is None else self._asked(low, name)
         end = self.size if high is None else self._asked(high, name) + 1
         if first >= end and not self.is_cyclic:
-            raise swapped(low, high, name)
+            raise swapped(low, high, name, may_go_round=True)
         return Chosen.between(first, end, self.size, range_words(low, high))
 
     def describe(self) -> str:

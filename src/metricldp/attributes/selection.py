@@ -91,10 +91,14 @@ def is_reversed(low: Any, high: Any) -> bool:
     return low is not None and high is not None and bool(low > high)
 
 
-def swapped(low: object, high: object, name: str) -> QueryError:
+def swapped(low: object, high: object, name: str, *, may_go_round: bool = False) -> QueryError:
     """The refusal of a range that ends before it begins, where values do not go round."""
     asked, meant = range_words(low, high), range_words(high, low)
-    return QueryError(f"{name} {asked} is an empty range: its ends are swapped; ask for {meant}")
+    why = f"{name} {asked} is an empty range: its ends are swapped; ask for {meant}"
+    around = (
+        f", or make {name} cyclic in the survey if its ranges should wrap around; here it is not"
+    )
+    return QueryError(why + around if may_go_round else why)
 
 
 def empty(words: object, name: str, domain: str) -> QueryError:
