@@ -200,8 +200,8 @@ def test_which_attributes_go_round():
         ({"speed": (3, 2)}, "its ends are swapped; ask for 2 to 3$"),
         (
             {"mood": ("good", "bad")},
-            "mood good to bad is an empty range: its ends are swapped; ask for bad to good, or make "
-            "mood cyclic in the survey",
+            "mood good to bad is an empty range: its ends are swapped; ask for bad to good, or "
+            "make mood cyclic in the survey",
         ),
         ({"hour": (30, -1)}, "hour 30 to -1 is an empty range; hour goes from 0 to 23"),
         ({"hour": (2.1, 2.9)}, "hour 2.1 to 2.9 is an empty range"),
