@@ -181,9 +181,10 @@ ORACLES = (
     "histogram-threshold",
     "local-hashing",
     "hadamard",
+    "subset",
 )
 """Peers that tell the frequency of each value."""
-PEERS = (*ORACLES, "hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar")
+PEERS = (*ORACLES, "hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar", "square-wave")
 """Peers that keep one epsilon between any two values."""
 MECHANISMS = (
     "threshold",
@@ -195,6 +196,7 @@ MECHANISMS = (
     "matrix",
     *PEERS,
     "prefix",
+    "condensed",
 )
 """Everybody who blurs one attribute."""
 

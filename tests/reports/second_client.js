@@ -135,6 +135,20 @@ const LAWS = {
     };
     return { ...below(P ** 3n * g), draw };
   },
+  subset(law) {
+    const m = BigInt(law.size), one = (field) => (field ? (field & 1n) + one(field >> 1n) : 0n);
+    const draw = (x, tape) => {
+      const kept = tape.toss(hex(law.keep)), moves = [];
+      for (let k = 1n; k < m; k++) moves.push(k);
+      for (let k = 0; k < law.ones; k++) {
+        const at = k + Number(tape.uniform(m - 1n - BigInt(k)));
+        [moves[k], moves[at]] = [moves[at], moves[k]];
+      }
+      if (kept) moves[law.ones - 1] = 0n;
+      return moves.slice(0, law.ones).reduce((field, k) => field | (1n << (x + k) % m), 0n);
+    };
+    return { bits: law.size, draw, possible: (field) => one(field) === BigInt(law.ones) };
+  },
   levels(law) {
     const orders = law.counts.map((count) => 1n << BigInt(bitsFor(count)));
     const starts = orders.map((_, l) => 2n * orders.slice(0, l).reduce((a, b) => a + b, 0n));

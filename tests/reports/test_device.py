@@ -40,6 +40,7 @@ from metricldp.channels import (
     ThresholdPaper,
     Unary,
 )
+from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.tape import Tape
@@ -51,7 +52,9 @@ from metricldp.lab.peers.hierarchy import Hierarchy
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.lab.peers.prefix import Prefix
+from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
+from metricldp.lab.peers.waves import SquareWave
 from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
@@ -113,10 +116,13 @@ COARSE = {
     "histogram-threshold": [HistogramThreshold(2, (9 << 60,) * 2, (5 << 60,) * 2)],
     "local-hashing": [LocalHashing(2, 2, 11 << 60)],
     "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
+    "subset": [SubsetSelection(3, 1, 11 << 60), SubsetSelection(3, 2, 9 << 60)],
     "hierarchy-2": [Hierarchy(2, 11 << 60, 2), Hierarchy(4, 11 << 60, 2)],
     "hierarchy-4": [Hierarchy(3, 11 << 60, 3), Hierarchy(5, 11 << 60, 4)],
     "hierarchy-2-unary": [UnaryHierarchy(2, 3 << 60, 2), UnaryHierarchy(3, 1 << 62, 2)],
     "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
+    "square-wave": [SquareWave.of([[7 << 60] * 2 + [2 << 60], [2 << 60] + [7 << 60] * 2])],
+    "condensed": [Table.of([[11 << 60, 5 << 60], [3 << 60, 13 << 60]])],
     "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
@@ -549,7 +555,7 @@ def test_the_bytes_are_those_of_a_table(names):
 
 ALWAYS_DRAWN = {
     *("unary-optimised", "histogram-threshold", "local-hashing", "hadamard"),
-    *("hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar"),
+    *("hierarchy-2", "hierarchy-4", "hierarchy-2-unary", "haar", "square-wave"),
 }
 """Mechanisms whose reports differ from draw to draw, however large epsilon is."""
 

@@ -211,6 +211,10 @@ def hashing():
     return of_mechanisms(["local-hashing"], [2, 5, 11, 100], [0.5, 1, 3], 9, make=names)
 
 
+def subset():
+    return of_mechanisms(["subset"], [2, 3, 6, 11, 100], [0.2, 1, 3], 9, make=names)
+
+
 def levels():
     kinds = ["haar", "hierarchy-2", "hierarchy-3", "hierarchy-4-plain", "hierarchy-16"]
     signs = of_mechanisms(kinds, [2, 5, 17, 100], [1, 4], 7)
@@ -392,6 +396,7 @@ def bad_reports():
         Survey({"x": Integer(0, 2, epsilon=1, mechanism=MatrixPlan(strategy="prefix", reach=1))}),
         Survey({"x": Integer(0, 4, epsilon=1, mechanism="local-hashing")}),
         Survey({"x": Integer(0, 4, epsilon=1, mechanism="haar")}),
+        Survey({"x": Integer(0, 6, epsilon=1, mechanism="subset")}),
     ]
     found = []
     for survey in surveys:
@@ -684,6 +689,7 @@ FILES = {
     "table": table,
     "hadamard": hadamard,
     "hashing": hashing,
+    "subset": subset,
     "levels": levels,
     "joint": joint,
     "positions": positions,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import shown
 from metricldp.channels.mechanism import ANY_TWO, Simple
+from metricldp.lab.peers.condensed import Condensed
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing
@@ -20,7 +21,9 @@ from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.histogram import HistogramSum, HistogramThreshold
 from metricldp.lab.peers.joint import HashedHio, Hio, LaplaceFaces, PlanarLaplace
 from metricldp.lab.peers.prefix import Prefix
+from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
+from metricldp.lab.peers.waves import SquareWave
 
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
@@ -40,7 +43,18 @@ HISTOGRAM_THRESHOLD = _oracle(
 )
 LOCAL_HASHING = _oracle("local-hashing", LocalHashing, "local hashing (OLH)", _WANG, 256)
 HADAMARD = _oracle("hadamard", Hadamard, "Hadamard response", "Acharya et al. 2019", 1 << 12)
+SUBSET = _oracle("subset", SubsetSelection, "subset selection", "Ye and Barg 2018", 256)
 HAAR = _oracle("haar", Haar, "Haar wavelet (HaarHRR)", _CORMODE, 1 << 12, needs_order=True)
+SQUARE_WAVE = _oracle(
+    "square-wave",
+    SquareWave,
+    "Square Wave, unbiased",
+    "Li et al. 2020",
+    256,
+    needs_order=True,
+    max_computed=256,
+)
+CONDENSED = Condensed()
 PREFIX = Simple(
     "prefix",
     Prefix.for_epsilon,

@@ -20,9 +20,9 @@ Given the value x, and for two others k and k',
     E[S_x S_k] = p C
     E[S_k S_k'] = (p - q) T + q C.
 
-So S_k, less d, over p - d is an unbiased indicator of k, and its second moments are known. Straight
-lines a x + b would do for the first two lines only: three points on them are not independent, so
-the last one would differ from triple to triple, and there would be no formula for the variance.
+That is what `supports` needs. Straight lines a x + b would do for the first two lines only: three
+points on them are not independent, so the last one would differ from triple to triple, and there
+would be no formula for the variance.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
+from metricldp.lab.peers.supports import Supports
 
 _LARGEST = 1 << 63
 """Reports are integers below this."""
@@ -51,7 +52,7 @@ _MOST_LISTED = 1 << 22
 
 
 @dataclass(frozen=True)
-class LocalHashing(NumberChannel):
+class LocalHashing(Supports, NumberChannel):
     """A report is ((a P + b) P + c) g + y: a random polynomial, and the blurred bucket under it.
 
     Features: the constant 1, then whether each value is supported.
@@ -62,9 +63,6 @@ class LocalHashing(NumberChannel):
     keep: int
 
     mechanism: ClassVar[str] = "local-hashing"
-    constant: ClassVar[bool] = True
-    same_ratio_for_all_pairs: ClassVar[bool] = True
-    two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> LocalHashing:
@@ -111,10 +109,6 @@ class LocalHashing(NumberChannel):
         a, b = divmod(rest, self.prime)
         return ((a * x + b) * x + c) % self.prime % self.buckets
 
-    @property
-    def features(self) -> int:
-        return 1 + self.size
-
     def supports(self, column: Column, values: Integers) -> npt.NDArray[np.bool_]:
         """Whether each of some values is supported by each report, (values, n)."""
         polynomials, buckets = np.divmod(column.astype(np.uint64), np.uint64(self.buckets))
@@ -141,46 +135,6 @@ class LocalHashing(NumberChannel):
             for power in (2, 3)
         )
         return p, (p - q) * pair + q, p * pair, (p - q) * triple + q * pair
-
-    @cached_property
-    def _gap(self) -> float:
-        p, d, _, _ = self.moments_of_supports
-        return float(p - d)
-
-    @cached_property
-    def _excess(self) -> tuple[float, float]:
-        """What everybody pays for each square of a weight, and the difference at their own value.
-
-        The weights w of a decoder add up to 0, so sum_k sum_k' w_k w_k' Cov(S_k, S_k' | x) is
-        (A - B) sum_k w_k^2 + (A_x - A + 2 B - 2 B_x) w_x^2, for the variances A, A_x and the
-        covariances B, B_x without and with x.
-        """
-        p, d, with_own, others = self.moments_of_supports
-        a, own = d * (1 - d), p * (1 - p)
-        b, b_own = others - d * d, with_own - p * d
-        scale = (p - d) ** 2
-        return float((a - b) / scale), float((own - a + 2 * b - 2 * b_own) / scale)
-
-    def coefficients(self, functions: Floats) -> Floats:
-        """F = l + sum_k (f(k) - l) S_k / (p - d), for the mean l of f.
-
-        Any level is unbiased, as exactly one value is true; with the mean, d cancels out.
-        """
-        level = functions.mean(axis=-1, keepdims=True)
-        return np.concatenate([level, (functions - level) / self._gap], axis=-1)
-
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        others = functions if others is None else others
-        rest = functions - functions.mean(axis=-1, keepdims=True)
-        products = rest * (others - others.mean(axis=-1, keepdims=True))
-        everybody, more = self._excess
-        paid = everybody * products.sum(axis=-1, keepdims=True) + more * products
-        return np.asarray(functions * others + paid)
-
-    def cells(self, totals: Floats) -> Floats:
-        """Supports above their mean, and an equal share of all people."""
-        rest = totals[1:] - totals[1:].mean(axis=0)
-        return np.asarray(rest / self._gap + totals[0] / self.size)
 
     def influence(self, function: Floats) -> float:
         """The worst of all reports; where they are too many, of all sets of supported values.

@@ -1,0 +1,73 @@
+"""Condensed local differential privacy: the exponential mechanism on a metric.
+
+P(y | x) is proportional to e^(-E(x, y)/2). Half of the distance is spent on y, and half on what the
+probabilities of x add up to, so P(y | x) / P(y | x') is at most e^E(x, x'). On a line far from its
+ends the second half is not needed, and noise is twice as wide there as that of "geometric", which
+keeps the same promise. From Gursoy et al., "Secure and Utility-Aware Data Collection with Condensed
+Local Differential Privacy" (IEEE TDSC 2019). Its definition is a metric: epsilon (their alpha)
+times the distance of two values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import ClassVar
+
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import ONE, exp_bounds, floor_of
+from metricldp.channels import Channel
+from metricldp.channels.mechanism import Label, Mechanism
+from metricldp.channels.table import Table
+from metricldp.metrics import Metric
+
+MOST_POSITIONS = 1024
+_LEAST = 1 << 32
+"""Over 2^64: no report is less likely, so that rounding never tells two values apart."""
+
+
+@cache
+def _height(distance: Fraction) -> int:
+    """e^(-distance/2) over 2^128, rounded down; beyond 128 it is too small to matter."""
+    return floor_of(exp_bounds(-min(distance, Fraction(128)) / 2)[0] * (ONE * ONE))
+
+
+class _Loose(Table):
+    """Less is told than the distance of two values."""
+
+    tight: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class Condensed(Mechanism):
+    """One integer, for any metric; it saves nothing."""
+
+    name: ClassVar[str] = "condensed"  # type: ignore[misc]
+    title: ClassVar[str] = "condensed (exponential)"  # type: ignore[misc]
+    source: ClassVar[str] = "Gursoy et al. 2019"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 256  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 256  # type: ignore[misc]
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return metric
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        """Rows rounded down, but not below 2^-32; the own report has what is left."""
+        if size > MOST_POSITIONS:
+            raise SurveyError(
+                f"{size:,} positions are too many for condensed; use at most {MOST_POSITIONS:,}"
+            )
+        apart = metric.whole(size).tolist()
+        height = {steps: _height(metric.step * steps) for row in apart for steps in row}
+        rows = []
+        for x, steps in enumerate(apart):
+            heights = [height[depth] for depth in steps]
+            total = sum(heights)
+            row = [max(_LEAST, ONE * one // total) for one in heights]
+            row[x] += ONE - sum(row)
+            rows.append(row)
+        return _Loose.of(rows)
+
+    def __repr__(self) -> str:
+        return repr(self.name)

@@ -1,0 +1,152 @@
+"""Subset selection: a random set of w values, more often one that holds the own value.
+
+Of m values, w = m/(e^epsilon + 1) to the nearest whole number, at least 1, are sent. The own value
+is among them with probability p = w e^epsilon / (w e^epsilon + m - w); the rest is uniform. So a
+set with the own value is e^epsilon times as likely as one without. Another value is among them with
+probability q = (p (w - 1) + (1 - p) w)/(m - 1), and the published estimator of a frequency is the
+sum of ([in the set] - q)/(p - q). From Ye and Barg, "Optimal Schemes for Discrete Distribution
+Estimation Under Locally Differential Privacy" (IEEE Trans. Inf. Theory 2018), and Wang et al.,
+"Mutual Information Optimally Local Private Discrete Distribution Estimation" (2016).
+
+The supports of a set add up to w, so the decoder of `Supports` is the published one. With w = 1 it
+is randomized response.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from metricldp.basics.canonical import hexadecimal
+from metricldp.basics.errors import CertificateError
+from metricldp.basics.exact import ONE, exp_bounds, floor_of
+from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
+from metricldp.channels.fields import Bits, Mask
+from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
+from metricldp.lab.peers.supports import Supports
+
+_AT_ONCE = 1 << 22
+"""Values laid out at a time, to be shuffled."""
+
+
+@dataclass(frozen=True)
+class Chosen(Bits):
+    """So many bits, of which so many are ones."""
+
+    ones: int
+
+    def invalid(self, column: Column) -> Mask:
+        ones = np.bitwise_count(column).sum(axis=1)
+        return np.asarray(super().invalid(column) | (ones != self.ones))
+
+    def every(self) -> Column:
+        sets = combinations(range(self.count), self.ones)
+        return self.listed([sum(1 << k for k in chosen) for chosen in sets])
+
+
+@dataclass(frozen=True)
+class SubsetSelection(Supports, BitChannel):
+    """A bit for each value, `ones` of them 1; the own one with probability keep / 2^64."""
+
+    size: int
+    ones: int
+    keep: int
+
+    mechanism: ClassVar[str] = "subset"
+    two_values: ClassVar[tuple[int, int] | None] = (-1, 1)
+
+    @classmethod
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> SubsetSelection:
+        most = exp_bounds(epsilon)[0]
+        ones = max(1, round(size / (most + 1)))
+        keep = floor_of(ones * most / (ones * most + size - ones) * ONE)
+        if keep * size <= ones * ONE:
+            raise CertificateError(
+                f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+            )
+        return cls(size, ones, keep)
+
+    @property
+    def bits(self) -> int:
+        return self.size
+
+    @cached_property
+    def field(self) -> Chosen:
+        return Chosen(self.size, self.ones)
+
+    def law(self) -> dict[str, Any]:
+        found = {"law": self.mechanism, "size": self.size, "ones": self.ones}
+        return {**found, "keep": hexadecimal(self.keep)}
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        """Others in random order, as many as are sent; if the own value is, the last one makes way.
+
+        The order is a shuffle that stops as soon as the first few are drawn.
+        """
+        column = self.field.empty(len(positions))
+        step = 64 * max(1, _AT_ONCE // 64 // self.size)
+        for start in range(0, len(positions), step):
+            own = positions[start : start + step].astype(np.int64)
+            count = len(own)
+            keep = lanes(bernoulli(coins, self.keep, words_for(count)), count).astype(bool)
+            people = np.arange(count)
+            moves = np.tile(np.arange(1, self.size), (count, 1))
+            for k in range(self.ones):
+                drawn = k + uniform(coins, self.size - 1 - k, count)
+                moves[people, drawn], moves[:, k] = moves[:, k], moves[people, drawn]
+            moves[keep, self.ones - 1] = 0
+            bits = np.zeros((count, self.size), dtype=np.uint8)
+            bits[people[:, None], (own[:, None] + moves[:, : self.ones]) % self.size] = 1
+            column[start : start + step] = np.packbits(bits, axis=1, bitorder="little")
+        return column
+
+    def blur(self, position: int, tape: Tape) -> int:
+        keep, moves = tape.toss(self.keep), list(range(1, self.size))
+        for k in range(self.ones):
+            drawn = k + tape.uniform(self.size - 1 - k)
+            moves[k], moves[drawn] = moves[drawn], moves[k]
+        moves[self.ones - 1] *= not keep
+        return sum(1 << (position + move) % self.size for move in moves[: self.ones])
+
+    @cached_property
+    def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """With the own value w - 1 of m - 1 others are in the set, without it w."""
+        p, w, m = Fraction(self.keep, ONE), self.ones, self.size
+        one, two = (p * (w - 1) + (1 - p) * w) / (m - 1), Fraction(0)
+        if m > 2:
+            two = (w - 1) * (p * (w - 2) + (1 - p) * w) / ((m - 1) * (m - 2))
+        return p, one, p * (w - 1) / (m - 1), two
+
+    def jump(self, functions: Floats) -> Floats:
+        """Bits depend on each other, so a whole report is one coin."""
+        return Channel.jump(self, functions)
+
+    def influence(self, function: Floats) -> float:
+        """The values with the largest, or with the smallest weights."""
+        fixed, weights = self._split(self.coefficients(function))
+        ranked = np.sort(weights)
+        total = weights.sum()
+        ends = (2 * part.sum() - total for part in (ranked[: self.ones], ranked[-self.ones :]))
+        return max(abs(float(fixed + end)) for end in ends)
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        if x == other:
+            return Fraction(1)
+        return self._chance(True) / self._chance(False)
+
+    def _chance(self, holds: bool) -> Fraction:
+        """Of one set that holds the own value, or of one that does not."""
+        if holds:
+            return Fraction(self.keep, ONE * comb(self.size - 1, self.ones - 1))
+        return Fraction(ONE - self.keep, ONE * comb(self.size - 1, self.ones))
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        return self._chance(bool(report[x >> 3] >> (x & 7) & 1))
