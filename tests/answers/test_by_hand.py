@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    Real,
+    Survey,
+    Weight,
+)
 from metricldp.answers import estimate, quantiles
 from metricldp.answers.answer import Answer, normal_reach
 from metricldp.answers.quantiles import Group
@@ -136,22 +146,15 @@ def test_a_mean_of_a_population_by_hand(monkeypatch):
     assert (sure.numerator_variance, sure.denominator_variance) == (800, 400)
 
 
-@pytest.mark.parametrize(
-    ("size", "variance", "clear"),
-    [
-        *((8, 16, False), (8.1, 16, True), (7, 16, False), (11, 16, True)),
-        *((0.5, 0, True), (0, 0, False), (-1, 0, False)),
-    ],
-)
-def test_a_group_that_is_not_clearly_above_zero_has_no_mean(size, variance, clear, monkeypatch):
+def test_a_group_that_is_not_clearly_above_zero_has_no_mean(monkeypatch):
     """That is, by two standard errors: of no more than 8 ± 4 people nothing can be said."""
-    size = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
-    sums = {**SUMS, **size}
-    if clear:
-        assert mean(monkeypatch, one=(0.0, 0.0), **sums).denominator == sums["denominator"]
-        return
-    with pytest.raises(QueryError, match="q has no answer: the group is estimated at"):
-        mean(monkeypatch, one=(0.0, 0.0), **sums)
+    for size, variance in ((8.1, 16), (11, 16), (0.5, 0)):
+        own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
+        assert mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own}).denominator == size
+    for size, variance in ((8, 16), (7, 16), (0, 0), (-1, 0)):
+        own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
+        with pytest.raises(QueryError, match="q has no answer: the group is estimated at"):
+            mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
 
 
 def test_steps_of_a_mean(monkeypatch):
@@ -163,20 +166,67 @@ def test_steps_of_a_mean(monkeypatch):
     assert (drawn.jump, drawn.hidden) == (4 / 100, 16 / 100**2)
 
 
-ABOUT = [lambda tally, about: tally.count(about=about)]
-ABOUT += [lambda tally, about: tally.sum("a", about=about)]
-ABOUT += [lambda tally, about: tally.mean("a", about=about)]
-ABOUT += [lambda tally, about: tally.cdf("a", about=about)]
+def test_an_answer_is_about_respondents_or_a_population():
+    survey = Survey(
+        {
+            "a": Integer(0, 3, epsilon=1),
+            "w": Weight(0, 1),
+            "v": Weight(0, 1, private=True, epsilon=1),
+        }
+    )
+    tally = survey.tally(survey.encode({name: [0, 1, 1, 0] for name in "awv"}))
+    for ask in (
+        tally.count,
+        lambda about: tally.sum("a", about=about),
+        lambda about: tally.sum("w", about=about),
+        lambda about: tally.sum("v", about=about),
+        lambda about: tally.mean("a", about=about),
+        lambda about: tally.cdf("a", about=about),
+        lambda about: tally.histogram("a", about=about),
+    ):
+        for wrong in ("nobody", None, ["population"], np.array(["population", "respondents"])):
+            with pytest.raises(QueryError, match="an answer is about 'respondents' or"):
+                ask(about=wrong)
+        ask(about="population")
 
 
-@pytest.mark.parametrize("ask", ABOUT)
-def test_an_answer_is_about_respondents_or_a_population(ask):
-    survey = Survey({"a": Integer(0, 3, epsilon=1)})
-    tally = survey.tally(survey.encode({"a": [0, 1, 2, 3]}))
-    for wrong in ("nobody", None, ["population"], np.array(["population", "respondents"])):
-        with pytest.raises(QueryError, match="an answer is about 'respondents' or"):
-            ask(tally, wrong)
-    ask(tally, "population")
+def test_a_sum_of_weights_by_hand():
+    sums = {name: np.array([value]) for name, value in SUMS_OF_WEIGHTS.items()}
+    steps = Extremes(0, 3, 1.5, 0.25)
+    how = {"unit": "w", "layout": "reports"}
+    found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
+    assert (found.value, found.variance, found.bounds) == (4, 7 - 3, (6, 8))
+    assert (found.question, found.notes) == ASKED
+    assert (found.unit, found.about, found.layout) == ("w", "respondents", "reports")
+    assert (found.jump, found.hidden) == (1.5, 0.25)
+    how["about"] = "population"
+    found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
+    assert (found.variance, found.bounds) == ((7 - 4**2 / 4) * 4 / 3, (6, math.inf))
+    assert (found.jump, found.hidden) == (3, 9)
+
+
+SUMS_OF_WEIGHTS = {"value": 4.0, "second": 7.0, "square": 3.0}
+
+
+def test_the_largest_weights_may_go_unseen():
+    """Weights count by their squares: here 10 of all of them, 7 of the three largest."""
+    assert estimate.kept_between((1.0, 2.0), 10.0, 7.0) == (14, 20)
+    assert estimate.kept_between((1.9, 2.0), 10.0, 7.0) == (19, 20)
+
+
+def test_the_least_error_of_private_weights():
+    """Three people at the worst place and weight, or everybody at the best, whichever is more."""
+    survey = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(-1, 4, private=True, epsilon=1.5)})
+    where = {"a": (1, 2)}
+    one = [
+        survey.predict(where, 1, prior={"a": place}, weights={"w": [weight]}) ** 2
+        for place in np.eye(4)
+        for weight in (-1, 4)
+    ]
+    for n in (2, 4, 1000):
+        people = {"a": np.arange(n) % 4, "w": np.linspace(-1, 4, n)}
+        found = survey.tally(survey.encode(people)).sum("w", where)
+        assert found.bounds == (pytest.approx(max(n * min(one), min(n, 3) * max(one))), math.inf)
 
 
 # Shares
@@ -187,6 +237,7 @@ SURVEY = Survey(
         "b": Categorical(["x", "y"], epsilon=1),
         "m": Ordinal(["low", "mid", "high"], epsilon=1),
         "c": Continuous(0, 8, bins=4, epsilon=1),
+        "r": Real(0, 1, points=3, epsilon=1),
     }
 )
 
@@ -259,6 +310,9 @@ def test_shares_of_a_group_of_unknown_size():
     assert (found[0].jump, found[0].hidden) == (3 / 40, 7 / 40**2)
     assert (found[3].value, found[3].stderr) == (1, 0)
     assert found[0].question == "a up to 10 among b x"
+    literal = group({"b": "x"}, literal=True).to_cdf(parts)
+    assert [point.value for point in literal] == [0.25, 0.5, 0.75, 1]
+    assert literal.stderr[-1] == 0
 
 
 def test_shares_of_a_group_that_the_attribute_cuts():
@@ -278,17 +332,14 @@ def test_a_variance_of_a_share_is_never_below_zero():
     assert min(excess.variance for excess in found.excess(0.7)) == 0
 
 
-@pytest.mark.parametrize(
-    ("size", "clear"), [(8, False), (8.1, True), (7, False), (11, True), (0, False)]
-)
-def test_a_group_that_is_not_clearly_above_zero_has_no_shares(size, clear):
+def test_a_group_that_is_not_clearly_above_zero_has_no_shares():
     """By two standard errors, and this one is 4."""
-    parts = answers(*[(1, 1)] * 6, (size, 16))
-    if clear:
-        assert group({"b": "x"}).to_cdf(parts)[0].value == pytest.approx(1 / size)
-        return
-    with pytest.raises(QueryError, match="among b x have no answer: the group is estimated at"):
-        group({"b": "x"}).to_cdf(parts)
+    for size in (8.1, 11):
+        found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
+        assert found[0].value == pytest.approx(1 / size)
+    for size in (8, 7, 0):
+        with pytest.raises(QueryError, match="among b x have no answer: the group is estimated at"):
+            group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
 
 
 # Distribution functions
@@ -398,6 +449,7 @@ def test_a_quantile_is_the_first_value_whose_share_reaches_it():
 
 def test_a_quantile_is_interpolated_evenly_inside_its_bin():
     found = shares(0.25, 0.5, 0.5, name="c")
+    assert (found.ends, found[0].question) == ((2, 4, 6, 8), "c up to 2 among everybody")
     for p, value in ((0.1, 0.8), (0.25, 2), (0.3, 2.4), (0.5, 4), (0.75, 7)):
         assert found.quantile(p).value == pytest.approx(value)
         (note,) = found.quantile(p).notes
@@ -461,20 +513,18 @@ def test_how_a_quantile_reads():
     assert str(named) == "m 0.5-quantile mid (95%: mid to mid)"
 
 
-@pytest.mark.parametrize(
-    ("width", "p", "words"),
-    [
+def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to():
+    """Down to a tenth of the highest digit of its bin's width."""
+    n = 1_000_000
+    for width, p, words in (
         *((2000, 0.312, "1200"), (1000, 0.318, "600"), (10, 0.31, "6"), (8, 0.32, "5.1")),
         *((1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")),
-    ],
-)
-def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to(width, p, words):
-    """Down to a tenth of the highest digit of its bin's width."""
-    survey = Survey({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})
-    asked = Group("c", survey.attributes["c"], parse(survey, None, "c"), n := 1_000_000, False)
-    found = asked.to_cdf(answers((0, 1), (n, 0))).quantile(p)
-    assert found.value == pytest.approx(2 * p * width)
-    assert found.shown() == words
+    ):
+        survey = Survey({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})
+        asked = Group("c", survey.attributes["c"], parse(survey, None, "c"), n, False)
+        found = asked.to_cdf(answers((0, 1), (n, 0))).quantile(p)
+        assert found.value == pytest.approx(2 * p * width)
+        assert found.shown() == words
 
 
 def test_questions_and_methods_that_are_none():
@@ -492,5 +542,7 @@ def test_questions_and_methods_that_are_none():
             tally.quantiles("a", wrong)
     with pytest.raises(QueryError, match="b is categorical and has no quantiles"):
         group(name="b")
+    with pytest.raises(QueryError, match="r is real and has no quantiles"):
+        group(name="r")
     with pytest.raises(QueryError, match="no reports at all"):
         group(n=0)

@@ -235,7 +235,7 @@ def _tests_for(module: str, change: Change, asked: Asked) -> list[str]:
     for turn, seconds, test in sorted(ranked):
         if turn == 0 or spent + seconds <= asked.seconds:
             chosen.append(test)
-            spent += seconds
+            spent += seconds if turn else 0.0
     return chosen
 
 

@@ -168,7 +168,7 @@ def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bound
 def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
     """The same mean, given the extremes of what each value is above it."""
     jump, hidden = with_draws(steps) if ratio.about == POPULATION else steps[2:]
-    size = abs(ratio.denominator)
+    size = ratio.denominator
     return replace(ratio, jump=jump / size, hidden=hidden / size**2)
 
 
@@ -206,7 +206,7 @@ def to_ratio(
     most = math.sqrt(numerator_variance * denominator_variance)
     covariance = min(max(shared, -most), most)
     error = math.sqrt(denominator_variance)
-    if denominator <= 2 * error or denominator <= 0:
+    if denominator <= 2 * error:
         raise QueryError(
             f"the mean of {question} has no answer: the group is estimated at {denominator:,.0f} ± "
             f"{error:,.0f} people, not clearly above zero; ask for a larger one"
