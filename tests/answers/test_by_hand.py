@@ -298,6 +298,7 @@ def test_shares_of_a_group_of_unknown_size():
     parts = answers(*below, *above, (40, 36))
     parts[0] = replace(parts[0], jump=2.0, hidden=7.0)
     parts[3] = replace(parts[3], jump=3.0, hidden=5.0)
+    parts[5] = replace(parts[5], jump=1.0, hidden=4.0)
     found = asked.to_cdf(parts)
     assert [point.value for point in found] == [0.25, 0.5, 0.75, 1]
     for point, (value, own), (_, rest) in zip(found[:3], below, above, strict=True):
@@ -308,6 +309,7 @@ def test_shares_of_a_group_of_unknown_size():
         exact = (own - 2 * share * shared + share**2 * 36) / 40**2
         assert point.variance == pytest.approx(exact)
     assert (found[0].jump, found[0].hidden) == (3 / 40, 7 / 40**2)
+    assert (found[2].jump, found[2].hidden) == (1 / 40, 4 / 40**2)
     assert (found[3].value, found[3].stderr) == (1, 0)
     assert found[0].question == "a up to 10 among b x"
     literal = group({"b": "x"}, literal=True).to_cdf(parts)
@@ -509,6 +511,8 @@ def test_how_a_quantile_reads():
     one = group({"a": 12}).to_cdf(answers((40, 8), about="population")).quantile(0.5)
     assert (one.value, one.interval()) == (12, (12, 12))
     assert one.to_dict()["about"] == "population"
+    with pytest.raises(QueryError, match="a level lies between 0 and 1"):
+        one.interval(2)
     named = shares(0.3, 0.6, name="m").quantile(0.5)
     assert str(named) == "m 0.5-quantile mid (95%: mid to mid)"
 
@@ -518,6 +522,7 @@ def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to():
     n = 1_000_000
     for width, p, words in (
         *((2000, 0.312, "1200"), (1000, 0.318, "600"), (10, 0.31, "6"), (8, 0.32, "5.1")),
+        (8, 0.82, "13.1"),
         *((1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")),
     ):
         survey = Survey({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})

@@ -332,9 +332,9 @@ class Quantile:
     def shown(self) -> str:
         """The value in as many digits as its bin leaves meaning to."""
         low, high = self.cdf.described.values_at(self.position)
-        if isinstance(self.value, float) and low != high:
+        if low != high:
             width = float(high) - float(low)
-            return plain(round(self.value, 1 - math.floor(math.log10(width) + 1e-9)))
+            return plain(round(float(self.value), 1 - math.floor(math.log10(width) + 1e-9)))
         return plain(self.value)
 
     def __str__(self) -> str:
@@ -391,9 +391,10 @@ def monotone(shares: Floats, variances: Floats) -> Floats:
 def binary_search(shares: Floats, p: float) -> int:
     """Section 4.4 to the letter, on estimated shares that need not be monotone; from 0, not 1.
 
-    Where the last scan finds several x with share(x-1) < p <= share(x), it takes the first. It
-    finds none only if the share up to the last position, known to be 1, is estimated below p, as
-    the noisy last bit of threshold-paper may have it; then the answer is the last position.
+    Where the last scan finds several x with share(x-1) < p <= share(x), it takes the first: the
+    first that is reached, as its left end is position 0 or is not. It finds none only if the share
+    up to the last position, known to be 1, is estimated below p, as the noisy last bit of
+    threshold-paper may have it; then the answer is the last position.
     """
     reached = shares >= p - TIE
     left, right = 0, len(shares) - 1
@@ -403,7 +404,4 @@ def binary_search(shares: Floats, p: float) -> int:
             right = middle
         else:
             left = middle
-    for x in range(left, right + 1):
-        if reached[x] and (x == 0 or not reached[x - 1]):
-            return x
-    return len(shares) - 1
+    return next((x for x in range(left, right + 1) if reached[x]), len(shares) - 1)
