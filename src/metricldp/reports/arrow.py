@@ -176,7 +176,7 @@ def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _to_numpy(array: pa.Array) -> Column:
     if not pa.types.is_fixed_size_binary(array.type):
-        return np.asarray(array.to_numpy(zero_copy_only=True))
+        return np.asarray(array.to_numpy())
     width = array.type.byte_width
     raw = np.frombuffer(array.buffers()[1], dtype=np.uint8)
     return raw[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
