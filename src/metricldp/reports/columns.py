@@ -66,6 +66,7 @@ def positions_of(
         raise ValueRefused(
             "holds text that is not UTF-8; save it as such", attribute=name
         ) from None
+    values = _without_views(values)
     if attribute.asks_whether:
         return np.asarray(~_missing(values), dtype=np.int64)
     if attribute.optional is None:
@@ -82,6 +83,19 @@ def positions_of(
             wrong = wrong.adding("a missing value is left blank")
         raise (wrong if wrong.row is None else wrong.at(int(rows[wrong.row]))) from None
     return found
+
+
+def _without_views(values: pa.Array | list[Any]) -> pa.Array | list[Any]:
+    """In types that all of Arrow's functions take; polars hands text over as views."""
+    if isinstance(values, list):
+        return values
+    kind = inner = values.type
+    if pa.types.is_dictionary(kind):
+        inner = kind.value_type
+    whole = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(inner)
+    if whole is None:
+        return values
+    return values.cast(whole if inner is kind else pa.dictionary(kind.index_type, whole))
 
 
 def _missing(values: pa.Array | list[Any]) -> npt.NDArray[np.bool_]:
@@ -129,6 +143,8 @@ class _Column:
 
     def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
         """As integers, floats or codes of names; None where only a look at each value can tell."""
+        if not len(values):
+            return np.zeros(0, dtype=np.int64)
         if pa.types.is_dictionary(values.type):
             codes = self._codes_of_entries(values) if self.attribute.named else None
             if codes is not None:
@@ -147,9 +163,9 @@ class _Column:
             # Arrow reads 0x1f as a whole number but not as a real one; here it is no number at all.
             if pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py():
                 return None
-        elif types.is_boolean(kind) and len(values):
+        elif types.is_boolean(kind):
             self._one(0)
-        elif not (types.is_integer(kind) or types.is_decimal(kind) or not len(values)):
+        elif not (types.is_integer(kind) or types.is_decimal(kind)):
             self._refuse(f"holds {kind} values where numbers are needed")
         for target in (pa.int64(), pa.float64()):
             try:
@@ -168,7 +184,7 @@ class _Column:
 
     def _codes(self, values: pa.Array) -> npt.NDArray[Any] | None:
         kind, types = values.type, pa.types
-        if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind) or not values):
+        if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             self._refuse(f"holds {kind} values where names are needed")
         codes = pc.index_in(values.cast(pa.string()), value_set=self._names)
         if codes.null_count:
@@ -186,8 +202,7 @@ class _Column:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _first(mask: pa.Array) -> int:
@@ -238,13 +253,25 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
             f"is a {type(column).__name__}, not a column: give a list or an array of one dimension"
         )
         raise ValueRefused(f"{why}{hint}", attribute=name)
+    column = _opened(column)
     if not _alike(column):
         return list(column)
     with contextlib.suppress(pa.ArrowException, OverflowError, TypeError, UnicodeError):
-        native = isinstance(people, Mapping)
-        found = pa.array(column, from_pandas=True) if native else column.to_arrow()
+        found = column
+        if not isinstance(column, pa.Array | pa.ChunkedArray):
+            native = isinstance(people, Mapping)
+            found = pa.array(column, from_pandas=True) if native else column.to_arrow()
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     return list(column)
+
+
+def _opened(column: Any) -> Any:
+    """What is a column only by the doors that it has, as one of Arrow or of numpy."""
+    if isinstance(column, Sequence) or hasattr(column, "type") or hasattr(column, "dtype"):
+        return column
+    if hasattr(column, "__arrow_c_stream__"):
+        return pa.chunked_array(column)
+    return pa.array(column) if hasattr(column, "__arrow_c_array__") else np.asarray(column)
 
 
 def _alike(values: Any) -> bool:
