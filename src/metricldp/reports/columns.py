@@ -62,11 +62,11 @@ def positions_of(
     try:
         if not isinstance(values, list):
             values.validate(full=True)
+            values = _without_views(values)
     except pa.ArrowInvalid:
         raise ValueRefused(
             "holds text that is not UTF-8; save it as such", attribute=name
         ) from None
-    values = _without_views(values)
     if attribute.asks_whether:
         return np.asarray(~_missing(values), dtype=np.int64)
     if attribute.optional is None:
@@ -85,13 +85,10 @@ def positions_of(
     return found
 
 
-def _without_views(values: pa.Array | list[Any]) -> pa.Array | list[Any]:
+def _without_views(values: pa.Array) -> pa.Array:
     """In types that all of Arrow's functions take; polars hands text over as views."""
-    if isinstance(values, list):
-        return values
-    kind = inner = values.type
-    if pa.types.is_dictionary(kind):
-        inner = kind.value_type
+    kind = values.type
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     whole = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(inner)
     if whole is None:
         return values
