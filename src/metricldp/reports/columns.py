@@ -211,11 +211,12 @@ def _frame(people: Any, names: Collection[str]) -> Any:
 
     Of a frame or a query that has yet to be computed, only these columns are.
     """
-    if isinstance(people, Mapping):
-        found, there = people, list(people)
+    found, lazy = _arrow_table(people), False
+    if isinstance(found, Mapping):
+        there = list(found)
     else:
         try:
-            found = nw.from_native(_arrow_table(people))
+            found = nw.from_native(found)
             lazy = isinstance(found, nw.LazyFrame)
             there = found.collect_schema().names() if lazy else found.columns
         except TypeError:
@@ -231,7 +232,7 @@ def _frame(people: Any, names: Collection[str]) -> Any:
         if name not in there:
             hint = f"{listed(there)}{guess(name, there)}"
             raise ValueRefused(f"people have no column {name!r}; they have {hint}")
-    return found.select(names).collect("pyarrow") if isinstance(found, nw.LazyFrame) else found
+    return found.select(names).collect("pyarrow") if lazy else found
 
 
 def _arrow_table(people: Any) -> Any:
