@@ -37,7 +37,16 @@ from metricldp.channels import Response
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Simple
 from metricldp.design import registry
 from metricldp.lab import contest
-from metricldp.lab.compare import LOOSE, OWN, SAME, compare, compared, joint_sets, taking_part
+from metricldp.lab.compare import (
+    FITTED,
+    LOOSE,
+    OWN,
+    SAME,
+    compare,
+    compared,
+    joint_sets,
+    taking_part,
+)
 from metricldp.lab.contest import (
     Contender,
     everybody,
@@ -47,6 +56,8 @@ from metricldp.lab.contest import (
     surprise,
 )
 from metricldp.lab.crowd import Crowd, Questions, _contracted
+from metricldp.lab.fitted import fitted
+from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.reports.encode import encode
 from metricldp.survey.certify import certify
 
@@ -474,6 +485,9 @@ def test_a_comparison_has_every_promise(found):
         assert rows[0].group == OWN
         assert [row.group for row in rows[1:]].count(OWN) == 0
         assert (LOOSE in {row.group for row in rows}) == (about != "region")
+        biased = [(row.title, row.step, row.width) for row in rows if row.group == FITTED]
+        both = [("Square Wave, EM", 1, 1), ("Square Wave, EMS", 1, 1)]
+        assert sorted(biased) == (both if about in ("age", "income") else [])
         used = [(row.mechanism, row.group) for row in rows if row.group != LOOSE]
         assert (rows[0].mechanism, SAME) not in used, "the survey is there once"
     age = {(row.mechanism, row.group): row for row in blocks["age"]}
@@ -527,6 +541,7 @@ def assert_near(found, factor=1.0):
     Every row has coins of its own; HIO and faces are simulated more rarely, and left out.
     """
     rows = [row for row in found.rows if not row.mechanism.startswith(("hio", "faces"))]
+    rows = [row for row in rows if row.exact is not None]  # not biased
     ratios = [(factor * row.simulated / row.exact) ** 2 for row in rows]
     for some, alarm in ((ratios, 1e-9 / len(rows)), ([np.mean(ratios)], 1e-9)):
         degrees = found.repetitions * len(rows) // len(some)
@@ -547,6 +562,51 @@ def test_a_comparison_is_exact_and_simulated(found):
         assert rough / 2 < row.exact < 2 * rough
 
 
+def test_what_is_fitted_is_measured_on_everybody_without_an_exact_error(found):
+    """Its errors are those of devices, reports and expectation maximisation, drawn anew here."""
+    rows = [row for row in found.rows if row.group == FITTED]
+    assert len(rows) == 4
+    assert all(row.exact is None and row.simulated > 0 for row in rows)
+    assert str(found).count("reports: biased:") == 2
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_errors_of_what_is_fitted_are_those_of_reports(smooth):
+    attributes = {"v": Integer(0, 15, epsilon=2)}
+    rng = np.random.default_rng(2)
+    crowd = Crowd(attributes, {"v": rng.binomial(15, 0.3, 500)})
+    asked = Questions.draw(attributes, 10, rng)
+    (entry,) = (entry for entry in fitted(attributes) if entry.smooth == smooth)
+    channel = entry.survey.channels["v"]
+    slowly = []
+    for seed in range(60):
+        column = channel.encode(crowd.positions["v"], Coins.seeded(seed))
+        counts = np.bincount(column, minlength=channel.outputs)
+        shares = expectation_maximisation(channel, counts, smooth=smooth)
+        slowly.append(500 * asked.functions["v"] @ shares - crowd.truth(asked))
+    quickly = entry.errors(crowd, asked, 60, rng)
+    assert quickly.shape == (60, 10)
+    squares = [(np.array(errors) ** 2).mean(axis=1) for errors in (slowly, quickly)]
+    gap = squares[0].mean() - squares[1].mean()
+    spread = math.sqrt(sum(one.var(ddof=1) / 60 for one in squares))
+    assert abs(gap) < 6 * spread
+    assert abs(gap + squares[0].mean() / 2) > 2 * spread, "half as much would be noticed"
+    assert not list(fitted({**attributes, "w": attributes["v"]}))
+    assert not list(fitted({"c": Categorical(["a", "b"], epsilon=1)}))
+
+
+def test_smoothing_is_biased_where_people_round():
+    """A million ages rounded to tens: EMS has an error ten times that of Haar, as the page says."""
+    attributes = {"age": Integer(0, 99, epsilon=1)}
+    rng = np.random.default_rng(1)
+    ages = np.clip((rng.normal(45, 20, 1_000_000).astype(int) + 5) // 10 * 10, 0, 99)
+    crowd, asked = Crowd(attributes, {"age": ages}), Questions.draw(attributes, 50, rng)
+    haar = entry_of("haar", attributes).variances(crowd, asked).mean()
+    plain, smooth = (one.errors(crowd, asked, 3, rng) for one in fitted(attributes))
+    assert (smooth**2).mean() > 50 * haar
+    assert (plain**2).mean() < 10 * haar
+
+
 def test_a_long_file_is_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr("metricldp.lab.compare.SAMPLE", 50)
     found = compare(SURVEY, people_file(tmp_path / "people.csv"), queries=5, seed=3, repetitions=12)
@@ -558,7 +618,8 @@ def test_a_long_file_is_sampled(tmp_path, monkeypatch):
 def test_a_single_repetition_has_no_standard_error(tmp_path):
     alone = Survey({"age": Integer(0, 29, epsilon=1, per=3)})
     found = compare(alone, people_file(tmp_path / "people.csv"), queries=3, repetitions=1)
-    assert all(row.simulated is not None and row.standard_error is None for row in found.rows)
+    rows = [row for row in found.rows if row.group != FITTED]
+    assert all(row.simulated is not None and row.standard_error is None for row in rows)
     assert "nan" not in found.text()
 
 

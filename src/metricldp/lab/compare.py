@@ -36,6 +36,7 @@ from metricldp.lab.contest import (
     spread_out,
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
+from metricldp.lab.fitted import fitted
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp
 from metricldp.reports.files import read_positions
@@ -44,7 +45,10 @@ from metricldp.survey.blocks import Block
 
 OWN, SAME = "the survey itself", "keeps the survey's metric"
 LOOSE = "the stated epsilon between any two values of each attribute"
-"""What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere."""
+FITTED = "the stated epsilon, fitted to all reports: biased"
+"""What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere.
+
+What is fitted keeps that, too, but no error can be stated beside an answer."""
 SAMPLE, REPETITIONS = 1000, 60
 _SLOWER = 4
 """Joint mechanisms answer so many times more slowly, and are simulated more rarely."""
@@ -67,15 +71,22 @@ class Row:
     """Epsilon between two people one step apart in one attribute."""
     width: float
     """Epsilon between two people at opposite ends of all of them."""
-    exact: float
-    """Root of the mean expected squared error, for the people in the file."""
+    exact: float | None
+    """Root of the mean expected squared error, for the people in the file; None where biased."""
     simulated: float | None
-    """The same measured on a sample, scaled to everybody; None where that would take too long."""
+    """The same measured on a sample, scaled to everybody; None where that would take too long.
+
+    What is biased is measured on everybody."""
     standard_error: float | None
 
     @property
     def joint(self) -> bool:
         return self.mechanism.startswith("hio")
+
+    @property
+    def error(self) -> float:
+        """Exact where it can be."""
+        return self.exact if self.exact is not None else self.simulated or 0.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ class Comparison:
         """
         found: dict[str, list[Row]] = {}
         for about in dict.fromkeys(row.about for row in self.rows):
-            here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.exact)
+            here = sorted((row for row in self.rows if row.about == about), key=lambda r: r.error)
             groups = ([row for row in here if row.group == group] for group in _GROUPS)
             found[about] = [
                 row
@@ -123,7 +134,7 @@ class Comparison:
         parts = [
             f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are in "
             f"people: the root of the mean squared error.\nSimulated: {self.repetitions} times "
-            f"(HIO: {max(2, self.repetitions // _SLOWER)}) on {who}"
+            f"(HIO, fitted: {_more_rarely(self.repetitions)}) on {who}"
         ]
         for about, rows in self.blocks(most).items():
             left = sum(row.about == about for row in self.rows) - len(rows)
@@ -134,7 +145,7 @@ class Comparison:
 
 _BEST = 5
 """Rows of each group that are printed."""
-_GROUPS = (OWN, SAME, LOOSE)
+_GROUPS = (OWN, SAME, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
 An error means nothing without both: where the width is large, far values are hardly hidden."""
 
@@ -143,9 +154,10 @@ def _table(rows: Sequence[Row]) -> str:
     """All rows in one table, with a line above those of each promise."""
     lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "± s.e."]]
     for row in rows:
-        drawn = ["-" if x is None else f"{x:,.0f}" for x in (row.simulated, row.standard_error)]
+        errors = row.exact, row.simulated, row.standard_error
         epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
-        lines.append([row.mechanism, row.title, *epsilons, f"{row.exact:,.0f}", *drawn])
+        told = ["-" if x is None else f"{x:,.0f}" for x in errors]
+        lines.append([row.mechanism, row.title, *epsilons, *told])
     head, *body = table(lines, left=2).splitlines()
     found = [head]
     for group in _GROUPS:
@@ -158,13 +170,13 @@ def page(found: Comparison) -> Page:
     """The whole table as text, the rows, and a picture of the best."""
     blocks = {
         f"{about} ({rows[0].questions})": [
-            Line(f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.exact)
+            Line(f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.error)
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
     }
     title = f"{found.people:,} people; ε: one step to the whole width"
-    xlabel = "exact root mean squared error (people)"
+    xlabel = "root mean squared error (people), exact unless biased"
     return Page(
         "compare",
         f"{found.text()}\n",
@@ -175,8 +187,8 @@ def page(found: Comparison) -> Page:
 
 
 def _label(row: Row) -> str:
-    """The mechanism; HIO stands at several epsilons, and its title says which."""
-    return row.title if row.joint else row.mechanism
+    """The mechanism; of HIO at several epsilons, and of what is fitted, the title says which."""
+    return row.title if row.joint or row.exact is None else row.mechanism
 
 
 # The work
@@ -227,8 +239,13 @@ def compare(
             everyone, some = crowds[tuple(entry.survey.attributes)]
             # Coins of its own for each: one more contender changes nobody else's.
             coins = seeded(_number(seed, *names, group, entry.contender.title))
-            rows.append(_row(group, entry, everyone, some, asked, repetitions, coins))
+            errors = _measured(entry, everyone, some, asked, repetitions, coins)
+            rows.append(_row(group, entry, asked, errors))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
+        for biased in fitted({name: spread_out(a) for name, a in asked.attributes.items()}):
+            own = np.random.default_rng(_number(seed, *names, biased.contender.title))
+            drawn = biased.errors(crowd.only(names), asked, _more_rarely(repetitions), own)
+            rows.append(_row(FITTED, biased, asked, (None, *_scaled(drawn, 1.0, 1.0))))
     return Comparison(
         survey.fingerprint,
         crowd.n,
@@ -359,23 +376,25 @@ def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
             )
 
 
-def _row(
-    group: str,
-    entry: Entry,
-    crowd: Crowd,
-    sample: Crowd,
-    asked: Questions,
-    repetitions: int,
-    coins: Coins,
-) -> Row:
+def _more_rarely(repetitions: int) -> int:
+    return max(2, repetitions // _SLOWER)
+
+
+def _measured(
+    entry: Entry, crowd: Crowd, sample: Crowd, asked: Questions, repetitions: int, coins: Coins
+) -> _Errors:
     exact = float(entry.variances(crowd, asked).mean())
     simulated = error = None
     drawn = min(entry.contender.drawn, MOST)
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
         expected = float(entry.variances(sample, asked).mean())
-        times = max(2, repetitions // _SLOWER) if entry.joint else repetitions
+        times = _more_rarely(repetitions) if entry.joint else repetitions
         errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
+    return math.sqrt(exact), simulated, error
+
+
+def _row(group: str, entry: Entry, asked: Questions, errors: _Errors) -> Row:
     ordered = frozenset(attribute.ordered for attribute in asked.attributes.values())
     return Row(
         " x ".join(asked.attributes),
@@ -385,10 +404,11 @@ def _row(
         entry.contender.title,
         entry.step,
         entry.width,
-        math.sqrt(exact),
-        simulated,
-        error,
+        *errors,
     )
+
+
+_Errors = tuple[float | None, float | None, float | None]
 
 
 _QUESTIONS = {
