@@ -1,5 +1,6 @@
 """Facts for ever: this package against vectors/*.json, and a second client against the same."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -8,10 +9,10 @@ from pathlib import Path
 import pytest
 from vector_cases import FILES, FOLDER, made
 
-from metricldp import Integer, Survey, SurveyError
+from metricldp import Integer, MetricLdpError, Survey, SurveyError, ValueRefused
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
-from metricldp.reports.vectors import Recorded, check
+from metricldp.reports.vectors import Recorded, check, entry, fact
 
 FEWEST = 2_000
 """Facts in all files together."""
@@ -86,3 +87,59 @@ def build_planar():
         joint={("x", "y"): "planar-laplace"},
     )
     return survey.blocks["x+y"].channel
+
+
+# Making facts
+
+
+def test_a_stream_of_known_words():
+    """The words that are given, lowest byte first, and then digests of the seed and a number."""
+    first, second = (hashlib.sha256(f"seed {k}".encode()).digest() for k in (1, 2))
+    stream = Recorded("seed", [1, 2**64 - 2])
+    given = bytes([1, *[0] * 7, 254, *[255] * 7])
+    assert stream.draw(16) == given
+    assert stream.drawn == given  # nothing is drawn before it is asked for
+    assert stream.draw(8) == first[:8]
+    assert stream.draw(40) == first[8:] + second[:16]
+    assert stream.draw(0) == b""
+    assert stream.words(3) == "0000000000000001" + "fffffffffffffffe" + first[7::-1].hex()
+    assert stream.words(0) == ""
+
+
+def test_facts_of_a_survey_of_ones_own():
+    survey = Survey({"a": Integer(0, 9, epsilon=1)})
+    person, beyond = {"a": 3}, {"a": 12}
+    one = fact(survey, person, Recorded("one"))
+    assert set(one) == {"person", "words", "report"}
+    assert one["person"] == person
+    words = Recorded("one")
+    words.draw(len(one["words"]) // 2)
+    assert one["words"] == words.words(len(one["words"]) // 16)
+    clipped = fact(survey, beyond, Recorded("two"), clip=True)
+    assert (clipped["clip"], clipped["person"]) == (True, beyond)
+    with pytest.raises(ValueRefused):
+        fact(survey, beyond, Recorded("two"))
+    marks = {"canonical": survey.canonical, "fingerprint": survey.fingerprint}
+    found = entry(survey, facts=[one, clipped], values=[{"person": beyond, "refused": "range"}])
+    assert {name: found[name] for name in marks} == marks
+    assert found["survey"] == survey.to_dict()
+    assert len(found["facts"]) == 2
+    assert check({"metricldp-vectors": 1}) == (0, [])
+    data = {"metricldp-vectors": 1, "surveys": [found]}
+    assert check(data) == (4, [])
+    for place, key, wrong in (
+        (found, "canonical", "{}"),
+        (one, "words", one["words"] + "0" * 16),
+        (one, "report", "00"),
+        (clipped, "report", "00"),
+        (found["values"][0], "refused", "kind"),
+    ):
+        right, place[key] = place[key], wrong
+        count, told = check(data)
+        assert (count, len(told)) == (4, 1)
+        assert told[0].startswith("surveys: ")
+        assert wrong in told[0] or key == "words"
+        place[key] = right
+    found["values"].append({"person": beyond, "clip": True, "refused": None})
+    with pytest.raises(MetricLdpError, match="the tape is used up"):  # clipped, it is not refused
+        check(data)
