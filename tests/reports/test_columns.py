@@ -139,9 +139,10 @@ def test_true_is_one_where_that_is_all():
     one = Integer(0, 1, epsilon=1)
     assert positions(one, [True, False]) == [1, 0]
     assert positions(one, pa.array([True, False])) == [1, 0]
-    for column in ([True, 1], [1, True, 0], [1.0, False], np.array([1, True], dtype=object)):
-        told = refusal(AGE, [30] * 2 + list(column))
-        assert told.row >= 2  # among numbers it is no number
+    digit = Integer(0, 9, epsilon=1)
+    for mixed in ([5, True], [5.0, True], [5, np.True_], [5.0, False], [np.float64(5), True]):
+        for column in (mixed, np.array(mixed, dtype=object)):
+            assert refusal(digit, column).row == 1  # among numbers it is no number
 
 
 def test_weights_of_either_sign():
@@ -292,6 +293,16 @@ def people_refused(people, why):
     assert str(told.value).startswith(why)
 
 
+def with_a_broken_name(table):
+    """As a damaged file may have it: the name of a column that is not UTF-8."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(
+        sink.getvalue().to_pybytes().replace(b"names", b"n\xffmes")
+    ).read_all()
+
+
 def test_people_that_are_no_table():
     people_refused(3, "people must be a pandas, polars or Arrow table or a dict of arrays, not int")
     people_refused([1, 2], "people must be a pandas, polars or Arrow table or a dict of arrays, n")
@@ -308,6 +319,8 @@ def test_people_that_are_no_table():
         pa.table({"ages": [11]}), "people have no column 'age'; they have 'ages'; did you"
     )
     people_refused({}, "people have no column 'age'; they have ")
+    told = "people have a column whose name is no text; rename it"
+    people_refused(with_a_broken_name(pa.table({"age": [11], "names": [1]})), told)
 
 
 def test_columns_that_are_none():
@@ -340,6 +353,11 @@ def test_lists_of_what_arrow_would_change():
     day = np.timedelta64(30, "D")
     assert refusal(AGE, [day, day]).row == 0
     assert refusal(AGE, [11, day]).row == 1
+    half = np.float16(11.5)
+    for column in ([half], [half, 12], [half, 12.0]):
+        assert str(refusal(AGE, column)).startswith("a in row 1 is not a whole number")
+    assert positions(AGE, [np.float16(11), 12]) == [1, 2]
+    assert positions(AGE, [np.float32(11), 12]) == [1, 2]
     assert refusal(AGE, ["11", 12, True]).row == 2
     assert positions(AGE, ["11", 12]) == [1, 2]
     assert refusal(AGE, [11, "x"]).row == 1

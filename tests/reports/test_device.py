@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from checks import MECHANISMS, assert_counts, exact_law, key, law_of
 from metricldp import (
     Categorical,
+    CertificateError,
     Coins,
     Continuous,
     Integer,
@@ -736,3 +737,29 @@ def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
             own.from_tape({"a": value}, tape, clip=True)
             used.add(tape.used)
         assert len(used) == 1
+
+
+def test_unless_told_a_device_neither_shows_nor_clips():
+    device = Device(Survey({"a": Integer(0, 9, epsilon=1)}))
+    for call in (
+        lambda: device.report({"a": 77}, coins=None, clip=False),
+        lambda: device.from_tape({"a": 77}, Tape.of([])),
+    ):
+        with pytest.raises(ValueRefused, match=r"^a is outside 0 to 9") as told:
+            call()
+        assert "77" not in str(told.value)
+    with pytest.raises(ValueRefused, match="77"):
+        device.report({"a": 77}, coins=None, clip=False, show_values=True)
+
+
+def test_a_field_that_is_too_long_is_not_sent():
+    """It would run into the next attribute's, whatever a channel of one's own may draw."""
+    survey = Survey({"a": Integer(0, 3, epsilon=1), "b": Integer(0, 3, epsilon=1)})
+    device, bits = Device(survey), survey.fields["a"].bits
+    for field, fits in (((1 << bits) - 1, True), (1 << bits, False)):
+        device._parts[0] = device._parts[0]._replace(blur=lambda _, tape, field=field: field)
+        if fits:
+            assert device.report({"a": 1, "b": 2}, coins=None, clip=False)
+            continue
+        with pytest.raises(CertificateError, match="beyond its field; nothing is sent"):
+            device.report({"a": 1, "b": 2}, coins=None, clip=False)

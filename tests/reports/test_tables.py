@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from test_columns import with_a_broken_name
 
 from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, Weight
 from metricldp.reports import arrow, parquet
@@ -95,6 +96,8 @@ def test_tables_that_no_device_could_have_sent():
     refused(twice, "columns", "these reports have 2 columns 'age'")
     more = TABLE.append_column("name", TABLE["age"])
     refused(more, "columns", "these reports have a column 'name' of no attribute")
+    broken = with_a_broken_name(TABLE.append_column("names", TABLE["age"]))
+    refused(broken, "columns", "these reports have a column whose name is no text")
     loose = with_column("age", pa.array(ages, pa.int64()))
     refused(loose, "columns", "column age holds int64, expected uint8")
     gaps = with_column("age", pa.array([None, *ages[1:-1], None], pa.uint8()))
@@ -173,6 +176,7 @@ def written(here, name="a.parquet", tables=(TABLE,), **how):
 
 def test_a_file_is_as_the_formats_have_it(tmp_path):
     """The digest by hand, from the words of docs/formats.md."""
+    assert parquet.ROW_GROUP == 1 << 18
     path = written(tmp_path, tables=[TABLE.slice(0, 7), TABLE.slice(7)])
     marks = pq.ParquetFile(path).metadata.metadata
     number = marks[b"metricldp.collections"].decode()
@@ -266,6 +270,32 @@ def test_collections_of_a_file_are_those_that_its_digest_covers(tmp_path):
         with pytest.raises(ReportRefused, match="is damaged, or another program") as caught:
             numbers_of(rewritten(path, "e.parquet", **marks))
         assert caught.value.reason == "checksum"
+
+
+def test_a_digest_without_collections_is_half_of_the_marks(tmp_path):
+    """Even where it is the right one of no collections."""
+    content = numbers_of(path := written(tmp_path))[2]
+    half = {"metricldp.collections": "", "metricldp.digest": content}
+    with pytest.raises(ReportRefused, match="is damaged, or another program"):
+        numbers_of(rewritten(path, "half.parquet", **half))
+
+
+def test_a_file_of_another_survey_is_refused_even_if_nobody_is_in_it(tmp_path):
+    other = Survey({"age": Integer(0, 9, epsilon=1)})
+    parquet.write(other, tmp_path / "other.parquet", [])
+    told = f"the reports in {tmp_path / 'other.parquet'} belong to another survey"
+    with pytest.raises(ReportRefused) as caught:
+        SURVEY.tally(tmp_path / "other.parquet")
+    assert str(caught.value).startswith(told)
+
+
+def test_rows_of_a_file_are_counted_over_its_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "ROW_GROUP", 16)
+    ages = TABLE["age"].to_numpy().copy()
+    ages[60] = 100
+    pq.write_table(with_column("age", ages), tmp_path / "a.parquet")
+    with pytest.raises(ReportRefused, match=r"^report 61 has an impossible value"):
+        SURVEY.tally(tmp_path / "a.parquet")
 
 
 def test_a_copy_is_known_by_128_bits_of_reports(tmp_path):

@@ -143,3 +143,23 @@ def test_facts_of_a_survey_of_ones_own():
     found["values"].append({"person": beyond, "clip": True, "refused": None})
     with pytest.raises(MetricLdpError, match="the tape is used up"):  # clipped, it is not refused
         check(data)
+    del found["values"][-1]
+    one["person"] = beyond
+    with pytest.raises(ValueRefused):  # without a word it is not clipped
+        check(data)
+
+
+def test_facts_of_laws_and_files():
+    law = Table.of([[1 << 63, 1 << 63], [1 << 62, 3 << 62]]).law()
+    data = {"metricldp-vectors": 1, "laws": [{"law": law, "facts": []}]}
+    assert check(data) == (1, [])
+    data["laws"][0]["law"] = {**law, "name": "chair"}
+    assert [told.startswith("laws: ") for told in check(data)[1]] == [True]
+    survey = Survey({"a": Integer(0, 9, epsilon=1)})
+    files = [
+        {"format": "json", "text": survey.to_json(), "refused": None},
+        {"format": "toml", "text": survey.to_toml(), "refused": None},
+        {"format": "json", "text": survey.to_toml(), "refused": "survey"},
+        {"format": "toml", "text": survey.to_json(), "refused": "survey"},
+    ]
+    assert check({"metricldp-vectors": 1, "files": files}) == (4, [])

@@ -98,13 +98,13 @@ def _without_views(values: pa.Array) -> pa.Array:
 def _missing(values: pa.Array | list[Any]) -> npt.NDArray[np.bool_]:
     """Where a column has no value: null, NaN or a blank text."""
     if isinstance(values, list):
-        return np.array([is_missing(value) for value in values], dtype=bool)
+        return np.array([is_missing(value) for value in values])
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     missing = values.is_null(nan_is_null=True)
     if _is_text(values.type):
         blank = pc.equal(pc.utf8_trim_whitespace(values.cast(pa.large_string())), "")
-        missing = pc.or_(missing, pc.fill_null(blank, False))
+        missing = pc.or_kleene(missing, blank)
     return np.asarray(missing.to_numpy(zero_copy_only=False))
 
 
@@ -141,14 +141,12 @@ class _Column:
     def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
         """As integers, floats or codes of names; None where only a look at each value can tell."""
         if not len(values):
-            return np.zeros(0, dtype=np.int64)
+            return np.zeros(0)
         if pa.types.is_dictionary(values.type):
             codes = self._codes_of_entries(values) if self.attribute.named else None
             if codes is not None:
                 return codes
             values = values.dictionary_decode()
-        if values.null_count:
-            self._one(_first(values.is_null()))
         return self._codes(values) if self.attribute.named else self._parsed(values)
 
     def _parsed(self, values: pa.Array) -> npt.NDArray[Any] | None:
@@ -184,10 +182,7 @@ class _Column:
         if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             self._refuse(f"holds {kind} values where names are needed")
         codes = pc.index_in(values.cast(pa.string()), value_set=self._names)
-        if codes.null_count:
-            self._one(_first(codes.is_null()))
-            return None
-        return np.asarray(codes.to_numpy())
+        return None if codes.null_count else np.asarray(codes.to_numpy())
 
     @property
     def _names(self) -> pa.Array:
@@ -202,10 +197,6 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _first(mask: pa.Array) -> int:
-    return int(pc.index(mask, True).as_py())
-
-
 def _frame(people: Any, names: Collection[str]) -> Any:
     """People as something with these columns: a dict, or a frame of pandas, polars or Arrow.
 
@@ -218,7 +209,7 @@ def _frame(people: Any, names: Collection[str]) -> Any:
         try:
             found = nw.from_native(found)
             lazy = isinstance(found, nw.LazyFrame)
-            there = found.collect_schema().names() if lazy else found.columns
+            there = found.collect_schema().names()
         except TypeError:
             raise ValueRefused(
                 f"people must be a pandas, polars or Arrow table or a dict of arrays, "
@@ -256,16 +247,15 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
         return list(column)
     with contextlib.suppress(pa.ArrowException, OverflowError, TypeError, UnicodeError):
         found = column
-        if not isinstance(column, pa.Array | pa.ChunkedArray):
-            native = isinstance(people, Mapping)
-            found = pa.array(column, from_pandas=True) if native else column.to_arrow()
+        if not isinstance(column, pa.ChunkedArray):
+            found = pa.array(column) if isinstance(people, Mapping) else column.to_arrow()
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     return list(column)
 
 
 def _opened(column: Any) -> Any:
     """What is a column only by the doors that it has, as one of Arrow or of numpy."""
-    if isinstance(column, Sequence) or hasattr(column, "type") or hasattr(column, "dtype"):
+    if isinstance(column, Sequence) or hasattr(column, "dtype"):
         return column
     if hasattr(column, "__arrow_c_stream__"):
         return pa.chunked_array(column)
@@ -273,11 +263,14 @@ def _opened(column: Any) -> Any:
 
 
 def _alike(values: Any) -> bool:
-    """Whether Arrow takes all values for what they are; among numbers, True would become 1."""
+    """Whether Arrow takes all values for what they are.
+
+    Among numbers True would become 1, and half of a 16-bit float nothing.
+    """
     if hasattr(values, "type") or getattr(values, "dtype", object) not in (object, nw.Object):
         return True  # of Arrow, or of numbers
     kinds = set(map(type, values)) - {type(None)}
-    numbers = (int, float, np.integer, np.floating)
+    numbers = (int, float, np.integer, np.float32)
     others = (bool, np.timedelta64)
     return kinds in ({str}, {bool}) or all(
         issubclass(kind, numbers) and not issubclass(kind, others) for kind in kinds

@@ -209,6 +209,6 @@ def _rows_from(start: int) -> Iterator[None]:
     try:
         yield
     except ValueRefused as wrong:
-        if wrong.row is None or not start:
+        if wrong.row is None:
             raise
         raise wrong.moved(start) from None

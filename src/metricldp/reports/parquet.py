@@ -91,7 +91,7 @@ def write(
             sink,
             schema(survey),
             compression="none",
-            use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers] or False,
+            use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers],
             write_statistics=False,
             write_page_checksum=True,
         ) as file:
@@ -99,7 +99,7 @@ def write(
                 checked = check_table(survey, table)
                 digest.update(checked)
                 # In one chunk, because pages end where chunks do.
-                file.write_table(checked.combine_chunks(), row_group_size=ROW_GROUP)
+                file.write_table(checked.combine_chunks())
                 rows += table.num_rows
             numbers = numbered(counted, new_collection())
             marks = {_COLLECTIONS: " ".join(sorted(numbers)), _DIGEST: digest.of(numbers)}
