@@ -1,4 +1,4 @@
-"""`check_channel` passes what is right and refuses every broken twin."""
+"""`check_channel` refuses every broken twin."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from checks import MECHANISMS
 from metricldp import CertificateError, Coins, Integer, Survey, SurveyError
 from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Geometric, Response, conformance
@@ -19,17 +18,6 @@ from metricldp.coins.tape import Tape
 from metricldp.design.registry import mechanism
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import prove
-
-SLOW = ("matrix", "prefix", "histogram-sum")
-"""Long noise has so many reports that only the shortest cases can be listed."""
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_every_mechanism_conforms(name):
-    sizes, epsilons = ((2,), (3.0,)) if name in SLOW else ((2, 3, 5), (0.1, 3.0))
-    found = check_channel(mechanism(name), sizes=sizes, epsilons=epsilons)
-    assert found.holds, str(found)
-    assert sum(finding.what != "skipped" for finding in found.findings) >= 8
 
 
 @pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, ONE // 2)])
