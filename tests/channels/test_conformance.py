@@ -1,6 +1,7 @@
 """`check_channel` refuses every broken twin."""
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -163,6 +164,13 @@ def test_a_device_refuses_a_report_beyond_its_field():
 def test_an_encoder_that_blurs_the_first_person_for_everybody():
     def encode(self, positions, coins):
         return Response.encode(self, np.full(len(positions), positions[0]), coins)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_encoder_that_blurs_the_neighbour():
+    def encode(self, positions, coins):
+        return Response.encode(self, np.roll(positions, 1), coins)
 
     broken("encode", twin_with(encode=encode))
 
@@ -383,6 +391,57 @@ def test_features_that_are_read_in_two_ways(methods, what):
 
 
 @quickly
+def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike():
+    """And no warning is given of coins that are seeded for a check."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = check_channel(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
+    assert found.holds, str(found)
+
+
+@quickly
+def test_a_report_that_only_one_of_two_can_send_among_others():
+    rows = ((ONE // 2, ONE // 2, 0), (ONE // 2, ONE // 4, ONE // 4))
+
+    class Twin(Table):
+        def worst_ratio(self, x, other):
+            return Fraction(2)
+
+    wrong = wrong_with(lambda size, epsilon: Twin(rows), sizes=(2,))
+    assert wrong["loss within the metric"] == "a report of 0 or 1 can come from one of them only"
+
+
+@quickly
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_an_influence_has_to_be_the_farthest_of_all_reports(share):
+    def influence(self, function):
+        return share * Response.influence(self, function)
+
+    assert list(wrong_with(twin_with(influence=influence))) == ["no bias"]
+
+
+@quickly
+def test_a_moment_of_two_different_functions_that_is_off():
+    """Right for one function by itself, wrong for two."""
+
+    def moments(self, functions, others):
+        moment, decoder = Response.moments(self, functions, others)
+        alike = (functions == others).all(axis=1, keepdims=True)
+        return moment + 0.5 * ~alike, decoder
+
+    wrong = wrong_with(twin_with(moments=moments))
+    assert wrong["second moments"].startswith("a second moment is off by ")
+
+
+def test_numbers_are_apart_by_a_share_of_the_largest_or_of_one():
+    apart = conformance._apart
+    assert apart([1e6 + 1e-3, 1], [1e6, 1], "it") == ""
+    assert apart([1e6 + 1, 1], [1e6, 1], "it") == "it is off by 1e-06"
+    assert apart([1.5e-8], [0.0], "it") == "it is off by 1.5e-08"
+    assert apart([0.9e-8], [0.0], "it") == ""
+
+
+@quickly
 def test_a_channel_that_has_no_levels_needs_none():
     assert not wrong_with(twin_with(levels=lambda self, coefficients: None))
 
@@ -478,8 +537,13 @@ def test_reports_that_nobody_can_send():
         "encode": "position 1 sent a report that nobody can send",
         "blur": "position 2 sent a report that nobody can send",
     }
-    wrong = wrong_with(twin_with(blur=lambda self, position, tape: 4))
-    assert wrong == {"blur": "position 0 sent a report beyond its 2 bits"}
+
+    def beyond(self, position, tape):
+        drawn = Response.blur(self, position, tape)
+        return drawn + 4 * (position == drawn == 1)  # some of the reports of one position
+
+    wrong = wrong_with(twin_with(blur=beyond))
+    assert wrong == {"blur": "position 1 sent a report beyond its 2 bits"}
 
 
 def test_a_report_without_weight_is_not_sent_even_once():
