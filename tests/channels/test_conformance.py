@@ -561,17 +561,17 @@ def test_a_report_without_weight_is_not_sent_even_once():
 
 
 def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
-    """Counts as they are made to be; two positions with two reports each, so 4 counts of 2 tails.
+    """Counts as they are made to be; five positions with five reports each, so 25 times 2 tails.
 
     The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
     """
-    n, keep = conformance.DRAWS, Response.for_epsilon(2, Fraction(1)).keep
+    n, keep = conformance.DRAWS, Response.for_epsilon(5, Fraction(1)).keep
     p = keep / ONE
 
     def bound(k):
         share = k / n
         tail = share * math.log(share / p) + (1 - share) * math.log((1 - share) / (1 - p))
-        return 2 * 4 * math.exp(-n * tail)
+        return 50 * math.exp(-n * tail)
 
     most = min(k for k in range(int(n * p), n) if bound(k) < conformance.FALSE_ALARM)
     least = max(k for k in range(1, int(n * p)) if bound(k) < conformance.FALSE_ALARM)
@@ -579,13 +579,15 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
 
         def encode(self, positions, coins, kept=kept):
             column = positions.copy()
-            for x in (0, 1):
+            for x in range(5):
                 here = np.flatnonzero(positions == x)
-                column[here[kept:n]] = 1 - x
-                column[here[n : 2 * n - kept]] = 1 - x  # other people than in the first half
+                moved = (x + 1 + np.arange(n - kept) % 4) % 5
+                column[here[kept:n]] = moved[: len(here[kept:n])]
+                again = here[n : 2 * n - kept]  # other people than in the first half
+                column[again] = moved[: len(again)]
             return column.astype(np.uint8)
 
-        wrong = wrong_with(twin_with(encode=encode), sizes=(2,))
+        wrong = wrong_with(twin_with(encode=encode), sizes=(5,))
         says = f"position 0 sent report 0 {kept} times of 10,000, expected are {n * p:.0f}"
         assert wrong == ({} if holds else {"encode": says})
 

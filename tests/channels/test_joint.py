@@ -9,7 +9,9 @@ import pytest
 
 from metricldp import Coins, Integer, QueryError, Survey, SurveyError
 from metricldp.channels import Response, joint
+from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, kinds, summed
+from metricldp.coins.draws import uniform
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Uniform
 
@@ -18,7 +20,11 @@ SIZES = (3, 2, 4)
 
 @dataclass(frozen=True)
 class Apart(JointChannel):
-    """Every attribute blurred by itself: a joint channel that says only what it must."""
+    """Every attribute blurred by itself: a joint channel that says only what it must.
+
+    One fair coin more decides whether a decoder counts half or one and a half times, so that the
+    decoder of a constant is none by itself.
+    """
 
     sizes: tuple[int, ...]
     channels: tuple[Response, ...]
@@ -27,21 +33,22 @@ class Apart(JointChannel):
 
     @property
     def fields(self):
-        return {k: channel.field for k, channel in enumerate(self.channels)}
+        return {k: channel.field for k, channel in enumerate(self.channels)} | {"luck": Number(2)}
 
     def law(self):
         return {"law": "apart", "parts": [channel.law() for channel in self.channels]}
 
     def encode(self, positions, coins):
         pairs = enumerate(zip(self.channels, positions, strict=True))
-        return {k: channel.encode(column, coins) for k, (channel, column) in pairs}
+        found = {k: channel.encode(column, coins) for k, (channel, column) in pairs}
+        return found | {"luck": uniform(coins, 2, len(positions[0])).astype(np.uint8)}
 
     def draw(self, positions, tape):
         pairs = zip(self.channels, positions, strict=True)
-        return [channel.blur(x, tape) for channel, x in pairs]
+        return [*(channel.blur(x, tape) for channel, x in pairs), tape.uniform(2)]
 
     def probability(self, x, report):
-        found = Fraction(1)
+        found = Fraction(1, 2)
         for k, channel in enumerate(self.channels):
             found *= channel.probability(x[k], report[k])
         return found
@@ -59,16 +66,16 @@ class Apart(JointChannel):
     def _decoded(self, functions, columns):
         pairs = enumerate(zip(self.channels, functions, strict=True))
         parts = [channel.values(columns[k], channel.coefficients(f)) for k, (channel, f) in pairs]
-        return np.prod(parts, axis=0)
+        return np.prod(parts, axis=0) * (0.5 + columns["luck"])
 
     def _moment(self, functions, others):
         parts = zip(self.channels, functions, others, strict=True)
         factors = tuple(channel.moment(f, g) for channel, f, g in parts)
-        return [Term(np.ones(len(functions[0])), factors)]
+        return [Term(np.full(len(functions[0]), 1.25), factors)]
 
     def _influence(self, functions):
         pairs = zip(self.channels, functions, strict=True)
-        return np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
+        return 1.5 * np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
 
 
 class Alone(JointMechanism):
@@ -133,18 +140,18 @@ def told(terms, x):
 def test_reports_are_listed_once_each():
     columns, law = laws()
     assert CHANNEL.has_chances
-    assert list(columns) == [0, 1, 2]
+    assert list(columns) == [0, 1, 2, "luck"]
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    assert sorted(reports) == PEOPLE
+    assert sorted(reports) == [(*x, luck) for x in PEOPLE for luck in (0, 1)]
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
 
 
 def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
-    assert CHANNEL.bits == 2 + 1 + 2
+    assert CHANNEL.bits == 2 + 1 + 2 + 1
     for seed, x in enumerate(PEOPLE):
-        one, two, three = CHANNEL.draw(x, Tape(Coins.seeded(seed)))
+        one, two, three, luck = CHANNEL.draw(x, Tape(Coins.seeded(seed)))
         blurred = CHANNEL.blur(x, Tape(Coins.seeded(seed)))
-        assert blurred == one + (two << 2) + (three << 3)
+        assert blurred == one + (two << 2) + (three << 3) + (luck << 5)
 
 
 def test_a_channel_that_treats_all_alike_is_proved_by_one_pair():
@@ -184,7 +191,7 @@ def test_valued_adds_up_terms_and_constants():
     scales = np.arange(5.0)
     terms = [Term(scales, tuple(functions)), Term(scales**2), Term(-scales, tuple(functions))]
     np.testing.assert_allclose(
-        CHANNEL.valued(terms, columns), np.repeat(scales[:, None] ** 2, len(PEOPLE), axis=1)
+        CHANNEL.valued(terms, columns), np.repeat(scales[:, None] ** 2, 2 * len(PEOPLE), axis=1)
     )
 
 
@@ -230,11 +237,11 @@ def test_kinds_are_all_that_people_can_be():
 def test_sums_over_all_rows_have_no_axis_for_what_makes_no_difference():
     rng = np.random.default_rng(7)
     moved, still = stepped(8, 3), stepped(9, 3)
-    still[1][:] = 4.0
+    still[1][:] = [[4.0], [5.0], [6.0]]
     alone = [Term(rng.normal(size=3), still)]
     assert summed(alone).shape == (3, 1, 4)
-    terms = [Term(rng.normal(size=3), moved), *alone, Term(rng.normal(size=3))]
-    for some in (alone, terms, terms[:1], terms[2:]):
+    terms = [Term(rng.normal(size=3)), Term(rng.normal(size=3), moved), *alone]
+    for some in (alone, terms, terms[:1], terms[1:], terms[::-1]):
         found = np.broadcast_to(summed(some), SIZES)
         for x in PEOPLE:
             assert found[x] == pytest.approx(told(some, x).sum(), abs=1e-9)
