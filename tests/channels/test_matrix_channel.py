@@ -202,6 +202,9 @@ def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
     channel = Matrix.of([[1, 1, 0]], [HALF])
     with pytest.raises(QueryError, match="cannot tell position 0"):
         channel.coefficients(np.zeros(3))
+    last = Matrix.of([[1, 0, 0, 0], [0, 1, 0, 0]], [HALF, HALF])  # 0 and 1 are told, 2 is not
+    with pytest.raises(QueryError, match="cannot tell position 2 from all others"):
+        last.coefficients(np.zeros(4))
     singular = Matrix.of([[1, 1, 0], [2, 2, 0]], [HALF, HALF])
     with pytest.raises(QueryError, match="cannot tell position"):
         singular.coefficients(np.zeros(3))
@@ -282,7 +285,7 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
 def test_a_row_without_noise_is_trusted_and_no_other():
     """At epsilon 60 a row is as good as the truth; what it tells is not read from noisy rows."""
     rows = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]])
-    channel = Matrix.of(rows, [Fraction(60), THIRD, THIRD, THIRD], 2)
+    channel = Matrix.of(rows, [Fraction(64), *[Fraction(1, 1000)] * 3], 2)
     told = channel.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
     np.testing.assert_allclose(told, [[1, 0, 0, 0], [0, 0, 0.5, 0.5]], atol=1e-9)
 
@@ -298,6 +301,12 @@ def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     monkeypatch.setattr(matrix, "_MOST_CODES", 19)
     assert channel.levels(both) is None
     assert channel.levels(one) is not None
+    monkeypatch.undo()
+    decoders = np.zeros((2, channel.features))
+    decoders[0, [0, 1, 3]], decoders[1, [0, 2, 4]] = [1, 2, 3], [4, 5, 6]  # a row each
+    levels, reports = channel.levels(decoders), channel.every_report()
+    expected = decoders @ channel.expand(reports).T
+    np.testing.assert_allclose(levels.table[:, levels.codes(reports)], expected)
 
 
 def test_inverses_of_whole_matrices_are_whole():
@@ -306,5 +315,12 @@ def test_inverses_of_whole_matrices_are_whole():
     assert set(found.flat) == {-1.0, 0.0, 1.0}
     halves = matrix._inverse(2 * prefixes)
     np.testing.assert_allclose(halves, found / 2)
+    # Whole, and so is its inverse; elimination in floats leaves something behind the point.
+    rng = np.random.default_rng(12)
+    lower, upper = (np.tri(12, k=-1) * rng.integers(-3, 4, (12, 12)) for _ in range(2))
+    mixed = (np.eye(12) + lower) @ (np.eye(12) + upper.T)
+    assert not (np.linalg.inv(mixed) % 1 == 0).all()
+    assert (matrix._inverse(mixed) % 1 == 0).all()
+    np.testing.assert_array_equal(matrix._inverse(mixed) @ mixed, np.eye(12))
     assert matrix._inverse(np.ones((2, 2))) is None
     assert matrix._inverse(np.eye(3)[:2]) is None

@@ -36,6 +36,7 @@ from metricldp import (
     Table,
     Tree,
 )
+from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, as_written, at_most_exp
 from metricldp.channels import Response, Unary
 from metricldp.coins.stream import Coins
@@ -127,6 +128,21 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
     assert not wide.field.invalid(sent).any()
 
 
+def test_a_persons_own_bit_is_drawn_to_the_last_unit():
+    """Of words next to a threshold only the smaller one is below, and floats could not tell."""
+    own = ((1 << 62) + 1, 3 << 62)
+    channel = Unary(2, own, (1 << 60, 1 << 60))
+    people = np.array([0, 0, 1, 1, 0])
+    drawn = [own[0] - 1, own[0], own[1] - 1, own[1], 0]
+
+    class Coins:
+        def words(self, count):
+            return np.array(drawn if count == 5 else [ONE - 1] * count, dtype=np.uint64)
+
+    bits = np.unpackbits(channel.encode(people, Coins()), axis=1, bitorder="little")
+    assert bits[np.arange(5), people].tolist() == [1, 0, 1, 0, 1]
+
+
 class OwnBitBare(Unary):
     """The broken twin: a person's own bit is sent as it is."""
 
@@ -201,6 +217,11 @@ def test_the_level_costs_nothing_and_is_never_worse_than_none(channel):
     without = functions**2 @ other[:, None] + functions**2 * (own - other)
     here = channel.moment(functions) - functions**2
     assert (here.mean(axis=1) <= without.mean(axis=1) * (1 + 1e-12)).all()
+    best = functions @ channel._shares[:, None]
+    for step in (-0.01, 0.01):  # any other level costs more, people spread evenly
+        rest = functions - best - step
+        off = rest**2 @ other[:, None] + rest**2 * (own - other)
+        assert (here.mean(axis=1) < off.mean(axis=1)).all()
     whole = np.ones((1, channel.size))
     np.testing.assert_allclose(channel.moment(whole), 1, rtol=1e-12)
     np.testing.assert_allclose(channel.coefficients(whole)[:, 1:], 0, atol=1e-12)
@@ -433,6 +454,34 @@ def test_a_probability_one_percent_off_is_not_certified(metric):
             numbers[value] = int(numbers[value] * factor)
             broken = replace(honest, **{side: tuple(numbers)})
             assert not all(pair.holds for pair in prove(broken, metric)), (side, value)
+
+
+def test_of_bounds_around_an_exponential_the_safe_one_is_taken(monkeypatch):
+    """With bounds as far apart as 2 and 3 no bit tells by more than 2."""
+    from metricldp.channels import unary
+
+    monkeypatch.setattr(unary, "exp_bounds", lambda exponent: (Fraction(2), Fraction(3)))
+    own, other = unary._integers(1.0, 1.0)
+    assert Fraction(own, other) <= 2
+    assert Fraction(ONE - other, ONE - own) <= 2
+
+
+@pytest.mark.parametrize("pair", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1e-20, 1e-20)])
+def test_bits_that_tell_nothing_are_refused(pair):
+    with pytest.raises(CertificateError, match="too much or too little for 64-bit coins"):
+        Unary.for_losses([(1.0, 1.0), pair])
+
+
+def test_bits_that_tell_very_much_are_still_bits():
+    for pair in ((60.0, 0.1), (0.1, 60.0), (60.0, 60.0)):
+        channel = Unary.for_losses([pair] * 2)
+        assert 0 < channel.other[0] < channel.own[0] < ONE
+
+
+def test_all_pairs_are_alike_where_all_bits_are():
+    assert Unary(2, (3 << 62,) * 2, (1 << 62,) * 2).same_ratio_for_all_pairs
+    assert not Unary(2, (3 << 62, 5 << 61), (1 << 62,) * 2).same_ratio_for_all_pairs
+    assert not Unary(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).same_ratio_for_all_pairs
 
 
 def test_losses_beyond_a_distance_are_named():

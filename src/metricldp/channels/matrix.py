@@ -233,8 +233,8 @@ class Matrix(Channel):
     def jump(self, functions: Floats) -> Floats:
         """That of one row; the fourth cumulant of its noise is 1 + 3 v times its variance v."""
         b = self.coefficients(functions)[..., 1 : 1 + len(self.noises)]
-        peaks = np.sqrt(1 + 3 * self.variances.max(axis=1, initial=0.0))
-        return np.asarray(np.abs(b * peaks).max(axis=-1, initial=0.0))
+        peaks = np.sqrt(1 + 3 * self.variances.max(axis=1))
+        return np.asarray(np.abs(b * peaks).max(axis=-1))
 
     def influence(self, function: Floats) -> float:
         weights = self.coefficients(function)
@@ -283,14 +283,12 @@ def _ends(field: Integers, size: int) -> Integers:
 
 
 def _inverse(matrix: Floats) -> Floats | None:
-    """The inverse of a square matrix, None where there is none.
+    """The inverse of a matrix, None where there is none.
 
     That of prefixes and their like is whole; rounding would make it read every row.
     """
-    if len(matrix) != matrix.shape[1]:
-        return None
     try:
-        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        found: Floats = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         return None
     whole: Floats = np.rint(found)

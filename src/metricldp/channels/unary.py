@@ -195,7 +195,7 @@ def _integers(yes: float, no: float) -> tuple[int, int]:
     a, c = exp_bounds(as_written(yes))[0], exp_bounds(as_written(no))[0]
     q = (c - 1) / (a * c - 1) if a * c > 1 else Fraction(0)
     own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
-    if not 0 < other < own < ONE:
+    if own <= other:
         raise CertificateError(
             f"bits that tell {yes:.3g} and {no:.3g} are too much or too little for 64-bit coins; "
             "use another epsilon"
