@@ -288,7 +288,7 @@ def _inverse(matrix: Floats) -> Floats | None:
     That of prefixes and their like is whole; rounding would make it read every row.
     """
     try:
-        found: Floats = np.linalg.inv(matrix)
+        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
     whole: Floats = np.rint(found)
