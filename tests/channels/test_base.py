@@ -344,7 +344,7 @@ def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
     expected = np.sqrt((rows**2 * peaks).max(axis=1))
     np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-9)
     # Clipped, a row varies with the position; the position where it varies most decides.
-    narrow = Matrix.of([[0, 0, 9], [0, 1, 4]], [Fraction(1, 4)] * 2, 0)
+    narrow = Matrix.of([[0, 10, 20], [0, 10, 30]], [Fraction(1, 4)] * 2, 0)
     rows, most = narrow.coefficients(functions[:, :3])[:, 1:3], narrow.variances.max(axis=1)
     assert (most > 1.1 * narrow.variances.min(axis=1)).all()
     expected = (np.abs(rows) * np.sqrt(1 + 3 * most)).max(axis=1)
