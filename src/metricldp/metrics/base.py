@@ -63,6 +63,14 @@ class Metric(ABC):
     def whole(self, size: int) -> Integers:
         """All distances as a matrix of whole numbers of steps."""
 
+    def by_difference(self, size: int) -> Integers | None:
+        """Distances of positions 0 to size - 1 apart in whole steps, where nothing else matters."""
+        return None
+
+    def capped(self, cap: Fraction, size: int) -> Metric:
+        """min(E, cap), a metric again."""
+        raise NotImplementedError
+
     def smallest(self, size: int) -> Fraction:
         return self.distance(*self.nearest(size))
 

@@ -50,8 +50,11 @@ class Line(_InSteps):
     def generating_count(self, size: int) -> int:
         return size - 1
 
+    def by_difference(self, size: int) -> Integers:
+        return np.arange(size, dtype=np.int64)
+
     def whole(self, size: int) -> Integers:
-        positions = np.arange(size, dtype=np.int64)
+        positions = self.by_difference(size)
         return np.asarray(np.abs(positions[:, None] - positions))
 
     def mean(self, size: int) -> float:
@@ -86,6 +89,9 @@ class Uniform(_InSteps):
 
     def generating_count(self, size: int) -> int:
         return size * (size - 1) // 2
+
+    def by_difference(self, size: int) -> Integers:
+        return np.minimum(np.arange(size, dtype=np.int64), 1)
 
     def whole(self, size: int) -> Integers:
         return 1 - np.eye(size, dtype=np.int64)

@@ -1,0 +1,226 @@
+"""Shaped noise: added around a ring, drawn from one of a few patterns of whole heights.
+
+y = (x + d) mod n, n at least the number of positions. Which of J patterns d is drawn from is a fair
+draw of its own and part of the report. P(d) is a level of the pattern's depth at d, and depths that
+differ by no more than the metric allows between d and d + (x - x') keep it, for every x and x' at
+once. Around the ring everything is a convolution.
+
+With pbar the mean of P over positions, M = sum_y P(y|x) P(y|x') / pbar(y) and u = M^-1 f, the
+decoder F(y) = sum_x u(x) P(y|x) / pbar(y) is unbiased, and the best one for people spread evenly:
+its mean square is then f M^-1 f.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.canonical import hexadecimal
+from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.fields import Column
+from metricldp.channels.levels import levels
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
+from metricldp.metrics import Metric
+
+_GUIDE = 16
+"""Binary digits of a word that tell the noise of nearly everybody."""
+
+
+@dataclass(frozen=True)
+class Shaped(IntegerChannel):
+    """Report j n + (x + d) mod n: the pattern j, fair, and d with its level as probability."""
+
+    size: int
+    depths: tuple[tuple[int, ...], ...]
+    """For each pattern, a power of two of them, how far below its highest level each d is."""
+    levels: tuple[tuple[int, ...], ...]
+    """The level of each depth, for each pattern; they add up to nearly 2^64 over its depths."""
+
+    mechanism: ClassVar[str] = "shaped"
+
+    @classmethod
+    def of(cls, size: int, depths: tuple[tuple[int, ...], ...], unit: Fraction) -> Shaped:
+        return cls(size, depths, tuple(levels(unit, pattern) for pattern in depths))
+
+    @property
+    def around(self) -> int:
+        """The length n of the ring."""
+        return len(self.depths[0])
+
+    @property
+    def patterns(self) -> int:
+        return len(self.depths)
+
+    @property
+    def outputs(self) -> int:
+        return self.patterns * self.around
+
+    def law(self) -> dict[str, Any]:
+        heights = [[hexadecimal(level) for level in pattern] for pattern in self.levels]
+        depths = [list(pattern) for pattern in self.depths]
+        return {"law": "shaped", "size": self.size, "depths": depths, "levels": heights}
+
+    # The device
+
+    @cached_property
+    def _weights(self) -> list[list[int]]:
+        pairs = zip(self.depths, self.levels, strict=True)
+        return [[heights[depth] for depth in pattern] for pattern, heights in pairs]
+
+    @cached_property
+    def _below(self) -> list[list[int]]:
+        """For each pattern the running sums of its levels: d is drawn below sum d."""
+        return [list(accumulate(weights)) for weights in self._weights]
+
+    def blur(self, position: int, tape: Tape) -> int:
+        j = tape.integer(self.patterns.bit_length() - 1)
+        d = bisect_right(self._below[j], tape.uniform(self._below[j][-1]))
+        return j * self.around + (position + d) % self.around
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        count, n = len(positions), self.around
+        j = np.frombuffer(coins.draw(count), dtype=np.uint8) & np.uint8(self.patterns - 1)
+        words = coins.words(count)
+        place = (words >> np.uint64(64 - _GUIDE)).astype(np.int32)
+        place += j.astype(np.int32) << _GUIDE
+        d = self._guide.take(place)
+        waiting = np.flatnonzero(d < 0)
+        d[waiting] = self._searched(j[waiting], words[waiting])
+        while len(waiting := np.flatnonzero(d == n)):  # beyond the total: drawn again
+            d[waiting] = self._searched(j[waiting], coins.words(len(waiting)))
+        d += positions.astype(np.int32)
+        d -= np.where(d >= n, np.int32(n), np.int32(0))
+        d += j * np.int32(n)
+        return d.astype(self.field.dtype)
+
+    @cached_property
+    def _last(self) -> list[npt.NDArray[np.uint64]]:
+        """The largest word of each d; a running sum of 2^64 would be one too many."""
+        return [np.array([s - 1 for s in sums], dtype=np.uint64) for sums in self._below]
+
+    def _searched(self, j: npt.NDArray[np.uint8], words: npt.NDArray[np.uint64]) -> Integers:
+        """The noise that each word means, n where it means none."""
+        found = np.empty(len(words), dtype=np.int32)
+        for pattern, last in enumerate(self._last):
+            here = j == pattern
+            found[here] = np.searchsorted(last, words[here], side="left")
+        return found
+
+    @cached_property
+    def _guide(self) -> npt.NDArray[np.int32]:
+        """The noise that the top digits of a word mean for each pattern; -1 where they leave it."""
+        first = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(64 - _GUIDE)
+        tables = []
+        for pattern in range(self.patterns):
+            j = np.full(len(first), pattern, dtype=np.uint8)
+            low = self._searched(j, first)
+            high = self._searched(j, first | np.uint64((1 << 64 - _GUIDE) - 1))
+            tables.append(np.where(low == high, low, -1))
+        return np.concatenate(tables).astype(np.int32)
+
+    # The certificate
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        j, y = divmod(int(report), self.around)
+        weight = self._weights[j][(y - x) % self.around]
+        return Fraction(weight, self.patterns * self._below[j][-1])
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """Over all d of all patterns; the pattern's total is the same for both."""
+        return self._ratios[abs(x - other)]
+
+    @cached_property
+    def _ratios(self) -> _Ratios:
+        return _Ratios(self)
+
+    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
+        """One pair for each difference that occurs: all with the same have the same ratio.
+
+        Of those the one at the smallest distance is asked for; metrics of the difference have one.
+        """
+        if metric.by_difference(self.size) is None:
+            return metric.generating_pairs(self.size)
+        found: dict[int, tuple[int, int]] = {}
+        for x, other in metric.generating_pairs(self.size):
+            found.setdefault(abs(x - other), (x, other))
+        return iter(found.values())
+
+    # Decoding
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """P(d) of each pattern, (patterns, n)."""
+        return np.array([[w / sums[-1] for w in row] for row, sums in self._both])
+
+    @property
+    def _both(self) -> Iterator[tuple[list[int], list[int]]]:
+        return zip(self._weights, self._below, strict=True)
+
+    @cached_property
+    def _spectrum(self) -> npt.NDArray[np.complex128]:
+        return np.fft.rfft(self._shares)
+
+    @cached_property
+    def _mean_shares(self) -> Floats:
+        """The mean of P(y | x) over positions, within each pattern."""
+        everybody = np.zeros(self.around)
+        everybody[: self.size] = 1 / self.size
+        return np.fft.irfft(self._spectrum * np.fft.rfft(everybody), self.around)
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        """M^-1."""
+        n, found = self.around, np.zeros((self.size, self.size))
+        shift = (np.arange(n)[:, None] - np.arange(self.size)) % n
+        for shares, mean in zip(self._shares, self._mean_shares, strict=True):
+            likely = shares[shift] / np.sqrt(mean)[:, None]
+            found += likely.T @ likely / self.patterns
+        return np.linalg.inv(found)
+
+    def coefficients(self, functions: Floats) -> Floats:
+        padded = np.zeros((*functions.shape[:-1], 1, self.around))
+        padded[..., 0, : self.size] = functions @ self._inverse
+        found = np.fft.irfft(np.fft.rfft(padded) * self._spectrum, self.around)
+        return (found / self._mean_shares).reshape(*functions.shape[:-1], self.outputs)
+
+    def mean(self, values: Floats) -> Floats:
+        parts = values.reshape(*values.shape[:-1], self.patterns, self.around)
+        turned = np.fft.rfft(parts) * self._spectrum.conj()
+        found = np.fft.irfft(turned.mean(axis=-2), self.around)
+        return np.asarray(found[..., : self.size])
+
+    def mean_square(self, gram: Floats) -> float:
+        """tr G M^-1: the sum over a workload's rows of the mean square of their decoders."""
+        return float((gram * self._inverse).sum())
+
+    def mean_range_variance(self) -> float:
+        size, at = self.size, np.arange(self.size)
+        gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
+        return self.mean_square(gram) / (size * (size + 1) / 2) - (size + 2) / (3 * size)
+
+
+class _Ratios(dict[int, Fraction]):
+    """By difference of positions: the largest ratio of two levels of one pattern so far apart."""
+
+    def __init__(self, channel: Shaped) -> None:
+        self._channel = channel
+
+    def __missing__(self, difference: int) -> Fraction:
+        worst = Fraction(1)
+        for depths, heights in zip(self._channel.depths, self._channel.levels, strict=True):
+            here = np.array(depths)
+            pairs = np.unique(np.stack([here, np.roll(here, difference)]), axis=1)
+            worst = max(worst, *(Fraction(heights[a], heights[b]) for a, b in pairs.T))
+        self[difference] = worst
+        return worst
+
+

@@ -1,0 +1,144 @@
+"""Metrics of the difference alone: "epsilon within w", a cap, and values around a circle.
+
+E(x, x') = epsilon ceil(d / w), d = |x - x'|, is the distance in the graph that joins all values at
+most w apart: values within w are at epsilon, neighbours as well as those w apart, within 2 w at
+twice that. Around a circle of n values d = min(|x - x'|, n - |x - x'|). A cap is the most that any
+two are apart: min(E, cap) is a metric again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from metricldp.basics.exact import exp_bounds, log_bounds
+from metricldp.metrics.base import Integers, Metric
+from metricldp.metrics.closed import common_unit, kind_for
+from metricldp.metrics.line import Uniform
+
+
+@dataclass(frozen=True)
+class Window(Metric):
+    """E = epsilon ceil(d / width), never above the cap; `around` is the circle's number of values.
+
+    A cap is at least epsilon: below it all distances are the same.
+    """
+
+    epsilon: Fraction
+    width: int
+    cap: Fraction | None = None
+    around: int | None = None
+
+    @property
+    def step(self) -> Fraction:  # type: ignore[override]
+        return self.epsilon if self.cap is None else common_unit((self.epsilon, self.cap))
+
+    def at(self, difference: int) -> Fraction:
+        """The distance of two values whose positions differ by so much."""
+        if self.around is not None:
+            difference = min(difference, self.around - difference)
+        far = self.epsilon * -(-difference // self.width)
+        return far if self.cap is None else min(far, self.cap)
+
+    def distance(self, x: int, other: int) -> Fraction:
+        return self.at(abs(x - other))
+
+    def scaled(self, share: Fraction) -> Self:
+        cap = None if self.cap is None else self.cap * share
+        return replace(self, epsilon=self.epsilon * share, cap=cap)
+
+    def capped(self, cap: Fraction, size: int) -> Metric:
+        if cap <= self.epsilon:
+            return Uniform(cap)
+        return self if cap >= self.diameter(size) else replace(self, cap=cap)
+
+    def nearest(self, size: int) -> tuple[int, int]:
+        return 0, 1
+
+    def farthest(self, size: int) -> tuple[int, int]:
+        return 0, self._widest(size)
+
+    def _widest(self, size: int) -> int:
+        return size - 1 if self.around is None else self.around // 2
+
+    def _generating(self, size: int) -> Iterator[int]:
+        """Differences up to the width, and those beyond which only the cap holds.
+
+        Any other is that of the width and the rest together, and no two parts make a pair at the
+        cap: whole ones are more than it, and one at the cap is all of it already.
+        """
+        widest = self._widest(size)
+        last = min(self.width, widest)
+        yield from range(1, last + 1)
+        if self.cap is not None:
+            yield from range(max(last, self.width * (self.cap // self.epsilon)) + 1, widest + 1)
+
+    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
+        for difference in self._generating(size):
+            yield from ((x, x + difference) for x in range(size - difference))
+            if self.around is not None and 2 * difference < self.around:
+                yield from ((x, x + size - difference) for x in range(difference))
+
+    def generating_count(self, size: int) -> int:
+        if self.around is None:
+            return sum(size - difference for difference in self._generating(size))
+        return sum(size if 2 * d < size else size // 2 for d in self._generating(size))
+
+    def by_difference(self, size: int) -> Integers:
+        """The distances of positions 0 to size - 1 apart, in whole numbers of steps."""
+        apart = np.arange(size, dtype=np.int64)
+        if self.around is not None:
+            apart = np.minimum(apart, self.around - apart)
+        unit = self.step
+        each, most = int(self.epsilon / unit), int((self.cap or 0) / unit)
+        kind = kind_for(max(each * size, most))
+        steps = -(-apart // self.width).astype(kind) * each
+        return steps if self.cap is None else np.minimum(steps, most)
+
+    def whole(self, size: int) -> Integers:
+        positions = np.arange(size)
+        return self.by_difference(size)[np.abs(positions[:, None] - positions)]
+
+    def per_step(self, size: int) -> Fraction:
+        """By neighbours around the circle, the ends of a window, or the ends of a capped domain."""
+        if self.around is not None:
+            return self.epsilon / (size - 1)
+        reach = min(self.width, size - 1)
+        return min(self.epsilon / reach, self.at(size - 1) / (size - 1))
+
+    def on_grid_points(self) -> Metric:
+        """One point more: values a window apart are rounded to points at most that far apart."""
+        return replace(self, width=self.width + 1)
+
+    def keeps_between(self, promised: Metric, size: int) -> bool:
+        return self.within(promised.on_grid_points(), size)
+
+    def within(self, other: Metric, size: int) -> bool:
+        if isinstance(other, Window) and (self.around, other.around) == (None, None):
+            return all(self.at(d) <= other.at(d) for d in other._generating(size))
+        return super().within(other, size)
+
+
+@dataclass(frozen=True)
+class Bent(Window):
+    """A line that is capped, goes around a circle, or both: epsilon for every step."""
+
+    width: int = 1
+
+    def on_grid_points(self) -> Bent:
+        """A factor of 1 + e between neighbours keeps e per step between; a cap stays what it is."""
+        epsilon = log_bounds(1 + self.epsilon)[0]
+        cap = None if self.cap is None else max(self.cap, epsilon)
+        return replace(self, epsilon=epsilon, cap=cap)
+
+    def keeps_between(self, promised: Metric, size: int) -> bool:
+        if not isinstance(promised, Bent):
+            return super().keeps_between(promised, size)
+        near = exp_bounds(self.epsilon)[1] <= 1 + promised.epsilon
+        return near and self.diameter(size) <= promised.diameter(size)
+
+
