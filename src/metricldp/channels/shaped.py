@@ -42,7 +42,7 @@ class Shaped(IntegerChannel):
     size: int
     depths: tuple[tuple[int, ...], ...]
     """For each pattern, a power of two of them, how far below its highest level each d is."""
-    levels: tuple[tuple[int, ...], ...]
+    chances: tuple[tuple[int, ...], ...]
     """The level of each depth, for each pattern; they add up to nearly 2^64 over its depths."""
 
     mechanism: ClassVar[str] = "shaped"
@@ -65,15 +65,15 @@ class Shaped(IntegerChannel):
         return self.patterns * self.around
 
     def law(self) -> dict[str, Any]:
-        heights = [[hexadecimal(level) for level in pattern] for pattern in self.levels]
+        heights = [[hexadecimal(level) for level in pattern] for pattern in self.chances]
         depths = [list(pattern) for pattern in self.depths]
-        return {"law": "shaped", "size": self.size, "depths": depths, "levels": heights}
+        return {"law": "shaped", "size": self.size, "depths": depths, "chances": heights}
 
     # The device
 
     @cached_property
     def _weights(self) -> list[list[int]]:
-        pairs = zip(self.depths, self.levels, strict=True)
+        pairs = zip(self.depths, self.chances, strict=True)
         return [[heights[depth] for depth in pattern] for pattern, heights in pairs]
 
     @cached_property
@@ -216,10 +216,10 @@ class _Ratios(dict[int, Fraction]):
 
     def __missing__(self, difference: int) -> Fraction:
         worst = Fraction(1)
-        for depths, heights in zip(self._channel.depths, self._channel.levels, strict=True):
+        for depths, heights in zip(self._channel.depths, self._channel.chances, strict=True):
             here = np.array(depths)
             pairs = np.unique(np.stack([here, np.roll(here, difference)]), axis=1)
-            worst = max(worst, *(Fraction(heights[a], heights[b]) for a, b in pairs.T))
+            worst = max(worst, *(Fraction(heights[min(p)], heights[max(p)]) for p in pairs.T.tolist()))
         self[difference] = worst
         return worst
 

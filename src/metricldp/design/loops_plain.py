@@ -36,24 +36,27 @@ def anneal(
     cosine, sine = np.empty(n), np.empty(n)
     for t in range(n):
         cosine[t], sine[t] = math.cos(2 * math.pi * t / n), math.sin(2 * math.pi * t / n)
-    v = np.empty((patterns, n))
-    real, imaginary = np.zeros((patterns, count)), np.zeros((patterns, count))
+    v, stale = np.empty((patterns, n)), np.ones(patterns, dtype=np.bool_)
+    real, imaginary = np.empty((patterns, count)), np.empty((patterns, count))
     power, total = np.zeros((patterns, count)), np.zeros(count)
-    for j in range(patterns):
-        top = heights[j].max()
-        for x in range(n):
-            v[j, x] = math.exp(unit * (heights[j, x] - top))
-        for k in range(count):
-            for x in range(n):
-                real[j, k] += v[j, x] * cosine[k * x % n]
-                imaginary[j, k] += v[j, x] * sine[k * x % n]
-            power[j, k] = (real[j, k] ** 2 + imaginary[j, k] ** 2) / real[j, 0] ** 2
-            total[k] += power[j, k]
-    now = patterns * (gram / total).sum()
-    best, kept = now, heights.copy()
+    now = best = math.inf
+    kept = heights.copy()
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
     for move in range(moves):
+        if stale.any():  # at the beginning, and where probabilities have moved far: no error adds up
+            for j in range(patterns):
+                if stale[j]:
+                    v[j] = np.exp(unit * (heights[j] - heights[j].max()))
+                    for k in range(count):
+                        real[j, k] = imaginary[j, k] = 0.0
+                        for x in range(n):
+                            real[j, k] += v[j, x] * cosine[k * x % n]
+                            imaginary[j, k] += v[j, x] * sine[k * x % n]
+                    power[j] = (real[j] ** 2 + imaginary[j] ** 2) / real[j, 0] ** 2
+                    stale[j] = False
+            total = power.sum(axis=0)
+            now = patterns * (gram / total).sum()
         j, first = np.random.randint(patterns), np.random.randint(n)
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
             continue  # where there is next to no probability, little is to be gained
@@ -95,7 +98,7 @@ def anneal(
         scale, new = 1 / new_real[0] ** 2, 0.0
         for k in range(count):
             new_power[k] = (new_real[k] ** 2 + new_imaginary[k] ** 2) * scale
-            new += gram[k] / (total[k] - power[j, k] + new_power[k])
+            new += gram[k] / max(total[k] - power[j, k] + new_power[k], 1e-300)
         new *= patterns
         heat = hot * (cold / hot) ** (move / moves)
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
@@ -111,10 +114,6 @@ def anneal(
         if now < best:
             best = now
             kept[:] = heights
-        top = v[j].max()
-        if not 0.02 < top < 50:
-            v[j] /= top
-            real[j] /= top
-            imaginary[j] /= top
+        stale[j] = not 0.1 < v[j].max() < 10
     heights[:] = kept
     return best

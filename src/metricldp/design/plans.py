@@ -86,7 +86,7 @@ class MatrixPlan(Mechanism):
                 f"use at most {MOST_POSITIONS:,}"
             )
         usual = "ranges" if ordered else "values"
-        workload = _checked_workload(usual if self.workload is None else self.workload, size)
+        workload = checked_workload(usual if self.workload is None else self.workload, size)
         strategy = _checked_strategy("auto" if self.strategy is None else self.strategy, size)
         reach = None if self.reach is None else _checked_reach(self.reach)
         checked = replace(self, workload=workload, strategy=strategy, reach=reach)
@@ -150,7 +150,7 @@ def workload_of(workload: Any, size: int) -> Workload:
     return found
 
 
-def _checked_workload(workload: Any, size: int) -> str | Workload:
+def checked_workload(workload: Any, size: int) -> str | Workload:
     """A name, or rows over so many positions as a Workload."""
     if isinstance(workload, str) and workload == GIVEN:
         return workload

@@ -21,6 +21,7 @@ from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.design.plans import MatrixPlan
+from metricldp.design.shaped import ShapedNoise
 from metricldp.design.unary import UnaryBits
 from metricldp.metrics import Metric
 
@@ -51,6 +52,7 @@ BUILT_IN: dict[str, Mechanism] = {
             title="randomized response",
             source="Kairouz et al. 2014",
         ),
+        ShapedNoise(),
         UnaryBits(),
         MatrixPlan(),
     )
