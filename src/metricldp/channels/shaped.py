@@ -12,12 +12,10 @@ its mean square is then f M^-1 f.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,13 +24,11 @@ import numpy.typing as npt
 from metricldp.basics.canonical import hexadecimal
 from metricldp.channels.base import Floats, IntegerChannel, Integers
 from metricldp.channels.fields import Column
-from metricldp.channels.levels import levels
+from metricldp.channels.levels import Shape, highest, levels
+from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
-
-_GUIDE = 16
-"""Binary digits of a word that tell the noise of nearly everybody."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Shaped(IntegerChannel):
     """Report j n + (x + d) mod n: the pattern j, fair, and d with its level as probability."""
 
     size: int
-    depths: tuple[tuple[int, ...], ...]
+    depths: tuple[Shape, ...]
     """For each pattern, a power of two of them, how far below its highest level each d is."""
     chances: tuple[tuple[int, ...], ...]
     """The level of each depth, for each pattern; they add up to nearly 2^64 over its depths."""
@@ -48,8 +44,12 @@ class Shaped(IntegerChannel):
     mechanism: ClassVar[str] = "shaped"
 
     @classmethod
-    def of(cls, size: int, depths: tuple[tuple[int, ...], ...], unit: Fraction) -> Shaped:
-        return cls(size, depths, tuple(levels(unit, pattern) for pattern in depths))
+    def of(cls, size: int, depths: tuple[Shape, ...], unit: Fraction) -> Shaped:
+        tops = [highest(unit, pattern) for pattern in depths]
+        pairs = zip(tops, depths, strict=True)
+        return cls(
+            size, depths, tuple(tuple(levels(top, unit, max(pattern))) for top, pattern in pairs)
+        )
 
     @property
     def around(self) -> int:
@@ -77,62 +77,28 @@ class Shaped(IntegerChannel):
         return [[heights[depth] for depth in pattern] for pattern, heights in pairs]
 
     @cached_property
-    def _below(self) -> list[list[int]]:
-        """For each pattern the running sums of its levels: d is drawn below sum d."""
-        return [list(accumulate(weights)) for weights in self._weights]
+    def _lookup(self) -> Lookup:
+        return Lookup(self._weights)
 
     def blur(self, position: int, tape: Tape) -> int:
         j = tape.integer(self.patterns.bit_length() - 1)
-        d = bisect_right(self._below[j], tape.uniform(self._below[j][-1]))
-        return j * self.around + (position + d) % self.around
+        return j * self.around + (position + self._lookup.one(j, tape)) % self.around
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         count, n = len(positions), self.around
-        j = np.frombuffer(coins.draw(count), dtype=np.uint8) & np.uint8(self.patterns - 1)
-        words = coins.words(count)
-        place = (words >> np.uint64(64 - _GUIDE)).astype(np.int32)
-        place += j.astype(np.int32) << _GUIDE
-        d = self._guide.take(place)
-        waiting = np.flatnonzero(d < 0)
-        d[waiting] = self._searched(j[waiting], words[waiting])
-        while len(waiting := np.flatnonzero(d == n)):  # beyond the total: drawn again
-            d[waiting] = self._searched(j[waiting], coins.words(len(waiting)))
-        d += positions.astype(np.int32)
-        d -= np.where(d >= n, np.int32(n), np.int32(0))
-        d += j * np.int32(n)
-        return d.astype(self.field.dtype)
-
-    @cached_property
-    def _last(self) -> list[npt.NDArray[np.uint64]]:
-        """The largest word of each d; a running sum of 2^64 would be one too many."""
-        return [np.array([s - 1 for s in sums], dtype=np.uint64) for sums in self._below]
-
-    def _searched(self, j: npt.NDArray[np.uint8], words: npt.NDArray[np.uint64]) -> Integers:
-        """The noise that each word means, n where it means none."""
-        found = np.empty(len(words), dtype=np.int32)
-        for pattern, last in enumerate(self._last):
-            here = j == pattern
-            found[here] = np.searchsorted(last, words[here], side="left")
-        return found
-
-    @cached_property
-    def _guide(self) -> npt.NDArray[np.int32]:
-        """The noise that the top digits of a word mean for each pattern; -1 where they leave it."""
-        first = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(64 - _GUIDE)
-        tables = []
-        for pattern in range(self.patterns):
-            j = np.full(len(first), pattern, dtype=np.uint8)
-            low = self._searched(j, first)
-            high = self._searched(j, first | np.uint64((1 << 64 - _GUIDE) - 1))
-            tables.append(np.where(low == high, low, -1))
-        return np.concatenate(tables).astype(np.int32)
+        drawn = np.frombuffer(coins.draw(count), dtype=np.uint8)
+        j = (drawn & np.uint8(self.patterns - 1)).astype(np.int64)
+        y = self._lookup.many(j, coins) + positions
+        y -= np.where(y >= n, n, 0)
+        y += j * n
+        return np.asarray(y.astype(self.field.dtype))
 
     # The certificate
 
     def probability(self, x: int, report: Column) -> Fraction:
         j, y = divmod(int(report), self.around)
         weight = self._weights[j][(y - x) % self.around]
-        return Fraction(weight, self.patterns * self._below[j][-1])
+        return Fraction(weight, self.patterns * self._lookup.total(j))
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Over all d of all patterns; the pattern's total is the same for both."""
@@ -159,11 +125,9 @@ class Shaped(IntegerChannel):
     @cached_property
     def _shares(self) -> Floats:
         """P(d) of each pattern, (patterns, n)."""
-        return np.array([[w / sums[-1] for w in row] for row, sums in self._both])
-
-    @property
-    def _both(self) -> Iterator[tuple[list[int], list[int]]]:
-        return zip(self._weights, self._below, strict=True)
+        totals = [self._lookup.total(j) for j in range(self.patterns)]
+        rows = zip(self._weights, totals, strict=True)
+        return np.array([[weight / total for weight in row] for row, total in rows])
 
     @cached_property
     def _spectrum(self) -> npt.NDArray[np.complex128]:

@@ -8,12 +8,10 @@ Whoever invents a channel has to find the weights; everything else follows from 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,11 +21,14 @@ from metricldp.basics.errors import CertificateError, QueryError
 from metricldp.basics.exact import ONE
 from metricldp.channels.base import Floats, IntegerChannel, Integers
 from metricldp.channels.fields import Column
+from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 
 _ASTRAY = 1e-6
 """A decoder that is off by more than this tells nothing."""
+_SLACK = 1e-9
+"""Logarithms of whole numbers in floats are nearer than this, each."""
 
 
 @dataclass(frozen=True)
@@ -63,24 +64,15 @@ class Table(IntegerChannel):
         return {"law": "table", "size": self.size, "weights": rows}
 
     @cached_property
-    def _below(self) -> list[list[int]]:
-        """For each position the running sums of its row: report y is drawn below sum y."""
-        return [list(accumulate(row)) for row in self.weights]
+    def _lookup(self) -> Lookup:
+        return Lookup(self.weights)
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
-        words = coins.words(len(positions))
-        column = self.field.empty(len(positions))
-        for x in np.unique(positions).tolist():
-            here = np.flatnonzero(positions == x)
-            # A sum may be 2^64, one more than the largest word.
-            sums = self._below[x]
-            first = sums.count(0)
-            last = np.array([below - 1 for below in sums[first:]], dtype=np.uint64)
-            column[here] = first + np.searchsorted(last, words[here], side="left")
-        return column
+        drawn = self._lookup.many(positions.astype(np.int64), coins)
+        return np.asarray(drawn.astype(self.field.dtype))
 
     def blur(self, position: int, tape: Tape) -> int:
-        return bisect_right(self._below[position], tape.integer(64))
+        return self._lookup.one(position, tape)
 
     @cached_property
     def _shares(self) -> Floats:
@@ -111,12 +103,21 @@ class Table(IntegerChannel):
         return Fraction(self.weights[x][int(report)], ONE)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        pairs = [
-            pair for pair in zip(self.weights[x], self.weights[other], strict=True) if any(pair)
-        ]
-        if not all(all(pair) for pair in pairs):
-            raise CertificateError(
-                f"positions {x} and {other} are told apart for certain: a report has weight 0 for "
-                "one of them only; give it a weight for both"
-            )
-        return max(Fraction(max(pair), min(pair)) for pair in pairs)
+        """The largest of any report: floats find those that it can be, whole numbers decide."""
+        here, there = self._logs[x], self._logs[other]
+        apart = np.abs(here - there)
+        if np.isnan(apart).any() or np.isinf(apart).any():
+            apart[np.isnan(apart)] = 0.0  # what neither of them can send
+            if np.isinf(apart).any():
+                raise CertificateError(
+                    f"positions {x} and {other} are told apart for certain: a report has weight 0 "
+                    "for one of them only; give it a weight for both"
+                )
+        largest = np.flatnonzero(apart >= apart.max() - _SLACK).tolist()
+        pairs = [(self.weights[x][y], self.weights[other][y]) for y in largest]
+        return max(Fraction(max(pair), min(pair)) for pair in pairs if any(pair))
+
+    @cached_property
+    def _logs(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(self.weights, dtype=np.float64))

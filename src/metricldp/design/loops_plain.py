@@ -117,3 +117,65 @@ def anneal(
         stale[j] = not 0.1 < v[j].max() < 10
     heights[:] = kept
     return best
+
+
+def climb(
+    heights: Any, apart: Any, unit: float, quadratic: Any, linear: Any, prior: Any, sweeps: int
+) -> float:
+    """A better shape in place of the one given: the ratio v'Av / ((prior v)(linear v)) it reaches.
+
+    A is `quadratic`, v = exp(unit heights), and `apart` the most that two heights may differ. Sets
+    of positions that follow each other, with whatever has to move along, go up or down by a unit as
+    long as the ratio grows.
+    """
+    size = len(heights)
+    v = np.exp(unit * (heights - heights.max()))
+    av = quadratic @ v
+    square, mean, price = v @ av, prior @ v, linear @ v
+    best = square / (mean * price) if price > 0 else 0.0
+    inside = np.zeros(size, dtype=np.bool_)
+    waiting, moved = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    for _ in range(sweeps):
+        grown = False
+        for sign in (1, -1):
+            factor = math.exp(unit * sign) - 1
+            for first in range(size):
+                inside[:] = False
+                count, chosen, reached = 0, 0, best * (1 + 1e-9)
+                more_square = more_mean = more_price = 0.0
+                for last in range(first, size):
+                    if inside[last]:
+                        continue
+                    inside[last], waiting[0], left = True, last, 1
+                    while left:
+                        left -= 1
+                        i = waiting[left]
+                        change, cross = factor * v[i], av[i]
+                        for c in range(count):
+                            cross += factor * quadratic[i, moved[c]] * v[moved[c]]
+                        more_square += change * (2 * cross + quadratic[i, i] * change)
+                        more_mean += prior[i] * change
+                        more_price += linear[i] * change
+                        moved[count] = i
+                        count += 1
+                        for j in range(size):
+                            if not inside[j] and sign * (heights[i] - heights[j]) >= apart[i, j]:
+                                inside[j], waiting[left] = True, j
+                                left += 1
+                    if count == size:
+                        break
+                    if price + more_price > 0:
+                        below = (mean + more_mean) * (price + more_price)
+                        if (square + more_square) / below > reached:
+                            reached, chosen = (square + more_square) / below, count
+                for c in range(chosen):
+                    heights[moved[c]] += sign
+                if chosen:
+                    grown = True
+                    v = np.exp(unit * (heights - heights.max()))
+                    av = quadratic @ v
+                    square, mean, price = v @ av, prior @ v, linear @ v
+                    best = square / (mean * price)
+        if not grown:
+            break
+    return best

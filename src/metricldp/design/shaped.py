@@ -1,0 +1,254 @@
+"""Shaped noise as a survey has it: the patterns of depths, found for a workload and saved.
+
+Any depths that the metric allows keep the promise. The best ones are searched for around a ring of
+n places. There M (see `channels/shaped.py`) is a convolution as well, with the eigenvalues
+n mean_j |q_j(k)|^2 at frequencies k, and the mean square of a workload's decoders is
+
+    sum_k g_k / (n mean_j |q_j(k)|^2),    g_k = sum over rows of |row(k)|^2.
+
+A search that moves blocks of heights up and down by a unit ends, in a second or so, within a few
+per cent of what any mechanism can reach. A few more places than positions keep the two ends of a
+line apart; how many is tried, and judged by the exact error on the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.checks import is_list
+from metricldp.basics.compiled import Loops
+from metricldp.basics.errors import SurveyError
+from metricldp.channels.base import Channel, Floats
+from metricldp.channels.levels import Shape, from_text, to_text
+from metricldp.channels.mechanism import Label, Mechanism
+from metricldp.channels.shaped import Shaped
+from metricldp.design import loops_plain
+from metricldp.design.plans import GIVEN, checked_workload, workload_of
+from metricldp.metrics import Metric
+
+Depths = npt.NDArray[np.int64]
+
+MOST_POSITIONS = 4096
+MOST_REPORTS = 1 << 16
+MOST_UNITS = 8
+"""Units of height in the smallest distance: a cap is rounded down to a multiple of the unit."""
+_PATTERNS, _FEWER = 8, 4
+_MANY_POSITIONS = 1024
+"""With more the exact error takes too long to choose by, and fewer patterns are enough."""
+_PADS = (2, 4)
+"""How many times width / epsilon places there are beyond the positions."""
+_MOVES, _COLD = 300_000, 1e-5
+_UNBOUNDED = 1 << 30
+
+_loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
+
+
+@dataclass(frozen=True, repr=False)
+class ShapedNoise(Mechanism):
+    """Noise around a ring, in a few patterns; for metrics that depend on the difference alone.
+
+    `workload` ("ranges", "prefixes", "values", a Workload or rows) is what the patterns are to be
+    good for. They are found when the survey is made, and saved as whole numbers.
+    """
+
+    workload: Any = None
+    patterns: Any = None
+
+    saves: ClassVar[tuple[str, ...]] = ("workload", "patterns")
+    name: ClassVar[str] = "shaped"  # type: ignore[misc]
+    title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 1 << 10  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 1 << 10  # type: ignore[misc]
+
+    def settled(
+        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
+    ) -> ShapedNoise:
+        steps = _in_units(size, metric)
+        if self.patterns is not None:
+            return replace(self, patterns=_checked(self.patterns, size))
+        usual = "ranges" if ordered else "values"
+        workload = checked_workload(usual if self.workload is None else self.workload, size)
+        gram = workload_of(workload, size).gram()
+        if isinstance(workload, str):
+            return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
+        return replace(self, workload=GIVEN, patterns=best(gram, steps))
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        """The noise, if its depths keep the metric."""
+        steps = _in_units(size, metric)
+        patterns = self.settled(size, metric, label=label).patterns
+        far = too_far(patterns, steps.apart)
+        if far is not None:
+            raise SurveyError(
+                f"the patterns of shaped noise tell values {far} steps apart better than the "
+                "metric allows; leave patterns out, and the best are found"
+            )
+        return Shaped.of(size, patterns, steps.unit)
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return metric
+
+    def saved(self) -> dict[str, Any]:
+        found = super().saved()
+        if self.patterns is None:
+            return found
+        return {**found, "patterns": [to_text(pattern) for pattern in self.patterns]}
+
+    def __repr__(self) -> str:
+        if self.patterns is None:
+            return repr(self.name)
+        return f"<shaped noise, {len(self.patterns)} patterns of {len(self.patterns[0])} places>"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A metric of the difference in units of height."""
+
+    unit: Fraction
+    apart: tuple[int, ...]
+    """The distance of positions 0, 1, 2, ... apart."""
+    cyclic: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.apart)
+
+    @property
+    def each(self) -> int:
+        return self.apart[1]
+
+    @property
+    def cap(self) -> int:
+        return max(self.apart)
+
+    @property
+    def width(self) -> int:
+        """How far apart positions at the smallest distance can be; 1 where the cap says it all."""
+        beyond = (d for d, steps in enumerate(self.apart) if steps > self.each)
+        return next(beyond, 2) - 1
+
+
+def _in_units(size: int, metric: Metric) -> Steps:
+    """In units that are whole parts of the smallest distance; what is between is rounded down."""
+    if size > MOST_POSITIONS:
+        raise SurveyError(
+            f"{size:,} positions are too many for shaped noise; use at most {MOST_POSITIONS:,}"
+        )
+    apart = metric.by_difference(size)
+    if apart is None:
+        raise SurveyError(
+            "shaped noise needs a metric that depends on how far values are apart and on nothing "
+            "else; use another mechanism, such as designed"
+        )
+    each, unit = int(apart[1]), metric.step
+    if each > MOST_UNITS:
+        apart, unit = apart * MOST_UNITS // each, unit * each / MOST_UNITS
+    cyclic = size > 2 and int(apart[-1]) == int(apart[1]) < int(apart.max())
+    return Steps(unit, tuple(int(steps) for steps in apart), cyclic)
+
+
+def _checked(patterns: Any, size: int) -> tuple[Shape, ...]:
+    """Depths around the ring, as they may stand in a file."""
+    remedy = "leave patterns out, and they are found"
+    if not is_list(patterns) or len(patterns) not in (1, 2, 4, 8, 16):
+        raise SurveyError(f"patterns are a list of 1, 2, 4, 8 or 16 of them; {remedy}")
+    found = [from_text(said, f"pattern {number}") for number, said in enumerate(patterns)]
+    for number, pattern in enumerate(found):
+        if len(pattern) != len(found[0]) or len(pattern) < size:
+            raise SurveyError(
+                f"pattern {number} has {len(pattern):,} depths; all have as many, at least "
+                f"{size:,}; {remedy}"
+            )
+    if len(found) * len(found[0]) > MOST_REPORTS:
+        raise SurveyError(f"the patterns have more than {MOST_REPORTS:,} places together; {remedy}")
+    return tuple(found)
+
+
+def too_far(patterns: tuple[Shape, ...], apart: tuple[int, ...]) -> int | None:
+    """A difference of positions that some pattern tells too well; None where all keep the metric.
+
+    Differences that two shorter ones make up need no look.
+    """
+    depths = np.array(patterns)
+    shortest = [0] * len(apart)
+    for difference in range(1, len(apart)):
+        if difference > 1:
+            halves = (apart[d] + apart[difference - d] for d in range(1, difference // 2 + 1))
+            shortest[difference] = min(halves)
+            if shortest[difference] <= apart[difference]:
+                continue
+        spread = np.abs(depths - np.roll(depths, difference, axis=1)).max()
+        if spread > apart[difference]:
+            return difference
+    return None
+
+
+# The search
+
+
+@lru_cache(maxsize=64)
+def _best_for(workload: str, size: int, steps: Steps) -> tuple[Shape, ...]:
+    return best(workload_of(workload, size).gram(), steps)
+
+
+def best(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
+    """The patterns with the smallest error for a workload's Gram matrix and people spread evenly.
+
+    Up to some size the exact error of each length of the ring decides, beyond it the ring's own.
+    """
+    _loops.expect(1)
+    small = steps.size <= _MANY_POSITIONS
+    found = []
+    for around in _lengths(steps) if small else list(_lengths(steps))[:1]:
+        heights, objective = _searched(gram, steps, around, _PATTERNS if small else _FEWER)
+        patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
+        if small:
+            objective = Shaped.of(steps.size, patterns, steps.unit).mean_square(gram)
+        found.append((objective, patterns))
+    return min(found)[1]
+
+
+def _lengths(steps: Steps) -> Iterator[int]:
+    if steps.cyclic or steps.cap == steps.each:
+        yield steps.size
+        return
+    reach = steps.width / float(steps.unit * steps.each)
+    lengths = (min(round(steps.size + pad * reach), 2 * steps.size) for pad in _PADS)
+    yield from dict.fromkeys(n + n % 2 for n in lengths)
+
+
+def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:
+    """From stairs with different offsets, or where these would be flat from blocks."""
+    away = np.minimum(np.arange(around), around - np.arange(around))
+    offsets = np.arange(patterns)[:, None] * steps.width // patterns
+    heights = -np.minimum((away + offsets) // steps.width * steps.each, steps.cap)
+    if steps.cap == steps.each:
+        blocks = 1 + np.arange(patterns)[:, None] * (around // 2) // patterns
+        heights = -steps.each * (np.arange(around) >= blocks)
+    deepest = steps.each * -(-(around // 2) // steps.width)
+    cap = steps.cap if steps.cap < deepest else _UNBOUNDED
+    spectrum, unit = ring_spectrum(gram, around), float(steps.unit)
+    moves = min(_MOVES, 10_000 * around) * patterns
+    objective = _loops.now.anneal(
+        heights, unit, steps.width, steps.each, cap, spectrum, moves, 1 / around, _COLD, 1
+    )
+    return heights, float(objective)
+
+
+def ring_spectrum(gram: Floats, around: int) -> Floats:
+    """g_k for the frequencies of a real transform, each with its mirror image."""
+    size = len(gram)
+    at = np.arange(size)
+    lags = np.bincount((at[:, None] - at).ravel() % around, gram.ravel(), around)
+    found = np.maximum(np.fft.rfft(lags).real, 0)
+    found[1 : (around + 1) // 2] *= 2
+    return found
+
+

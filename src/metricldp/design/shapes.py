@@ -1,0 +1,196 @@
+"""The best channel of all for a metric: weights of shapes, and the search for better shapes.
+
+A channel is a set of shapes v_y with weights p_y and sum_y p_y v_y(x) = 1 at every position. With
+shapes scaled to prior v = 1 and M = sum_y p_y v_y v_y', the best decoders of a workload with Gram
+matrix G have the total mean square tr(G M^-1): a convex function of p. At its minimum, with
+A = M^-1 G M^-1 and the multipliers l of the equalities, v'Av <= l v for every shape, those in use
+with equality. So a shape with v'Av > l v makes the channel better, and where none is left it is the
+best there is. The search for such shapes climbs from many starts; it proves nothing when it fails.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.compiled import Loops
+from metricldp.channels.base import Floats
+from metricldp.design import loops_plain
+
+Heights = npt.NDArray[np.int64]
+
+_STARTS, _SWEEPS, _ROUNDS = 60, 40, 100
+_FIRST_GAP, _LAST_GAP = 0.05, 1e-6
+_RARE = 1e-5
+"""Shapes with less than this share of the largest weight are dropped between rounds."""
+_MOST_STEPS = 150
+_KEPT = 1e-9
+"""How far the equalities may be from 1 at the end of a round."""
+
+loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Shapes with their weights, and how good they are."""
+
+    heights: Heights
+    """(shapes, positions), whole numbers with smallest 0."""
+    weights: Floats
+    """Of the shapes as probabilities: sum over shapes of weights * exp(unit heights) is 1."""
+    total: float
+    """tr(G M^-1)."""
+    excess: float
+    """The largest v'Av / (l v) that the search found at the end: 1 where it found nothing."""
+
+
+def best_mixture(
+    apart: Heights,
+    unit: float,
+    gram: Floats,
+    *,
+    prior: Floats | None = None,
+    first: Sequence[Heights] = (),
+    target: float = 1.002,
+    seconds: float = 60.0,
+    progress: Callable[[float], None] = lambda excess: None,
+) -> Mixture:
+    """Rounds of weighing and searching until nothing above the target is found, or time is up."""
+    loops.expect(1)
+    size, until = len(apart), time.monotonic() + seconds
+    draw = np.random.default_rng(1)
+    prior = np.full(size, 1 / size) if prior is None else prior
+    heights = np.unique(np.array([*_plain_shapes(apart), *first]), axis=0)
+    mirrored = _is_symmetric(apart) and _is_symmetric(gram) and np.array_equal(prior, prior[::-1])
+    p, gap = np.full(len(heights), 1 / len(heights)), _FIRST_GAP
+    for _ in range(_ROUNDS):
+        shapes = _scaled(heights, unit, prior)
+        p, total, inverse, prices = weighed(shapes, gram, p, gap)
+        quadratic = inverse @ gram @ inverse
+        found, excess = [], 1.0
+        for start in range(_STARTS):
+            use = heights[draw.choice(len(heights), p=p / p.sum())]
+            here = use.copy() if start % 2 else _random_shape(apart, draw)
+            ratio = loops.now.climb(here, apart, unit, quadratic, prices, prior, _SWEEPS)
+            excess = max(excess, ratio)
+            if ratio > 1 + gap / 10:
+                found += [here - here.min()]
+        progress(excess)
+        if excess < target or time.monotonic() > until:
+            break
+        gap = min(gap, max(_LAST_GAP, (excess - 1) / 20))
+        used = p > _RARE * p.max()
+        heights, p = heights[used], p[used]
+        if found:
+            found += [here[::-1] for here in found] if mirrored else []
+            known = {row.tobytes() for row in heights}
+            new = [row for row in np.unique(found, axis=0) if row.tobytes() not in known]
+            share = 0.05 / max(1, len(new))
+            heights = np.concatenate([heights, *(row[None] for row in new)])
+            p = np.concatenate([0.95 * p, np.full(len(new), share)])
+    return _pruned(heights, p, unit, gram, prior, excess)
+
+
+def _pruned(
+    heights: Heights, p: Floats, unit: float, gram: Floats, prior: Floats, excess: float
+) -> Mixture:
+    """Without shapes that are next to never sent, at the last gap, and with exact equalities."""
+    shapes = _scaled(heights, unit, prior)
+    p, _, _, _ = weighed(shapes, gram, p, _LAST_GAP * 100)
+    used = p > 1e-4 * p.max()
+    heights, shapes, p = heights[used], shapes[used], p[used] / p[used].sum()
+    p, total, _, _ = weighed(shapes, gram, p, _LAST_GAP * 100)
+    for _ in range(3):  # the smallest relative change that makes every sum 1
+        spread = shapes * (p**2)[:, None]
+        p = p + spread @ np.linalg.lstsq(shapes.T @ spread, 1 - shapes.T @ p, rcond=None)[0]
+    return Mixture(heights, p / (np.exp(unit * heights) @ prior), total, excess)
+
+
+def weighed(
+    shapes: Floats, gram: Floats, p: Floats, gap: float
+) -> tuple[Floats, float, Floats, Floats]:
+    """Weights with tr(G M^-1) within a relative gap of the smallest; it, M^-1 and the prices.
+
+    Newton's method with a logarithmic barrier; the equalities need not hold at the beginning.
+    """
+    count, size = shapes.shape
+    total, inverse = _look(shapes, gram, p)
+    barrier = 0.05 * total / count
+    for _ in range(_MOST_STEPS):
+        left = shapes @ (inverse @ gram @ inverse)
+        slope = -np.einsum("ij,ij->i", left, shapes) - barrier / p
+        bent = 2 * (left @ shapes.T) * (shapes @ inverse @ shapes.T)
+        bent[np.diag_indices(count)] += barrier / p**2
+        missing = 1 - shapes.T @ p
+        solved = np.linalg.solve(bent, np.column_stack([shapes, slope]))
+        both = shapes.T @ solved
+        prices = np.linalg.lstsq(both[:, :size], -(missing + both[:, size]), rcond=1e-13)[0]
+        step = -solved[:, size] - solved[:, :size] @ prices
+        falling = step < 0
+        length = min(1.0, 0.95 * float(np.min(-p[falling] / step[falling], initial=2.0)))
+        while True:
+            try:
+                total, inverse = _look(shapes, gram, p + length * step)
+                break
+            except np.linalg.LinAlgError:
+                length /= 2
+        p = p + length * step
+        if length > 0.5 and abs(float(slope @ step)) < 0.5 * barrier * count:
+            if barrier * count < gap * total and np.abs(missing).max() < _KEPT:
+                break
+            barrier /= 5
+    return p, total, inverse, prices
+
+
+def _look(shapes: Floats, gram: Floats, p: Floats) -> tuple[float, Floats]:
+    root = np.linalg.inv(np.linalg.cholesky((shapes.T * p) @ shapes))
+    inverse = root.T @ root
+    return float((gram * inverse).sum()), inverse
+
+
+def _scaled(heights: Heights, unit: float, prior: Floats) -> Floats:
+    shapes = np.exp(unit * (heights - heights.max(axis=1, keepdims=True)))
+    return np.asarray(shapes / (shapes @ prior)[:, None])
+
+
+def _is_symmetric(matrix: npt.NDArray[np.generic]) -> bool:
+    return np.array_equal(matrix, matrix[::-1, ::-1])
+
+
+def _plain_shapes(apart: Heights) -> list[Heights]:
+    """Flat, a peak and a pit at each position, and a step below each."""
+    size = len(apart)
+    alone, at = np.eye(size, dtype=np.int64), np.arange(size)
+    found = [np.zeros(size, dtype=np.int64)]
+    for x in range(size):
+        wanted = (alone[x], 1 - alone[x], -apart[x], apart[x], (at <= x).astype(np.int64))
+        found += [_allowed(heights, apart) for heights in wanted]
+    return found
+
+
+def _random_shape(apart: Heights, draw: np.random.Generator) -> Heights:
+    """Smooth noise cut in two, a peak with a flat foot, a pit, or a square wave."""
+    size, highest = len(apart), int(apart.max())
+    kind, x, at = draw.integers(4), draw.integers(size), np.arange(size)
+    if kind == 0:
+        length = int(draw.integers(1, max(2, size)))
+        noise = np.convolve(draw.normal(size=size + length), np.ones(length), "valid")[:size]
+        heights = (noise > 0) * draw.integers(1, highest + 1)
+    elif kind == 1:
+        heights = np.maximum(draw.integers(1, highest + 1) - apart[x], 0)
+    elif kind == 2:
+        heights = apart[x]
+    else:
+        period = int(draw.integers(1, size)) if size > 1 else 1
+        heights = (at + draw.integers(period + 1)) // period % 2
+    return _allowed(heights.astype(np.int64), apart)
+
+
+def _allowed(heights: Heights, apart: Heights) -> Heights:
+    """The highest below that differs by no more than the metric allows."""
+    found = (heights + apart).min(axis=1)
+    return np.asarray(found - found.min())
