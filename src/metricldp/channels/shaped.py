@@ -148,7 +148,7 @@ class Shaped(IntegerChannel):
         for shares, mean in zip(self._shares, self._mean_shares, strict=True):
             likely = shares[shift] / np.sqrt(mean)[:, None]
             found += likely.T @ likely / self.patterns
-        return np.linalg.inv(found)
+        return np.asarray(np.linalg.inv(found))
 
     def coefficients(self, functions: Floats) -> Floats:
         padded = np.zeros((*functions.shape[:-1], 1, self.around))
@@ -183,8 +183,8 @@ class _Ratios(dict[int, Fraction]):
         for depths, heights in zip(self._channel.depths, self._channel.chances, strict=True):
             here = np.array(depths)
             pairs = np.unique(np.stack([here, np.roll(here, difference)]), axis=1)
-            worst = max(worst, *(Fraction(heights[min(p)], heights[max(p)]) for p in pairs.T.tolist()))
+            worst = max(
+                worst, *(Fraction(heights[min(p)], heights[max(p)]) for p in pairs.T.tolist())
+            )
         self[difference] = worst
         return worst
-
-

@@ -44,7 +44,9 @@ def anneal(
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
     for move in range(moves):
-        if stale.any():  # at the beginning, and where probabilities have moved far: no error adds up
+        if (
+            stale.any()
+        ):  # at the beginning, and where probabilities have moved far: no error adds up
             for j in range(patterns):
                 if stale[j]:
                     v[j] = np.exp(unit * (heights[j] - heights[j].max()))

@@ -20,6 +20,7 @@ from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.design.designed import Designed, Tents
 from metricldp.design.plans import MatrixPlan
 from metricldp.design.shaped import ShapedNoise
 from metricldp.design.unary import UnaryBits
@@ -53,6 +54,8 @@ BUILT_IN: dict[str, Mechanism] = {
             source="Kairouz et al. 2014",
         ),
         ShapedNoise(),
+        Tents(),
+        Designed(),
         UnaryBits(),
         MatrixPlan(),
     )

@@ -38,7 +38,7 @@ Depths = npt.NDArray[np.int64]
 MOST_POSITIONS = 4096
 MOST_REPORTS = 1 << 16
 MOST_UNITS = 8
-"""Units of height in the smallest distance: a cap is rounded down to a multiple of the unit."""
+"""Units of height in the smallest distance; others are rounded down to a multiple of the unit."""
 _PATTERNS, _FEWER = 8, 4
 _MANY_POSITIONS = 1024
 """With more the exact error takes too long to choose by, and fewer patterns are enough."""
@@ -70,7 +70,7 @@ class ShapedNoise(Mechanism):
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
     ) -> ShapedNoise:
-        steps = _in_units(size, metric)
+        steps = steps_of(size, metric)
         if self.patterns is not None:
             return replace(self, patterns=_checked(self.patterns, size))
         usual = "ranges" if ordered else "values"
@@ -78,11 +78,11 @@ class ShapedNoise(Mechanism):
         gram = workload_of(workload, size).gram()
         if isinstance(workload, str):
             return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
-        return replace(self, workload=GIVEN, patterns=best(gram, steps))
+        return replace(self, workload=GIVEN, patterns=best_patterns(gram, steps))
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """The noise, if its depths keep the metric."""
-        steps = _in_units(size, metric)
+        steps = steps_of(size, metric)
         patterns = self.settled(size, metric, label=label).patterns
         far = too_far(patterns, steps.apart)
         if far is not None:
@@ -135,7 +135,7 @@ class Steps:
         return next(beyond, 2) - 1
 
 
-def _in_units(size: int, metric: Metric) -> Steps:
+def steps_of(size: int, metric: Metric) -> Steps:
     """In units that are whole parts of the smallest distance; what is between is rounded down."""
     if size > MOST_POSITIONS:
         raise SurveyError(
@@ -195,10 +195,10 @@ def too_far(patterns: tuple[Shape, ...], apart: tuple[int, ...]) -> int | None:
 
 @lru_cache(maxsize=64)
 def _best_for(workload: str, size: int, steps: Steps) -> tuple[Shape, ...]:
-    return best(workload_of(workload, size).gram(), steps)
+    return best_patterns(workload_of(workload, size).gram(), steps)
 
 
-def best(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
+def best_patterns(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
     """The patterns with the smallest error for a workload's Gram matrix and people spread evenly.
 
     Up to some size the exact error of each length of the ring decides, beyond it the ring's own.
@@ -250,5 +250,3 @@ def ring_spectrum(gram: Floats, around: int) -> Floats:
     found = np.maximum(np.fft.rfft(lags).real, 0)
     found[1 : (around + 1) // 2] *= 2
     return found
-
-

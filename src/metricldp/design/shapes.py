@@ -69,7 +69,7 @@ def best_mixture(
     p, gap = np.full(len(heights), 1 / len(heights)), _FIRST_GAP
     for _ in range(_ROUNDS):
         shapes = _scaled(heights, unit, prior)
-        p, total, inverse, prices = weighed(shapes, gram, p, gap)
+        p, _, inverse, prices = weighed(shapes, gram, p, gap)
         quadratic = inverse @ gram @ inverse
         found, excess = [], 1.0
         for start in range(_STARTS):
@@ -128,7 +128,7 @@ def weighed(
         missing = 1 - shapes.T @ p
         solved = np.linalg.solve(bent, np.column_stack([shapes, slope]))
         both = shapes.T @ solved
-        prices = np.linalg.lstsq(both[:, :size], -(missing + both[:, size]), rcond=1e-13)[0]
+        prices: Floats = np.linalg.lstsq(both[:, :size], -(missing + both[:, size]), rcond=1e-13)[0]
         step = -solved[:, size] - solved[:, :size] @ prices
         falling = step < 0
         length = min(1.0, 0.95 * float(np.min(-p[falling] / step[falling], initial=2.0)))

@@ -96,12 +96,12 @@ class Window(Metric):
         unit = self.step
         each, most = int(self.epsilon / unit), int((self.cap or 0) / unit)
         kind = kind_for(max(each * size, most))
-        steps = -(-apart // self.width).astype(kind) * each
+        steps: Integers = -(-apart // self.width).astype(kind) * each
         return steps if self.cap is None else np.minimum(steps, most)
 
     def whole(self, size: int) -> Integers:
         positions = np.arange(size)
-        return self.by_difference(size)[np.abs(positions[:, None] - positions)]
+        return np.asarray(self.by_difference(size)[np.abs(positions[:, None] - positions)])
 
     def per_step(self, size: int) -> Fraction:
         """By neighbours around the circle, the ends of a window, or the ends of a capped domain."""
@@ -140,5 +140,3 @@ class Bent(Window):
             return super().keeps_between(promised, size)
         near = exp_bounds(self.epsilon)[1] <= 1 + promised.epsilon
         return near and self.diameter(size) <= promised.diameter(size)
-
-
