@@ -136,9 +136,10 @@ class Shaped(IntegerChannel):
     @cached_property
     def _mean_shares(self) -> Floats:
         """The mean of P(y | x) over positions, within each pattern."""
-        everybody = np.zeros(self.around)
-        everybody[: self.size] = 1 / self.size
-        return np.fft.irfft(self._spectrum * np.fft.rfft(everybody), self.around)
+        n, everybody = self.around, np.full(self.size, 1 / self.size)
+        twice = np.tile(self._shares, 2)
+        means = [np.convolve(shares, everybody, "valid")[1 : n + 1] for shares in twice]
+        return np.roll(np.array(means), self.size, axis=1)
 
     @cached_property
     def _inverse(self) -> Floats:

@@ -128,7 +128,7 @@ def weighed(
         missing = 1 - shapes.T @ p
         solved = np.linalg.solve(bent, np.column_stack([shapes, slope]))
         both = shapes.T @ solved
-        prices: Floats = np.linalg.lstsq(both[:, :size], -(missing + both[:, size]), rcond=1e-13)[0]
+        prices = np.linalg.lstsq(both[:, :size], -(missing + both[:, size]), rcond=1e-13)[0]
         step = -solved[:, size] - solved[:, :size] @ prices
         falling = step < 0
         length = min(1.0, 0.95 * float(np.min(-p[falling] / step[falling], initial=2.0)))
@@ -143,7 +143,7 @@ def weighed(
             if barrier * count < gap * total and np.abs(missing).max() < _KEPT:
                 break
             barrier /= 5
-    return p, total, inverse, prices
+    return p, total, inverse, np.asarray(prices, dtype=np.float64)
 
 
 def _look(shapes: Floats, gram: Floats, p: Floats) -> tuple[float, Floats]:
