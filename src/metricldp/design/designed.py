@@ -1,0 +1,276 @@
+"""Channels made of shapes, as a survey has them: depths and highest levels, whole numbers all.
+
+`designed` is the best mixture of shapes for a workload that any metric allows (`design/shapes.py`).
+`tents` is the mixture in closed form: the shapes e^-E(., y), one for each position y, with the
+weights that solve sum_y w_y e^-E(x, y) = 1; a channel wherever none is below 0. On a line that is
+clipped geometric noise. What levels and rounding leave of a row goes to one more report, which is
+about as likely from everywhere; that it tells no more than the metric allows is checked like all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.canonical import hexadecimal
+from metricldp.basics.checks import is_list
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import ONE, at_most_exp
+from metricldp.basics.text import shown
+from metricldp.channels.base import Channel
+from metricldp.channels.levels import DEEPEST, Shape, from_text, levels, to_text
+from metricldp.channels.mechanism import Label, Mechanism
+from metricldp.channels.table import Table
+from metricldp.design.plans import GIVEN, checked_workload, workload_of
+from metricldp.design.shaped import MOST_UNITS, best_patterns, steps_of
+from metricldp.design.shapes import best_mixture
+from metricldp.metrics import Metric
+from metricldp.metrics.closed import closure
+
+MOST_DESIGNED = 256
+MOST_TENTS = 1024
+MOST_SHAPES = (1 << 16) - 1
+SECONDS = 60
+_SPARE = (1 << 34, 1 << 44, 1 << 52)
+"""Over 2^64: what is kept free of a row for the last report, as little as the metric allows."""
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A metric in whole units of height, never above it."""
+
+    unit: Fraction
+    apart: npt.NDArray[np.int64]
+
+
+def in_units(size: int, metric: Metric) -> _Grid:
+    """The metric itself where its distances are few units, else rounded down and closed again."""
+    apart, unit = metric.whole(size), metric.step
+    least = int(metric.smallest(size) / unit)
+    if least > MOST_UNITS:
+        apart = closure((apart * MOST_UNITS // least).astype(np.int64))
+        unit = unit * least / MOST_UNITS
+    if int(apart.max()) > DEEPEST:
+        raise SurveyError(
+            f"the largest distance is {int(apart.max()):,} times the unit of all distances, which "
+            f"is more than {DEEPEST:,}; state distances that are nearer to each other, or a cap"
+        )
+    return _Grid(unit, np.asarray(apart, dtype=np.int64))
+
+
+@dataclass(frozen=True, repr=False)
+class _OfShapes(Mechanism):
+    """What mechanisms made of shapes share: the highest levels, and the table that follows."""
+
+    max_computed: ClassVar[int] = 128  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 128  # type: ignore[misc]
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return metric
+
+
+@dataclass(frozen=True, repr=False)
+class Tents(_OfShapes):
+    """One integer; P(y | x) = w_y e^-E(x, y). `tops` are the weights over 2^64, found and saved."""
+
+    tops: Any = None
+
+    saves: ClassVar[tuple[str, ...]] = ("tops",)
+    name: ClassVar[str] = "tents"  # type: ignore[misc]
+    title: ClassVar[str] = "tents"  # type: ignore[misc]
+    source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
+
+    def settled(
+        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
+    ) -> Tents:
+        if size > MOST_TENTS:
+            raise SurveyError(f"{size:,} positions are too many for tents; use {MOST_TENTS:,}")
+        if self.tops is not None:
+            return replace(self, tops=_checked_tops(self.tops, size))
+        grid = in_units(size, metric)
+        weights = tent_weights(grid.apart, float(grid.unit))
+        if weights.min() < 0:
+            raise SurveyError(
+                f"the tent of {label(int(np.argmin(weights)))} would need a probability below 0 "
+                "under this metric; use mechanism designed"
+            )
+        return replace(self, tops=_tops(grid, _rows(grid.apart), weights, metric))
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        grid = in_units(size, metric)
+        tops = self.settled(size, metric, label=label).tops
+        return _kept(table_of(grid.unit, _rows(grid.apart), tops), metric)
+
+    def __repr__(self) -> str:
+        return repr(self.name) if self.tops is None else f"<{len(self.tops)} tents>"
+
+
+@dataclass(frozen=True, repr=False)
+class Designed(_OfShapes):
+    """The best mixture of shapes for a workload; its shapes and tops are found and saved."""
+
+    workload: Any = None
+    shapes: Any = None
+    tops: Any = None
+
+    saves: ClassVar[tuple[str, ...]] = ("workload", "shapes", "tops")
+    name: ClassVar[str] = "designed"  # type: ignore[misc]
+    title: ClassVar[str] = "designed, best for the metric"  # type: ignore[misc]
+
+    def settled(
+        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
+    ) -> Designed:
+        if size > MOST_DESIGNED:
+            raise SurveyError(
+                f"{size:,} positions are too many to be designed for; use at most "
+                f"{MOST_DESIGNED:,}, or mechanism shaped"
+            )
+        if self.shapes is not None:
+            return self._checked(size)
+        usual = "ranges" if ordered else "values"
+        workload = checked_workload(usual if self.workload is None else self.workload, size)
+        if isinstance(workload, str):
+            shapes, tops = _found(workload, size, metric)
+            return replace(self, workload=workload, shapes=shapes, tops=tops)
+        shapes, tops = _search(workload_of(workload, size).gram(), size, metric)
+        return replace(self, workload=GIVEN, shapes=shapes, tops=tops)
+
+    def _checked(self, size: int) -> Designed:
+        if not is_list(self.shapes) or not 1 <= len(self.shapes) <= MOST_SHAPES:
+            raise SurveyError(
+                f"shapes are a list of up to {MOST_SHAPES:,} of them; leave them out, and the best "
+                "are found"
+            )
+        shapes = tuple(from_text(said, f"shape {k}") for k, said in enumerate(self.shapes))
+        short = next((k for k, shape in enumerate(shapes) if len(shape) != size), None)
+        if short is not None:
+            raise SurveyError(
+                f"shape {short} has {len(shapes[short]):,} depths for {size:,} values"
+            )
+        return replace(self, shapes=shapes, tops=_checked_tops(self.tops, len(shapes)))
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        """The table, if no shape tells two values better than the metric allows."""
+        grid = in_units(size, metric)
+        settled = self.settled(size, metric, label=label)
+        for number, shape in enumerate(settled.shapes):
+            depths = np.array(shape)
+            wrong = np.argwhere(np.abs(depths[:, None] - depths) > grid.apart)
+            if len(wrong):
+                x, other = wrong[0].tolist()
+                raise SurveyError(
+                    f"shape {number} tells {label(x)} and {label(other)} apart better than the "
+                    "metric allows; leave shapes out, and the best are found"
+                )
+        return _kept(table_of(grid.unit, settled.shapes, settled.tops), metric)
+
+    def saved(self) -> dict[str, Any]:
+        found = super().saved()
+        if self.shapes is None:
+            return found
+        return {**found, "shapes": [to_text(shape) for shape in self.shapes]}
+
+    def __repr__(self) -> str:
+        if self.shapes is None:
+            return repr(self.name)
+        return f"<designed, {len(self.shapes)} shapes of {len(self.shapes[0])} values>"
+
+
+def _rows(apart: npt.NDArray[np.int64]) -> tuple[Shape, ...]:
+    return tuple(tuple(row) for row in apart.tolist())
+
+
+def tent_weights(apart: npt.NDArray[np.int64], unit: float) -> npt.NDArray[np.float64]:
+    """w with sum_y w_y e^-E(x, y) = 1 at every x."""
+    tents = np.exp(-unit * apart)
+    weights = np.linalg.solve(tents, np.ones(len(apart)))
+    return np.asarray(weights + np.linalg.solve(tents, 1 - tents @ weights))
+
+
+# From weights to whole numbers
+
+
+def table_of(unit: Fraction, shapes: Sequence[Shape], tops: Sequence[str]) -> Table:
+    """A report for each shape with its levels, and one more for what is left of every row."""
+    columns = []
+    for shape, top in zip(shapes, tops, strict=True):
+        found = levels(int(top, 16), unit, max(shape))
+        columns.append([found[depth] for depth in shape])
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    for x, row in enumerate(rows):
+        left = ONE - sum(row)
+        if left <= 0:
+            raise SurveyError(f"the tops of the shapes add up to more than 2^64 at position {x}")
+        row.append(left)
+    return Table.of(rows)
+
+
+def _tops(
+    grid: _Grid, shapes: Sequence[Shape], weights: npt.NDArray[np.float64], metric: Metric
+) -> tuple[str, ...]:
+    """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
+    for spare in _SPARE:
+        share = ONE - spare
+        tops = tuple(
+            hexadecimal(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
+        )
+        if _rest_is_private(table_of(grid.unit, shapes, tops), metric):
+            return tops
+    raise SurveyError("the smallest distance is too small for a mixture of shapes in 64 bits")
+
+
+def _rest_is_private(table: Table, metric: Metric) -> bool:
+    """Whether the last report, what is left of every row, tells no two values apart too well."""
+    least, most = (end(row[-1] for row in table.weights) for end in (min, max))
+    return at_most_exp(Fraction(most, least), metric.smallest(table.size))
+
+
+def _kept(table: Table, metric: Metric) -> Table:
+    if not _rest_is_private(table, metric):
+        raise SurveyError(
+            "the tops of the shapes do not add up to the same at every value; leave them out, and "
+            "they are found"
+        )
+    return table
+
+
+def _checked_tops(tops: Any, count: int) -> tuple[str, ...]:
+    if not is_list(tops) or len(tops) != count:
+        raise SurveyError(
+            f"tops must be a list of {count:,}, one for each shape, not {shown(tops)}; leave them "
+            "out, and they are found"
+        )
+    for top in tops:
+        digits = isinstance(top, str) and len(top) == 16 and not top.strip("0123456789abcdef")
+        if not digits or not int(top, 16):
+            raise SurveyError(f"tops are 16 hexadecimal digits above 0, not {shown(top)}")
+    return tuple(tops)
+
+
+@lru_cache(maxsize=32)
+def _found(workload: str, size: int, metric: Metric) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
+    return _search(workload_of(workload, size).gram(), size, metric)
+
+
+def _search(
+    gram: npt.NDArray[np.float64], size: int, metric: Metric
+) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
+    """From shaped noise on, where the metric has it."""
+    grid = in_units(size, metric)
+    first: list[npt.NDArray[np.int64]] = []
+    if metric.by_difference(size) is not None:
+        for pattern in np.array(best_patterns(gram, steps_of(size, metric))):
+            around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
+            heights = -pattern[around]
+            first += list(heights - heights.min(axis=1, keepdims=True))
+    found = best_mixture(grid.apart, float(grid.unit), gram, first=first, seconds=SECONDS)
+    depths = found.heights.max(axis=1, keepdims=True) - found.heights
+    tallest = np.exp(float(grid.unit) * found.heights.max(axis=1))
+    shapes = _rows(depths)
+    return shapes, _tops(grid, shapes, found.weights * tallest, metric)

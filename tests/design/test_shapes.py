@@ -1,0 +1,197 @@
+"""Tents, shaped noise and designed channels: against all shapes there are, and broken twins."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from metricldp import SurveyError
+from metricldp.channels.conformance import check_channel
+from metricldp.design.designed import Designed, Tents
+from metricldp.design.shaped import ShapedNoise
+from metricldp.design.shapes import best_mixture
+from metricldp.design.workloads import Workload
+from metricldp.metrics import Line, Sensitive, Uniform, tightened
+from metricldp.metrics.window import Bent, Window
+
+
+def metrics(size, epsilon):
+    """Lines, windows, caps, a circle, all alike, a sensitive value, a star, a path with a leap."""
+    star = {(0, x): epsilon * (1 + x % 2) for x in range(1, size)}
+    leap = {(x, x + 1): epsilon for x in range(size - 1)} | {(0, size - 1): 2 * epsilon}
+    return [
+        Line(epsilon),
+        Uniform(epsilon),
+        Window(epsilon, 2),
+        Window(epsilon, 3, 2 * epsilon),
+        Bent(epsilon, cap=2 * epsilon),
+        Bent(epsilon, around=size),
+        Sensitive(frozenset([1]), epsilon),
+        tightened(star, range(size))[0],
+        tightened(leap, range(size))[0],
+    ]
+
+
+def every_shape(apart):
+    """All whole heights that the metric allows, smallest 0."""
+    size = len(apart)
+    found = []
+    for rest in product(range(-int(apart.max()), int(apart.max()) + 1), repeat=size - 1):
+        heights = np.array([0, *rest])
+        if (np.abs(heights[:, None] - heights) <= apart).all():
+            found.append(heights - heights.min())
+    return np.unique(found, axis=0)
+
+
+def by_semidefinite_program(apart, unit, gram):
+    import cvxpy as cp
+
+    shapes = np.exp(unit * every_shape(apart))
+    shapes /= shapes.mean(axis=1, keepdims=True)
+    p = cp.Variable(len(shapes), nonneg=True)
+    matrix = sum(p[k] * np.outer(v, v) for k, v in enumerate(shapes))
+    values, vectors = np.linalg.eigh(gram)
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    problem = cp.Problem(cp.Minimize(cp.matrix_frac(root, matrix)), [shapes.T @ p == 1])
+    return problem.solve(solver="CLARABEL")
+
+
+def check_against_program(size, epsilon, metric):
+    apart = np.asarray(metric.whole(size), dtype=np.int64)
+    gram = Workload.all_ranges(size).gram()
+    found = best_mixture(apart, float(metric.step), gram, target=1 + 1e-5, seconds=20)
+    least = by_semidefinite_program(apart, float(metric.step), gram)
+    assert found.total == pytest.approx(least, rel=1e-4)
+    assert found.weights @ np.exp(float(metric.step) * found.heights) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("index", range(9))
+def test_designed_is_the_best_of_all_shapes(index):
+    size, epsilon = 4, Fraction(1)
+    check_against_program(size, epsilon, metrics(size, epsilon)[index])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(9))
+@pytest.mark.parametrize(("size", "epsilon"), [(5, Fraction(1, 5)), (5, Fraction(3)), (6, 1)])
+def test_designed_is_the_best_of_all_shapes_on_a_grid(size, epsilon, index):
+    epsilon = Fraction(epsilon)
+    check_against_program(size, epsilon, metrics(size, epsilon)[index])
+
+
+@pytest.mark.parametrize("mechanism", [ShapedNoise(), Designed()])
+def test_they_conform_on_windows_and_caps(mechanism):
+    kinds = [lambda e: Window(e, 2), lambda e: Window(e, 2, Fraction(3, 2) * e)]
+    found = check_channel(mechanism, sizes=(3, 5), epsilons=(0.3, 2.0), metrics=kinds)
+    assert found.holds, str(found)
+
+
+def test_tents_conform_where_they_exist():
+    kinds = [Line, Uniform, lambda e: Bent(e, cap=2 * e)]
+    found = check_channel(Tents(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
+    assert found.holds, str(found)
+    with pytest.raises(SurveyError, match="would need a probability below 0 under this metric"):
+        Tents().settled(5, Window(Fraction(1, 10), 2))
+
+
+@pytest.mark.parametrize(
+    ("size", "metric", "variance"),
+    [
+        (100, Bent(Fraction(1, 5), cap=Fraction(6)), 24.84),
+        (100, Bent(Fraction(1, 5), cap=Fraction(4)), 29.98),
+        (24, Bent(Fraction(1, 2), around=24), 3.29),
+    ],
+)
+def test_known_errors_of_tents(size, metric, variance):
+    channel = Tents().settled(size, metric).channel(size, metric)
+    assert channel.mean_range_variance() == pytest.approx(variance, rel=2e-3)
+
+
+KNOWN = [
+    (16, Window(Fraction(1), 4), 3.645),
+    (16, Line(Fraction(35, 100)), 9.92),
+    (16, Uniform(Fraction(1)), 6.438),
+    (20, Uniform(Fraction(2)), 1.351),
+    (24, Window(Fraction(7, 10), 3), 5.844),
+]
+
+
+@pytest.mark.parametrize(("size", "metric", "variance"), KNOWN)
+def test_known_errors_of_designed_channels(size, metric, variance):
+    channel = Designed().settled(size, metric, ordered=True).channel(size, metric)
+    assert channel.mean_range_variance() <= 1.005 * variance
+    assert channel.bits <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "metric", "variance"),
+    [
+        (32, Window(Fraction(1), 5), 3.513),
+        (40, Window(Fraction(1, 2), 8, Fraction(3, 2)), 30.57),
+        (100, Window(Fraction(1), 5), 1.409),
+        (100, Window(Fraction(1), 5, Fraction(3)), 2.70),
+    ],
+)
+def test_known_errors_of_large_designed_channels(size, metric, variance):
+    channel = Designed().settled(size, metric, ordered=True).channel(size, metric)
+    assert channel.mean_range_variance() <= 1.03 * variance
+
+
+@pytest.mark.parametrize(
+    ("size", "metric", "most"),
+    [
+        (100, Window(Fraction(1), 5), 1.48),
+        (100, Window(Fraction(1), 5, Fraction(3)), 2.83),
+        pytest.param(1000, Window(Fraction(1), 20), 1.60, marks=pytest.mark.slow),
+    ],
+)
+def test_known_errors_of_shaped_noise(size, metric, most):
+    channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
+    assert channel.patterns <= 8
+    assert channel.mean_range_variance() <= most
+
+
+def test_broken_files_are_refused():
+    size, metric = 12, Window(Fraction(1), 3)
+    shaped = ShapedNoise().settled(size, metric, ordered=True)
+    first, *rest = shaped.patterns
+    lowest = first.index(0)
+    deeper = (*first[:lowest], *first[lowest:])
+    steep = tuple(depth + 2 * (at == lowest - 1) for at, depth in enumerate(deeper))
+    with pytest.raises(SurveyError, match="tell values 1 steps apart better than the metric"):
+        replace(shaped, patterns=[list(steep), *map(list, rest)]).channel(size, metric)
+    with pytest.raises(SurveyError, match="patterns are a list of 1, 2, 4, 8 or 16"):
+        replace(shaped, patterns=[list(first)] * 3).channel(size, metric)
+    with pytest.raises(SurveyError, match="pattern 0 has 5 depths; all have as many, at least 12"):
+        replace(shaped, patterns=["00112"]).channel(size, metric)
+    with pytest.raises(SurveyError, match="pattern 0 holds '0!1'; depths are digits from 0 to z"):
+        replace(shaped, patterns=["0!1"]).channel(size, metric)
+    with pytest.raises(SurveyError, match="shaped noise needs a metric that depends on how far"):
+        ShapedNoise().settled(5, Sensitive(frozenset([1]), Fraction(1)))
+
+
+def test_tops_that_break_the_promise_or_the_sum_are_refused():
+    size, metric = 6, Window(Fraction(1), 2)
+    designed = Designed().settled(size, metric, ordered=True)
+    designed.channel(size, metric)
+    for sign in (1, -1):  # a weight off by one part in 2^20
+        tops = [int(top, 16) for top in designed.tops]
+        largest = tops.index(max(tops))
+        tops[largest] += sign * (tops[largest] >> 20)
+        with pytest.raises(SurveyError, match="tops of the shapes"):
+            replace(designed, tops=[f"{top:016x}" for top in tops]).channel(size, metric)
+    flat = designed.shapes[0]
+    steep = tuple(3 * depth for depth in flat) if max(flat) else (0, 3, 0, 0, 0, 0)
+    with pytest.raises(SurveyError, match=r"shape 0 tells .* apart better than the metric allows"):
+        replace(designed, shapes=(steep, *designed.shapes[1:])).channel(size, metric)
+
+
+def test_a_saved_design_is_loaded_as_it_was():
+    size, metric = 9, Window(Fraction(1), 2, Fraction(3))
+    for mechanism in (ShapedNoise(), Designed()):
+        settled = mechanism.settled(size, metric, ordered=True)
+        again = type(settled)().with_saved(settled.saved())
+        assert again.channel(size, metric).law() == settled.channel(size, metric).law()
