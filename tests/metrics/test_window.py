@@ -8,7 +8,7 @@ import pytest
 
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.closed import Distances, closure
-from metricldp.metrics.window import Bent, Window
+from metricldp.metrics.window import Bent, Window, capped
 
 CAPS = (None, Fraction(1), Fraction(3, 2), Fraction(2), Fraction(5, 2), Fraction(4))
 
@@ -41,11 +41,11 @@ def test_closed_forms_say_what_the_table_says(size):
 def test_within_five_years():
     metric = Window(Fraction(1), 5)
     assert [int(metric.distance(30, 30 + d)) for d in (0, 1, 5, 6, 10, 11)] == [0, 1, 1, 2, 2, 3]
-    capped = metric.capped(Fraction(3), 100)
-    assert capped.distance(0, 99) == 3
-    assert capped.distance(0, 10) == 2
-    assert metric.capped(Fraction(1, 2), 100) == Uniform(Fraction(1, 2))
-    assert metric.capped(Fraction(20), 100) == metric
+    low = capped(metric, Fraction(3), 100)
+    assert low.distance(0, 99) == 3
+    assert low.distance(0, 10) == 2
+    assert capped(metric, Fraction(1, 2), 100) == Uniform(Fraction(1, 2))
+    assert capped(metric, Fraction(20), 100) == metric
 
 
 def test_what_is_within_what():
@@ -54,8 +54,8 @@ def test_what_is_within_what():
     assert not window.within(line, 100)
     assert window.within(Window(Fraction(1), 4), 100)
     assert not Window(Fraction(1), 4).within(window, 100)
-    assert window.capped(Fraction(3), 100).within(window, 100)
-    assert not window.within(window.capped(Fraction(3), 100), 100)
+    assert capped(window, Fraction(3), 100).within(window, 100)
+    assert not window.within(capped(window, Fraction(3), 100), 100)
 
 
 @pytest.mark.parametrize("metric", [Window(Fraction(1), 2), Bent(Fraction(1, 2), cap=Fraction(2))])

@@ -215,12 +215,12 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         blurred = f"blurred together with {others} by {entry['mechanism']} ({bits} in all)"
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
-    if metric.is_line:
-        lines.append(f"  promise   epsilon {plain(attribute.epsilon)} per {_unit(attribute)}")
-        for apart, what in _examples(attribute).items():
-            times = _times(float(metric.per_step(attribute.size)) * apart / attribute.grid_step)
-            lines.append(f"            {name} {plain(apart)} apart{what}: {times}")
-        lines += _width_lines(attribute, entry)
+    if (
+        attribute.ordered
+        and not metric.is_uniform
+        and metric.by_difference(attribute.size) is not None
+    ):
+        lines += _difference_lines(name, attribute, entry)
     elif not metric.is_uniform:
         lines += _pair_lines(attribute, metric)
         lines += _more_lines(attribute, entry)
@@ -234,13 +234,26 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
         lines += _more_lines(attribute, entry)
-    if attribute.in_bins:
+    if attribute.in_bins and metric.is_line:
         lines += _edge_lines(attribute)
     elif attribute.rounded_at_random and attribute.ordered:
         lines += _rounding_lines(attribute)
     if not attribute.is_weight:
         lines += _accuracy_lines(entry)
     return lines + _plan_lines(entry)
+
+
+def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
+    """The promise of a metric that asks how far apart values are, by some examples."""
+    metric, cap = attribute.distances, attribute.cap
+    told = f"  promise   epsilon {plain(attribute.epsilon)} {_unit(attribute)}"
+    lines = [told if cap is None else f"{told}, never above {plain(cap)}"]
+    for apart, what in _examples(attribute).items():
+        far = metric.distance(0, round(apart / attribute.grid_step))
+        lines.append(f"            {name} {plain(apart)} apart{what}: {_times(float(far))}")
+    if metric.kind == "window":
+        lines.append("            nearer values are told apart as well as those, up to one step")
+    return lines + _width_lines(attribute, entry)
 
 
 def _plan_lines(entry: dict[str, Any]) -> list[str]:
@@ -353,15 +366,18 @@ def _rounding_lines(attribute: Attribute) -> list[str]:
 
 
 def _unit(attribute: Attribute) -> str:
-    per = getattr(attribute, "per", 1.0)
+    within, per = getattr(attribute, "within", None), getattr(attribute, "per", 1.0)
     noun = " level" if attribute.named else ""
-    return f"{plain(per)}{noun}{'s' if noun and per != 1 else ''}"
+    units = per if within is None else within
+    said = "per" if within is None else "within"
+    return f"{said} {plain(units)}{noun}{'s' if noun and units != 1 else ''}"
 
 
 def _examples(attribute: Attribute) -> dict[float, str]:
     """One step, `per` units, twice that, and what two values are apart on average, a third of the
     domain: as far as they fit the grid and the domain."""
-    step, per = attribute.grid_step, float(getattr(attribute, "per", 1.0))
+    step = attribute.grid_step
+    per = float(getattr(attribute, "within", None) or getattr(attribute, "per", 1.0))
     apart = {step * (attribute.size // 3): " (about a third)"}
     apart |= {step: ""} | {step * math.floor(k * per / step + 1e-9): "" for k in (1, 2)}
     return {a: apart[a] for a in sorted(apart) if step <= a <= step * (attribute.size - 1)}

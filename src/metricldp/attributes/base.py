@@ -22,10 +22,10 @@ from metricldp.attributes.scalars import is_missing, real_within, reals_within
 from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
-from metricldp.basics.exact import as_written
+from metricldp.basics.exact import as_written, ceil_of, floor_of
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, plain, shown
-from metricldp.metrics import Line, Metric, MetricInWords, Value
+from metricldp.metrics import Line, Metric, MetricInWords, Uniform, Value, Window, capped
 from metricldp.metrics import from_dict as metric_from_dict
 
 Positions = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-_LAST = ("epsilon", "per", "optional", "metric")
+_LAST = ("epsilon", "per", "within", "cap", "optional", "metric")
 """What is promised of the values stands last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
@@ -49,6 +49,8 @@ class Attribute(ABC):
     """What all attributes share: values, and how far they may be told apart."""
 
     epsilon: float
+    cap: float | None = None
+    """No two values may be told apart better than this, however far apart they are."""
     mechanism: Any = "auto"
     """What blurs it: a name, a table or a Mechanism. It is carried along, never looked at."""
     optional: float | None = None
@@ -93,6 +95,8 @@ class Attribute(ABC):
             raise SurveyError("a public weight is sent in the clear and cannot be optional")
         if self.optional is not None:
             object.__setattr__(self, "optional", positive("optional", self.optional))
+        if self.cap is not None:
+            object.__setattr__(self, "cap", positive("cap", self.cap))
 
     @property
     @abstractmethod
@@ -111,7 +115,18 @@ class Attribute(ABC):
 
     @cached_property
     def distances(self) -> Metric:
-        return self.usual
+        return self._capped(self.usual)
+
+    def _capped(self, metric: Metric) -> Metric:
+        if self.cap is None:
+            return metric
+        if as_written(self.cap) < metric.smallest(self.size):
+            raise SurveyError(
+                f"cap {plain(self.cap)} is below the smallest distance, "
+                f"{float(metric.smallest(self.size)):.4g} {self._where_nearest}; use a smaller "
+                "epsilon, or a larger cap"
+            )
+        return capped(metric, as_written(self.cap), self.size)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """E of two values in the data's own words, or what another metric on positions says."""
@@ -143,7 +158,7 @@ class Attribute(ABC):
     @property
     def metric_kind(self) -> str:
         """The kind of its metric, as a file would name it."""
-        return "line" if self.distances.is_line else "uniform"
+        return self.distances.kind
 
     @property
     def grid_step(self) -> float:
@@ -332,7 +347,8 @@ class Discrete(Attribute):
 
     @cached_property
     def distances(self) -> Metric:
-        return self.usual if self.metric is None else self.metric.on(self.values, self.unit)
+        stated = self.usual if self.metric is None else self.metric.on(self.values, self.unit)
+        return self._capped(stated)
 
     def to_dict(self) -> dict[str, Any]:
         data = super().to_dict()
@@ -364,15 +380,30 @@ class Discrete(Attribute):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OnLine(Attribute):
-    """Attributes whose values have an order and a distance: epsilon for every `per` units."""
+    """Attributes whose values have an order and a distance: epsilon for every `per` units.
+
+    With `within` it is epsilon for any two values up to so many units apart, twice that up to
+    twice as far, and so on; how far apart they are within such a stretch does not matter.
+    """
 
     per: float = 1.0
+    within: float | None = None
 
     ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "per", positive("per", self.per))
+        if self.within is None:
+            return
+        if self.per != 1:
+            raise SurveyError(
+                f"say per={plain(self.per)}, epsilon for so many units, or "
+                f"within={shown(self.within)}, epsilon up to so many units apart, not both"
+            )
+        if getattr(self, "metric", None) is not None:
+            raise SurveyError("the metric says how far values are apart; leave within out")
+        object.__setattr__(self, "within", positive("within", self.within))
 
     @property
     @abstractmethod
@@ -388,8 +419,29 @@ class OnLine(Attribute):
         return as_written(self.epsilon) / as_written(self.per)
 
     @property
-    def usual(self) -> Line:
-        return Line(self.unit * self.step)
+    def usual(self) -> Metric:
+        if self.within is None:
+            return Line(self.unit * self.step)
+        steps = as_written(self.within) / self.step
+        # Values in bins, or rounded to points, are so many positions apart if they are within.
+        whole = floor_of(steps) if self._exact_positions else ceil_of(steps)
+        if steps < 1:
+            raise SurveyError(
+                f"within {plain(self.within)} is less than one step of the grid, "
+                f"{plain(float(self.step))}; use a finer grid, or a larger within"
+            )
+        epsilon = as_written(self.epsilon)
+        return Uniform(epsilon) if whole >= self.size - 1 else Window(epsilon, whole)
+
+    @property
+    def _exact_positions(self) -> bool:
+        return not self.in_bins and not self.rounded_at_random
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        if self.within is not None:
+            del data["per"]
+        return data
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

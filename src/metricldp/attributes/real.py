@@ -70,7 +70,7 @@ class Real(Interval, OnLine):
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
-        return super().distance(x, other, metric) / (1 << FRACTION_BITS)
+        return super().distance(x, other, (metric or self.distances).refined(1 << FRACTION_BITS))
 
     @property
     def _cells(self) -> npt.NDArray[np.float64]:

@@ -77,7 +77,12 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
             "choose one of them, or give the number of bins"
         )
     width = as_written(attribute.high) - as_written(attribute.low)
-    whole = as_written(attribute.epsilon) * width / as_written(attribute.per) * share
+    whole = (
+        as_written(attribute.epsilon)
+        * width
+        / as_written(attribute.within or attribute.per)
+        * share
+    )
     bins = [m for m in _candidates() if whole / m >= SMALLEST_STEP]
     if not bins:
         raise SurveyError("epsilon is too small for any number of bins; use a larger one")

@@ -1,8 +1,8 @@
 """Metrics E(x, x'): how distinguishable two values may become.
 
-On positions, with exact distances: `Line`, `Uniform`, `Sensitive` and, for everything else,
-`Distances`. In the data's own words, as surveys and their files state them: `SensitiveSet`,
-`Graph`, `Tree` and `Table`. `Lp` joins the distances of several attributes.
+On positions, with exact distances: `Line`, `Uniform`, `Window`, `Bent`, `Sensitive` and, for
+everything else, `Distances`. In the data's own words, as surveys and their files state them:
+`SensitiveSet`, `Graph`, `Tree` and `Table`. `Lp` joins the distances of several attributes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from metricldp.metrics.closed import Change, Distances, added, tightened
 from metricldp.metrics.line import Line, Sensitive, Uniform
 from metricldp.metrics.lp import Lp
 from metricldp.metrics.stated import Graph, SensitiveSet, Table, Tree
+from metricldp.metrics.window import Bent, Window, capped
 from metricldp.metrics.words import MetricInWords, Value
 
 __all__ = [
     "METRICS",
+    "Bent",
     "Change",
     "Distances",
     "Graph",
@@ -34,7 +36,9 @@ __all__ = [
     "Tree",
     "Uniform",
     "Value",
+    "Window",
     "added",
+    "capped",
     "from_dict",
     "tightened",
 ]

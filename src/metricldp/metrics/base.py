@@ -26,6 +26,8 @@ class Metric(ABC):
 
     step: Fraction
     """What all distances are whole multiples of."""
+    kind: ClassVar[str] = "table"
+    """What to call it."""
     is_line: ClassVar[bool] = False
     """Whether distances add up along the order of positions."""
     is_uniform: ClassVar[bool] = False
@@ -67,10 +69,6 @@ class Metric(ABC):
         """Distances of positions 0 to size - 1 apart in whole steps, where nothing else matters."""
         return None
 
-    def capped(self, cap: Fraction, size: int) -> Metric:
-        """min(E, cap), a metric again."""
-        raise NotImplementedError
-
     def smallest(self, size: int) -> Fraction:
         return self.distance(*self.nearest(size))
 
@@ -104,6 +102,10 @@ class Metric(ABC):
         """
         pairs = other.generating_pairs(size)
         return all(self.distance(x, y) <= other.distance(x, y) for x, y in pairs)
+
+    def refined(self, parts: int) -> Metric:
+        """The same metric on a grid with so many steps in each of this one."""
+        return self.scaled(Fraction(1, parts))
 
     def on_grid_points(self) -> Metric:
         """What to keep between points of a grid so that values rounded to them at random keep this.

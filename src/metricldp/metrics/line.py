@@ -39,6 +39,7 @@ class _InSteps(Metric):
 class Line(_InSteps):
     """E(x, x') = step |x - x'|: near values are protected most."""
 
+    kind: ClassVar[str] = "line"
     is_line: ClassVar[bool] = True
 
     def distance(self, x: int, other: int) -> Fraction:
@@ -79,6 +80,7 @@ class Line(_InSteps):
 class Uniform(_InSteps):
     """E(x, x') = step for every two different values: plain local differential privacy."""
 
+    kind: ClassVar[str] = "uniform"
     is_uniform: ClassVar[bool] = True
 
     def distance(self, x: int, other: int) -> Fraction:

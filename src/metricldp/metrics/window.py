@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
-from metricldp.metrics.closed import common_unit, kind_for
-from metricldp.metrics.line import Uniform
+from metricldp.metrics.closed import Distances, common_unit, kind_for
+from metricldp.metrics.line import Line, Uniform
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Window(Metric):
     width: int
     cap: Fraction | None = None
     around: int | None = None
+
+    kind: ClassVar[str] = "window"
 
     @property
     def step(self) -> Fraction:  # type: ignore[override]
@@ -50,11 +52,6 @@ class Window(Metric):
     def scaled(self, share: Fraction) -> Self:
         cap = None if self.cap is None else self.cap * share
         return replace(self, epsilon=self.epsilon * share, cap=cap)
-
-    def capped(self, cap: Fraction, size: int) -> Metric:
-        if cap <= self.epsilon:
-            return Uniform(cap)
-        return self if cap >= self.diameter(size) else replace(self, cap=cap)
 
     def nearest(self, size: int) -> tuple[int, int]:
         return 0, 1
@@ -110,6 +107,9 @@ class Window(Metric):
         reach = min(self.width, size - 1)
         return min(self.epsilon / reach, self.at(size - 1) / (size - 1))
 
+    def refined(self, parts: int) -> Window:
+        return replace(self, width=self.width * parts)
+
     def on_grid_points(self) -> Metric:
         """One point more: values a window apart are rounded to points at most that far apart."""
         return replace(self, width=self.width + 1)
@@ -129,14 +129,34 @@ class Bent(Window):
 
     width: int = 1
 
+    kind: ClassVar[str] = "line"
+
+    def refined(self, parts: int) -> Bent:
+        return replace(self, epsilon=self.epsilon / parts)
+
     def on_grid_points(self) -> Bent:
         """A factor of 1 + e between neighbours keeps e per step between; a cap stays what it is."""
-        epsilon = log_bounds(1 + self.epsilon)[0]
-        cap = None if self.cap is None else max(self.cap, epsilon)
-        return replace(self, epsilon=epsilon, cap=cap)
+        return replace(self, epsilon=log_bounds(1 + self.epsilon)[0])
 
     def keeps_between(self, promised: Metric, size: int) -> bool:
         if not isinstance(promised, Bent):
             return super().keeps_between(promised, size)
         near = exp_bounds(self.epsilon)[1] <= 1 + promised.epsilon
         return near and self.diameter(size) <= promised.diameter(size)
+
+
+def capped(metric: Metric, cap: Fraction, size: int) -> Metric:
+    """min(E, cap); in closed form where there is one."""
+    if cap >= metric.diameter(size):
+        return metric
+    if cap <= metric.smallest(size):
+        return Uniform(cap)
+    if isinstance(metric, Line):
+        return Bent(metric.step, cap=cap)
+    if isinstance(metric, Window):
+        return replace(metric, cap=cap)
+    unit = common_unit((metric.step, cap))
+    each, most = int(metric.step / unit), int(cap / unit)
+    whole = metric.whole(size)
+    kind = kind_for(max(int(whole.max()) * each, most))
+    return Distances.of(np.minimum(whole.astype(kind) * each, most), unit)
