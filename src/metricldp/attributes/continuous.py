@@ -19,12 +19,12 @@ from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
 from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.exact import as_written
+from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Distances, Metric
 from metricldp.metrics.base import Integers
-from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
+from metricldp.metrics.closed import MOST_POSITIONS, closure, common_unit, kind_for
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,29 @@ class Continuous(Interval, OnLine):
         """A line; with bins of different widths, by the distances of their middles."""
         if len(set(self._apart)) <= 1:
             return super().usual
+        if self.within is not None:
+            return self._windows()
         unit = common_unit(self._apart)
         whole = [0, *accumulate(int(apart / unit) for apart in self._apart)]
         middles: Integers = np.array(whole, dtype=kind_for(whole[-1]))
         return Distances.of(np.abs(middles[:, None] - middles), unit * self.unit)
 
+    def _windows(self) -> Distances:
+        """Epsilon for every window that has to be left to come from one bin to the other.
+
+        Values of two bins are farther apart than the gap between them, so floor(gap / within) + 1
+        windows at least.
+        """
+        edges, within = [as_written(edge) for edge in self.edges or ()], as_written(self.within)
+        whole = np.zeros((self.size, self.size), dtype=np.int64)
+        for x, end in enumerate(edges[1:-1]):
+            rest = [floor_of((start - end) / within) + 1 for start in edges[x + 1 : -1]]
+            whole[x, x + 1 :] = whole[x + 1 :, x] = rest
+        return Distances.of(closure(whole), as_written(self.epsilon))
+
     @property
     def metric_kind(self) -> str:
-        return "line"
+        return "line" if self.within is None else "window"
 
     @property
     def widths(self) -> tuple[float, float]:

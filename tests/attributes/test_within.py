@@ -1,0 +1,118 @@
+"""`within` and `cap` in every attribute: what is promised for values holds for their positions."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from metricldp import Categorical, Continuous, Integer, Ordinal, Real, Survey, SurveyError, Tree
+from metricldp.metrics import Bent, Uniform, Window
+
+
+def test_within_five_years_and_never_above_three():
+    age = Integer(0, 99, epsilon=1, within=5, cap=3)
+    assert age.distances == Window(Fraction(1), 5, Fraction(3))
+    assert [int(age.distance(30, age_)) for age_ in (31, 35, 36, 40, 41, 99)] == [1, 1, 2, 2, 3, 3]
+    assert age.to_dict() == {
+        "kind": "integer",
+        "low": 0,
+        "high": 99,
+        "epsilon": 1.0,
+        "within": 5.0,
+        "cap": 3.0,
+    }
+
+
+def test_a_cap_on_every_kind_of_metric():
+    assert Integer(0, 9, epsilon=1, cap=2.5).distances == Bent(Fraction(1), cap=Fraction(5, 2))
+    assert Integer(0, 9, epsilon=1, cap=20).distances == Integer(0, 9, epsilon=1).distances
+    assert Categorical(["a", "b"], epsilon=1, cap=1).distances == Uniform(Fraction(1))
+    sites = Tree({"health": ["clinic", "pharmacy"], "play": ["games", "chess"]})
+    site = Categorical(["clinic", "pharmacy", "games", "chess"], epsilon=1, metric=sites, cap=1.5)
+    assert site.distance("clinic", "pharmacy") == 1
+    assert site.distance("clinic", "games") == Fraction(3, 2)
+    assert Ordinal(["no", "some", "much"], epsilon=1, within=2).distances == Uniform(Fraction(1))
+
+
+EDGES = (0, 1, 2.5, 10, 11, 30, 100)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        Integer(0, 40, epsilon=1, within=4),
+        Integer(0, 40, epsilon=0.5, within=7, cap=2),
+        Continuous(0, 100, bins=20, epsilon=1, within=10),
+        Continuous(0, 100, bins=20, epsilon=1, within=12),
+        Continuous(0, 100, bins=20, epsilon=1, per=10, cap=3),
+        Continuous(edges=EDGES, epsilon=1, within=10),
+        Continuous(edges=EDGES, epsilon=1, within=10, cap=2),
+    ],
+    ids=str,
+)
+def test_positions_are_no_farther_apart_than_their_values(attribute):
+    """For all pairs on a fine grid: what positions allow is at most what was promised."""
+    low, high, epsilon = attribute.low, attribute.high, Fraction(str(attribute.epsilon))
+    whole = attribute.kind == "integer"
+    values = np.arange(low, high + 1) if whole else np.linspace(low, high, 201)
+    for x, other in product(values.tolist(), repeat=2):
+        if x == other:
+            continue
+        apart = abs(Fraction(x) - Fraction(other))
+        if attribute.within is None:  # bins: a whole bin more, as it always was
+            promised = epsilon * (apart / Fraction(attribute.per) + attribute.step / 10)
+        else:
+            promised = epsilon * math.ceil(apart / Fraction(attribute.within))
+        promised = min(promised, attribute.cap or promised)
+        assert attribute.distance(x, other) <= promised, (x, other)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda: Integer(0, 9, epsilon=1, within=0.5), "within 0.5 is less than one step"),
+        (lambda: Integer(0, 9, epsilon=1, within=2, per=3), "not both"),
+        (lambda: Integer(0, 9, epsilon=1, within=-1), "within must be"),
+        (lambda: Integer(0, 9, epsilon=1, cap=0.5), "cap 0.5 is below the smallest distance, 1"),
+        (lambda: Integer(0, 9, epsilon=1, within=2, cap=0.5), "cap 0.5 is below"),
+        (lambda: Categorical(["a", "b"], epsilon=1, within=1), "no 'within'"),
+        (
+            lambda: Survey({"age": Integer(0, 9, epsilon=0.1, within=2, mechanism="tents")}),
+            "tent|probability",
+        ),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(made, why):
+    with pytest.raises(SurveyError, match=why) as wrong:
+        made()
+    assert "\n" not in str(wrong.value)
+
+
+def test_a_survey_of_windows_from_file_to_answer(tmp_path):
+    survey = Survey(
+        {
+            "age": Integer(0, 29, epsilon=1, within=5, cap=3),
+            "income": Continuous(0, 100, bins=20, epsilon=1, within=20),
+            "height": Real(0, 1, points=11, epsilon=2, within=0.3),
+        }
+    )
+    assert {m.name for m in survey.mechanisms.values()} == {"shaped"}
+    assert survey.certify().holds
+    survey.save(tmp_path / "survey.toml")
+    again = Survey.load(tmp_path / "survey.toml")
+    assert again.fingerprint == survey.fingerprint
+    draw, n = np.random.default_rng(1), 4000
+    people = {
+        "age": draw.integers(0, 30, n),
+        "income": draw.uniform(0, 100, n),
+        "height": draw.uniform(0, 1, n),
+    }
+    tally = again.tally(survey.encode(people))
+    answer = tally.count({"age": (10, 19)})
+    truth = int(((people["age"] >= 10) & (people["age"] <= 19)).sum())
+    assert abs(answer.value - truth) < 6.2 * answer.stderr  # once in 10^9 runs
+    assert answer.stderr < 0.5 * Survey({"age": Integer(0, 29, epsilon=1, per=5)}).predict(
+        {"age": (10, 19)}, n=n, prior="uniform"
+    )
