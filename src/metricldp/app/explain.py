@@ -234,7 +234,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
         lines += _more_lines(attribute, entry)
-    if attribute.in_bins and metric.is_line:
+    if attribute.in_bins and attribute.metric_kind == "line":
         lines += _edge_lines(attribute)
     elif attribute.rounded_at_random and attribute.ordered:
         lines += _rounding_lines(attribute)
