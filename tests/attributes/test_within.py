@@ -36,6 +36,25 @@ def test_a_cap_on_every_kind_of_metric():
     assert Ordinal(["no", "some", "much"], epsilon=1, within=2).distances == Uniform(Fraction(1))
 
 
+def test_hours_go_round():
+    hour = Integer(0, 23, epsilon=1, within=2, cyclic=True)
+    assert hour.distances == Window(Fraction(1), 2, around=24)
+    assert [int(hour.distance(23, other)) for other in (0, 1, 2, 11)] == [1, 1, 2, 6]
+    month = Integer(1, 12, epsilon=1, cyclic=True, cap=3)
+    assert month.distances == Bent(Fraction(1), cap=Fraction(3), around=12)
+    day = Ordinal(["mo", "tu", "we", "th", "fr", "sa", "su"], epsilon=1, cyclic=True)
+    assert day.distance("su", "mo") == day.distance("mo", "tu") == 1
+    assert Integer(0, 2, epsilon=1, cyclic=True).distances == Uniform(Fraction(1))
+    turn = Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True)
+    assert turn.distance(355, 5) == 1
+    assert "cyclic" not in Integer(0, 2, epsilon=1).to_dict()
+    survey = Survey({"hour": hour, "month": month, "turn": turn})
+    assert {mechanism.name for mechanism in survey.mechanisms.values()} == {"shaped"}
+    assert survey.certify().holds
+    with pytest.raises(SurveyError, match="cannot be cyclic"):
+        Real(0, 1, points=5, epsilon=1, cyclic=True)
+
+
 EDGES = (0, 1, 2.5, 10, 11, 30, 100)
 
 

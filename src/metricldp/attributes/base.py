@@ -25,7 +25,7 @@ from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written, ceil_of, floor_of
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, plain, shown
-from metricldp.metrics import Line, Metric, MetricInWords, Uniform, Value, Window, capped
+from metricldp.metrics import Bent, Line, Metric, MetricInWords, Uniform, Value, Window, capped
 from metricldp.metrics import from_dict as metric_from_dict
 
 Positions = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-_LAST = ("epsilon", "per", "within", "cap", "optional", "metric")
+_LAST = ("cyclic", "epsilon", "per", "within", "cap", "optional", "metric")
 """What is promised of the values stands last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
@@ -388,12 +388,19 @@ class OnLine(Attribute):
 
     per: float = 1.0
     within: float | None = None
+    cyclic: bool = False
+    """Whether the last value is next to the first: hours, weekdays, months, directions."""
 
     ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "per", positive("per", self.per))
+        if not isinstance(self.cyclic, bool):
+            raise SurveyError(f"cyclic is true or false, not {shown(self.cyclic)}")
+        if self.cyclic and (self.rounded_at_random or getattr(self, "metric", None) is not None):
+            why = "with a metric of its own" if hasattr(self, "metric") else "rounded at random"
+            raise SurveyError(f"a {self.kind} attribute {why} cannot be cyclic; leave cyclic out")
         if self.within is None:
             return
         if self.per != 1:
@@ -420,8 +427,12 @@ class OnLine(Attribute):
 
     @property
     def usual(self) -> Metric:
+        around = self.size if self.cyclic else None
         if self.within is None:
-            return Line(self.unit * self.step)
+            step = self.unit * self.step
+            if around is None:
+                return Line(step)
+            return Bent(step, around=around) if around > 3 else Uniform(step)
         steps = as_written(self.within) / self.step
         # Values in bins, or rounded to points, are so many positions apart if they are within.
         whole = floor_of(steps) if self._exact_positions else ceil_of(steps)
@@ -431,7 +442,8 @@ class OnLine(Attribute):
                 f"{plain(float(self.step))}; use a finer grid, or a larger within"
             )
         epsilon = as_written(self.epsilon)
-        return Uniform(epsilon) if whole >= self.size - 1 else Window(epsilon, whole)
+        farthest = self.size - 1 if around is None else around // 2
+        return Uniform(epsilon) if whole >= farthest else Window(epsilon, whole, around=around)
 
     @property
     def _exact_positions(self) -> bool:
@@ -441,6 +453,8 @@ class OnLine(Attribute):
         data = super().to_dict()
         if self.within is not None:
             del data["per"]
+        if not self.cyclic:
+            del data["cyclic"]
         return data
 
 

@@ -49,6 +49,9 @@ class Window(Metric):
     def distance(self, x: int, other: int) -> Fraction:
         return self.at(abs(x - other))
 
+    def is_ring(self, size: int) -> bool:
+        return self.around is not None
+
     def scaled(self, share: Fraction) -> Self:
         cap = None if self.cap is None else self.cap * share
         return replace(self, epsilon=self.epsilon * share, cap=cap)
