@@ -1,5 +1,6 @@
 """Unary encoding: the best bits for a metric, what they promise, and how surveys keep them."""
 
+import contextlib
 import json
 import math
 import subprocess
@@ -679,11 +680,13 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
         (1, 100, 3),
     ):
         metric = star(k, size, epsilon)
-        response = build("response", size, metric).mean_frequency_variance()
-        unary = build("unary", size, metric).mean_frequency_variance()
-        assert choose(size, metric) == ("unary" if unary < response else "response")
+        errors = {}
+        for name in ("response", "unary", "tents"):
+            with contextlib.suppress(SurveyError):  # no tents where one would be below 0
+                errors[name] = build(name, size, metric).mean_frequency_variance()
+        assert choose(size, metric) == min(errors, key=lambda name: errors[name])
         taken.add(choose(size, metric))
-    assert taken == {"unary", "response"}
+    assert taken == {"unary", "tents"}
 
 
 def test_auto_is_as_before_where_no_metric_is_stated_and_for_many_values():

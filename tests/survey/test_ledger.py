@@ -49,7 +49,12 @@ def ledger():
                 "site": Categorical(SITES, epsilon=2),
             }
         ),
-        Survey({"site": Categorical(SITES, epsilon=1, metric=STAR), "w": Weight(0, 1)}),
+        Survey(
+            {
+                "site": Categorical(SITES, epsilon=1, metric=STAR, mechanism="response"),
+                "w": Weight(0, 1),
+            }
+        ),
     )
 
 
