@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
+from metricldp.attributes.base import LARGEST_SIZE, Positions
+from metricldp.attributes.ordered import Interval, OnLine
 from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import QueryError, SurveyError

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from metricldp.attributes import base, selection
 from metricldp.attributes.base import Numbers, Positions
+from metricldp.attributes.ordered import OnLine, check_ends
 from metricldp.attributes.scalars import whole_within
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
@@ -22,7 +23,7 @@ from metricldp.metrics import Value
 
 
 @dataclass(frozen=True, repr=False)
-class Integer(base.Discrete, base.OnLine):
+class Integer(base.Discrete, OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 
     From 0 to 1, and only then, its values and questions may also say True and False.
@@ -44,7 +45,7 @@ class Integer(base.Discrete, base.OnLine):
             if abs(value) > base.LARGEST_END:
                 raise SurveyError(f"{end} is {value}; use whole numbers up to {base.LARGEST_END:,}")
             object.__setattr__(self, end, int(value))
-        base.check_ends(self.low, self.high)
+        check_ends(self.low, self.high)
         self._check_metric()
 
     @property

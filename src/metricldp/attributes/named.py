@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.attributes.base import Discrete, Numbers, OnLine, Positions
+from metricldp.attributes.base import Discrete, Numbers, Positions
+from metricldp.attributes.ordered import OnLine
 from metricldp.attributes.scalars import as_name, codes_within, named_position
 from metricldp.attributes.selection import Chosen, members_of, pair_of, range_words, swapped
 from metricldp.basics.checks import is_line, is_list

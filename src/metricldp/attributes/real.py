@@ -18,7 +18,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import LARGEST_SIZE, Interval, OnLine, Positions
+from metricldp.attributes.base import LARGEST_SIZE, Positions
+from metricldp.attributes.ordered import Interval, OnLine
 from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import plain, shown

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import Interval, Positions
+from metricldp.attributes.base import Positions
+from metricldp.attributes.ordered import Interval
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import plain, shown

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import SMALLEST_STEP, check_ends
+from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
+from metricldp.attributes.ordered import check_ends
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written
 from metricldp.basics.optional import optional

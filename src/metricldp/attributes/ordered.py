@@ -1,0 +1,150 @@
+"""Numbers: values along a line or around a circle, and the real numbers between two ends."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.attributes.base import Attribute, Numbers, Positions
+from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.basics.checks import finite, positive
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import as_written, ceil_of, floor_of
+from metricldp.basics.text import plain, shown
+from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OnLine(Attribute):
+    """Attributes whose values have an order and a distance: epsilon for every `per` units.
+
+    With `within` it is epsilon for any two values up to so many units apart, twice that up to
+    twice as far, and so on; how far apart they are within such a stretch does not matter.
+    """
+
+    per: float = 1.0
+    within: float | None = None
+    cyclic: bool = False
+    """Whether the last value is next to the first: hours, weekdays, months, directions."""
+
+    ordered: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "per", positive("per", self.per))
+        if not isinstance(self.cyclic, bool):
+            raise SurveyError(f"cyclic is true or false, not {shown(self.cyclic)}")
+        if self.cyclic and (self.rounded_at_random or getattr(self, "metric", None) is not None):
+            why = "with a metric of its own" if hasattr(self, "metric") else "rounded at random"
+            raise SurveyError(f"a {self.kind} attribute {why} cannot be cyclic; leave cyclic out")
+        if self.within is None:
+            return
+        if self.per != 1:
+            raise SurveyError(
+                f"say per={plain(self.per)}, epsilon for so many units, or "
+                f"within={shown(self.within)}, epsilon up to so many units apart, not both"
+            )
+        if getattr(self, "metric", None) is not None:
+            raise SurveyError("the metric says how far values are apart; leave within out")
+        object.__setattr__(self, "within", positive("within", self.within))
+
+    @property
+    @abstractmethod
+    def step(self) -> Fraction:
+        """The distance of two neighbouring positions, in the unit of `per`."""
+
+    @property
+    def grid_step(self) -> float:
+        return float(self.step)
+
+    @property
+    def unit(self) -> Fraction:
+        return as_written(self.epsilon) / as_written(self.per)
+
+    @property
+    def usual(self) -> Metric:
+        around = self.size if self.cyclic else None
+        if self.within is None:
+            step = self.unit * self.step
+            if around is None:
+                return Line(step)
+            return Bent(step, around=around) if around > 3 else Uniform(step)
+        steps = as_written(self.within) / self.step
+        # Values in bins, or rounded to points, are so many positions apart if they are within.
+        whole = floor_of(steps) if self._exact_positions else ceil_of(steps)
+        if steps < 1:
+            raise SurveyError(
+                f"within {plain(self.within)} is less than one step of the grid, "
+                f"{plain(float(self.step))}; use a finer grid, or a larger within"
+            )
+        epsilon = as_written(self.epsilon)
+        farthest = self.size - 1 if around is None else around // 2
+        return Uniform(epsilon) if whole >= farthest else Window(epsilon, whole, around=around)
+
+    @property
+    def _exact_positions(self) -> bool:
+        return not self.in_bins and not self.rounded_at_random
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        if self.within is not None:
+            del data["per"]
+        if not self.cyclic:
+            del data["cyclic"]
+        return data
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Interval(Attribute):
+    """Attributes whose values are the real numbers between two ends."""
+
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for end in ("low", "high"):
+            value = finite(f"{end} of a {self.kind} attribute", getattr(self, end))
+            object.__setattr__(self, end, value)
+        check_ends(self.low, self.high)
+        if not math.isfinite(self.high - self.low):
+            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+
+    @property
+    def middle(self) -> float:
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def extent(self) -> Fraction:
+        """From end to end, of the numbers as they are written."""
+        return as_written(self.high) - as_written(self.low)
+
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        return self._position(real_within(value, (self.low, self.high), name, clip))
+
+    def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        self._refuse_first(wrong, numbers, name, clip)
+        return self._positions(reals)
+
+    @abstractmethod
+    def _position(self, number: float) -> int: ...
+
+    @abstractmethod
+    def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
+        """The same for many, by the same steps in the same order."""
+
+
+def check_ends(low: float, high: float) -> None:
+    """Refuse a domain without two values."""
+    if low >= high:
+        same = "holds one value only" if low == high else "is empty"
+        raise SurveyError(
+            f"the domain {plain(low)} to {plain(high)} {same}; low must be below high"
+        )
