@@ -75,6 +75,16 @@ function response(law) {
 }
 
 const withBit = (number, k, bit) => (number & ~(1n << k)) | (bit ? 1n << k : 0n);
+function levelsOf({ depths, tops, fall }) {
+  return depths.map((shape, k) => {
+    const levels = [hex(tops[k])], whole = [...shape].map((depth) => parseInt(depth, 36));
+    const list = typeof shape === "string" ? whole : shape;
+    while (levels.length <= Math.max(...list))
+      levels.push((levels.at(-1) * hex(fall) + (1n << 64n) - 1n) >> 64n);
+    return list.map((depth) => levels[depth]);
+  });
+}
+
 const LAWS = {
   geometric,
   response,
@@ -108,6 +118,24 @@ const LAWS = {
       rows.reduce((field, r) => field | (r.draw(r.entries[Number(x)], tape) << r.start), 0n);
     const part = (field, row) => (field >> row.start) & ((1n << BigInt(row.bits)) - 1n);
     return { bits, draw, possible: (field) => rows.every((row) => row.possible(part(field, row))) };
+  },
+  shaped(law) {
+    const patterns = levelsOf(law), n = patterns[0].length, J = patterns.length;
+    const draw = (x, tape) => {
+      const j = Number(tape.integer(bitsFor(J)));
+      let left = tape.uniform(patterns[j].reduce((a, b) => a + b, 0n)), d = 0;
+      while (left >= patterns[j][d]) left -= patterns[j][d++];
+      return BigInt(j * n + ((Number(x) + d) % n));
+    };
+    return { ...below(J * n), draw };
+  },
+  shapes(law) {
+    const columns = levelsOf(law);
+    const weights = Array.from({ length: law.size }, (_, x) => {
+      const row = columns.map((column) => column[x]);
+      return [...row, row.reduce((left, weight) => left - weight, 1n << 64n)];
+    });
+    return LAWS.table({ weights: weights.map((row) => row.map((weight) => weight.toString(16))) });
   },
   table(law) {
     const rows = law.weights.map((row) => row.map(hex));

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from metricldp import (
@@ -193,7 +194,7 @@ def table():
     laws = []
     for weights in tables:
         channel, facts = Table.of(weights), []
-        sums = [0, *channel._below[0], *channel._below[-1]]
+        sums = [0, *channel._lookup.below[0], *channel._lookup.below[-1]]
         words = sorted({w % ONE for s in sums for w in (s - 1, s, s + 1)})
         for x in range(channel.size):
             for word in words:
@@ -201,6 +202,89 @@ def table():
                 facts.append({"position": x, "words": hexadecimal(word), "report": report})
         laws.append({"law": channel.law(), "facts": facts})
     return {"laws": laws}
+
+
+def shaped():
+    """Patterns and shapes are found by a search in floats, so all of them are stated here."""
+    stairs = ["0011233211", "0123333210"]
+    deep = list(range(40)) + list(range(40, 0, -1))
+    cases = [
+        (Integer(0, 7, epsilon=1, within=2), {"patterns": ["0011221100"]}),
+        (Integer(0, 7, epsilon=1, within=2, cap=2), {"patterns": ["0011221100", "0112211000"]}),
+        (Integer(0, 7, epsilon=0.25, per=2), {"patterns": stairs * 2}),
+        (Integer(1, 12, epsilon=2, within=3, cyclic=True), {"patterns": ["000111222111"] * 8}),
+        (Ordinal(["a", "b", "c"], epsilon=0.1, cap=0.1), {"patterns": ["001"]}),
+        (Continuous(0, 60, bins=60, epsilon=0.5), {"patterns": [deep]}),
+        (Real(0, 1, points=5, epsilon=1, within=0.5, optional=1), {"patterns": ["000111222111"]}),
+    ]
+    found = []
+    for attribute, data in cases:
+        x = replace(attribute, mechanism={"name": "shaped", "workload": "ranges", **data})
+        survey = Survey({"x": x})
+        values = [x.low, x.high] if hasattr(x, "low") else list(x.levels)
+        found.append(entry(survey, facts=told(survey, [{"x": value} for value in values * 5])))
+    return {"surveys": found}
+
+
+def shapes():
+    within = {
+        "name": "designed",
+        "workload": "ranges",
+        "shapes": [
+            "11011",
+            "22110",
+            "10110",
+            "10011",
+            "21101",
+            "21100",
+            "01101",
+            "01100",
+            "12110",
+            "00110",
+            "10112",
+            "01122",
+            "01121",
+            "00112",
+            "01110",
+        ],
+        "tops": [
+            "5deca76fde30023a",
+            "4d5fb116ecafeb9f",
+            "1ed57cffb4747aff",
+            "00059884c70ffdd1",
+            "58a2b61af405c78e",
+            "000354abfd839e49",
+            "1eda3ab62b99fa25",
+            "02e95c9a99918395",
+            "00033450f9dd8b2f",
+            "02ee166dcd8680a8",
+            "589dc52f476da33d",
+            "4d5c7719af34cb94",
+            "0004b24d81356521",
+            "0003544d0f556055",
+            "28ef981dd262c986",
+        ],
+    }
+    secret = {
+        "name": "designed",
+        "workload": "values",
+        "shapes": ["101", "210", "010", "012"],
+        "tops": ["7064c4f30270682c", "4d6ad359bc455694", "51eeab4a60713ad1", "4d6ad359bc455694"],
+    }
+    ends, inner = "a02f4103d6608be6", "705fc0b6a8b5151e"
+    tents = {"name": "tents", "tops": [ends, inner, "81f669e459cb3866", inner, ends]}
+    alike = {"name": "tents", "tops": ["b6137867257aee58"] * 4}
+    cases = [
+        Integer(0, 4, epsilon=1, within=2, mechanism=within),
+        Integer(0, 4, epsilon=1, cap=2, mechanism=tents),
+        Categorical(["a", "b", "c"], epsilon=0.5, metric=SensitiveSet(["b"]), mechanism=secret),
+        Categorical(["a", "b", "c", "d"], epsilon=2, mechanism=alike),
+    ]
+    found = []
+    for attribute in cases:
+        survey = Survey({"x": attribute})
+        found.append(entry(survey, facts=told(survey, around(attribute, 13))))
+    return {"surveys": found}
 
 
 def hadamard():
@@ -687,6 +771,8 @@ FILES = {
     "unary": unary,
     "matrix": matrix,
     "table": table,
+    "shaped": shaped,
+    "shapes": shapes,
     "hadamard": hadamard,
     "hashing": hashing,
     "subset": subset,

@@ -1,9 +1,9 @@
 """Probabilities by height: whole numbers, each at most e^unit times the next one.
 
 A shape is how likely one report is from each position: P(y | x) depends on a whole depth alone, how
-far x is below the shape's highest level. The highest level is t_0; t_{k+1} is t_k over a fraction
-just below e^unit, rounded up. So k levels apart is a ratio of at most e^(k unit), exactly, and no
-level is 0: whether a metric is kept is a question of whole depths.
+far x is below the shape's highest level, its top. The level below t is t fall / 2^64, rounded up;
+fall is 2^64 e^-unit, rounded up as well. So k levels apart is a ratio of at most e^(k unit),
+exactly, and no level is 0: whether a metric is kept is a question of whole depths.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
@@ -23,33 +24,43 @@ Shape = tuple[int, ...]
 DEEPEST = 1 << 14
 """Below the highest level: what is this deep is never seen."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_PRECISION = 96
-"""Binary digits of e^unit: the levels have 64."""
 
 
-def levels(top: int, unit: Fraction, deepest: int) -> list[int]:
+def fall_of(unit: Fraction) -> int:
+    """2^64 e^-unit, rounded up: what a level is over the one above it, in parts of 2^64."""
+    return ceil_of(exp_bounds(-unit)[1] * ONE)
+
+
+def levels(top: int, fall: int, deepest: int) -> list[int]:
     """From the highest level to the deepest."""
-    ratio = exp_bounds(unit, _PRECISION)[0]
     found = [top]
     for _ in range(deepest):
-        found.append(-(-found[-1] * ratio.denominator // ratio.numerator))
+        found.append(-(-found[-1] * fall // ONE))
     return found
 
 
-def highest(unit: Fraction, shape: Shape, most: int = ONE) -> int:
-    """The highest level with which the levels of all depths of a shape add up to at most that.
+def highest(fall: int, shape: Shape) -> int:
+    """The highest level with which the levels of all depths of a shape add up to at most 2^64.
 
     Rounding up adds less than 1 / (1 - e^-unit) + 1 to each, so that much is left free.
     """
-    ratio = exp_bounds(unit, _PRECISION)[0]
-    spare = len(shape) * (1 / (1 - 1 / ratio) + 1)
-    if spare * 4 > most:
+    spare = len(shape) * (-(-ONE // (ONE - fall)) + 1) if fall < ONE else ONE
+    if spare * 4 > ONE:
         raise CertificateError(
-            f"epsilon {float(unit):.3g} per unit of height is too small for 64-bit coins; use a "
+            f"epsilon {1 - fall / ONE:.3g} per unit of height is too small for 64-bit coins; use a "
             "larger epsilon or a coarser grid"
         )
-    tall = levels(ONE * ONE, unit, max(shape))
-    return (most - ceil_of(spare)) * ONE * ONE // sum(tall[depth] for depth in shape)
+    tall = levels(ONE * ONE, fall, max(shape))
+    return (ONE - spare) * ONE * ONE // sum(tall[depth] for depth in shape)
+
+
+def law_of(
+    law: str, size: int, depths: Sequence[Shape], tops: Sequence[int], fall: int
+) -> dict[str, Any]:
+    """All that a device needs, for the canonical text of a survey."""
+    shapes = [to_text(shape) for shape in depths]
+    found = {"tops": [hexadecimal(top) for top in tops], "fall": hexadecimal(fall)}
+    return {"law": law, "size": size, "depths": shapes, **found}
 
 
 def to_text(shape: Shape) -> str | list[int]:

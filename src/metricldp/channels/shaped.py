@@ -21,10 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.channels.base import Floats, IntegerChannel, Integers
 from metricldp.channels.fields import Column
-from metricldp.channels.levels import Shape, highest, levels
+from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -37,19 +36,23 @@ class Shaped(IntegerChannel):
 
     size: int
     depths: tuple[Shape, ...]
-    """For each pattern, a power of two of them, how far below its highest level each d is."""
-    chances: tuple[tuple[int, ...], ...]
-    """The level of each depth, for each pattern; they add up to nearly 2^64 over its depths."""
+    """For each pattern, a power of two of them, how far below its top each d is."""
+    tops: tuple[int, ...]
+    """The highest level of each pattern; the levels of its depths add up to nearly 2^64."""
+    fall: int
 
     mechanism: ClassVar[str] = "shaped"
 
     @classmethod
     def of(cls, size: int, depths: tuple[Shape, ...], unit: Fraction) -> Shaped:
-        tops = [highest(unit, pattern) for pattern in depths]
-        pairs = zip(tops, depths, strict=True)
-        return cls(
-            size, depths, tuple(tuple(levels(top, unit, max(pattern))) for top, pattern in pairs)
-        )
+        fall = fall_of(unit)
+        return cls(size, depths, tuple(highest(fall, pattern) for pattern in depths), fall)
+
+    @cached_property
+    def _levels(self) -> list[list[int]]:
+        """The level of each depth, for each pattern."""
+        pairs = zip(self.tops, self.depths, strict=True)
+        return [levels(top, self.fall, max(pattern)) for top, pattern in pairs]
 
     @property
     def around(self) -> int:
@@ -65,15 +68,13 @@ class Shaped(IntegerChannel):
         return self.patterns * self.around
 
     def law(self) -> dict[str, Any]:
-        heights = [[hexadecimal(level) for level in pattern] for pattern in self.chances]
-        depths = [list(pattern) for pattern in self.depths]
-        return {"law": "shaped", "size": self.size, "depths": depths, "chances": heights}
+        return law_of("shaped", self.size, self.depths, self.tops, self.fall)
 
     # The device
 
     @cached_property
     def _weights(self) -> list[list[int]]:
-        pairs = zip(self.depths, self.chances, strict=True)
+        pairs = zip(self.depths, self._levels, strict=True)
         return [[heights[depth] for depth in pattern] for pattern, heights in pairs]
 
     @cached_property
@@ -181,7 +182,7 @@ class _Ratios(dict[int, Fraction]):
 
     def __missing__(self, difference: int) -> Fraction:
         worst = Fraction(1)
-        for depths, heights in zip(self._channel.depths, self._channel.chances, strict=True):
+        for depths, heights in zip(self._channel.depths, self._channel._levels, strict=True):
             here = np.array(depths)
             pairs = np.unique(np.stack([here, np.roll(here, difference)]), axis=1)
             worst = max(

@@ -24,9 +24,9 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
-from metricldp.channels.levels import DEEPEST, Shape, from_text, levels, to_text
+from metricldp.channels.levels import DEEPEST, Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
-from metricldp.channels.table import Table
+from metricldp.channels.mixture import Mixture
 from metricldp.design.plans import GIVEN, checked_workload, workload_of
 from metricldp.design.shaped import MOST_UNITS, best_patterns, steps_of
 from metricldp.design.shapes import best_mixture
@@ -105,7 +105,7 @@ class Tents(_OfShapes):
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         grid = in_units(size, metric)
         tops = self.settled(size, metric, label=label).tops
-        return _kept(table_of(grid.unit, _rows(grid.apart), tops), metric)
+        return _kept(_mixture(grid.unit, _rows(grid.apart), tops), metric)
 
     def __repr__(self) -> str:
         return repr(self.name) if self.tops is None else f"<{len(self.tops)} tents>"
@@ -168,7 +168,7 @@ class Designed(_OfShapes):
                     f"shape {number} tells {label(x)} and {label(other)} apart better than the "
                     "metric allows; leave shapes out, and the best are found"
                 )
-        return _kept(table_of(grid.unit, settled.shapes, settled.tops), metric)
+        return _kept(_mixture(grid.unit, settled.shapes, settled.tops), metric)
 
     def saved(self) -> dict[str, Any]:
         found = super().saved()
@@ -196,23 +196,12 @@ def tent_weights(apart: npt.NDArray[np.int64], unit: float) -> npt.NDArray[np.fl
 # From weights to whole numbers
 
 
-def table_of(unit: Fraction, shapes: Sequence[Shape], tops: Sequence[str]) -> Table:
-    """A report for each shape with its levels, and one more for what is left of every row."""
-    columns = []
-    for shape, top in zip(shapes, tops, strict=True):
-        found = levels(int(top, 16), unit, max(shape))
-        columns.append([found[depth] for depth in shape])
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    for x, row in enumerate(rows):
-        left = ONE - sum(row)
-        if left <= 0:
-            raise SurveyError(f"the tops of the shapes add up to more than 2^64 at position {x}")
-        row.append(left)
-    return Table.of(rows)
+def _mixture(unit: Fraction, shapes: tuple[Shape, ...], tops: Sequence[str]) -> Mixture:
+    return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit)
 
 
 def _tops(
-    grid: _Grid, shapes: Sequence[Shape], weights: npt.NDArray[np.float64], metric: Metric
+    grid: _Grid, shapes: tuple[Shape, ...], weights: npt.NDArray[np.float64], metric: Metric
 ) -> tuple[str, ...]:
     """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
     for spare in _SPARE:
@@ -220,18 +209,18 @@ def _tops(
         tops = tuple(
             hexadecimal(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
         )
-        if _rest_is_private(table_of(grid.unit, shapes, tops), metric):
+        if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
             return tops
     raise SurveyError("the smallest distance is too small for a mixture of shapes in 64 bits")
 
 
-def _rest_is_private(table: Table, metric: Metric) -> bool:
+def _rest_is_private(table: Mixture, metric: Metric) -> bool:
     """Whether the last report, what is left of every row, tells no two values apart too well."""
     least, most = (end(row[-1] for row in table.weights) for end in (min, max))
     return at_most_exp(Fraction(most, least), metric.smallest(table.size))
 
 
-def _kept(table: Table, metric: Metric) -> Table:
+def _kept(table: Mixture, metric: Metric) -> Mixture:
     if not _rest_is_private(table, metric):
         raise SurveyError(
             "the tops of the shapes do not add up to the same at every value; leave them out, and "

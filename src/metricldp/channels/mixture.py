@@ -1,0 +1,46 @@
+"""A mixture of shapes as a channel: a report for each shape, and one more for what is left.
+
+P(y | x) is the level of shape y at its depth at x (see `channels/levels.py`). What the levels leave
+of a row is the last report's. It is about as likely from everywhere; whether it tells more than a
+metric allows is checked like everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import ONE
+from metricldp.channels.levels import Shape, fall_of, law_of, levels
+from metricldp.channels.table import Table
+
+
+@dataclass(frozen=True)
+class Mixture(Table):
+    """One integer: which shape, or their number for what is left of a row."""
+
+    depths: tuple[Shape, ...]
+    tops: tuple[int, ...]
+    fall: int
+
+    mechanism: ClassVar[str] = "shapes"
+
+    @classmethod
+    def made_of(cls, depths: tuple[Shape, ...], tops: tuple[int, ...], unit: Fraction) -> Mixture:
+        """Shapes with the level at depth 0 of each."""
+        fall, columns = fall_of(unit), []
+        for shape, top in zip(depths, tops, strict=True):
+            found = levels(top, fall, max(shape))
+            columns.append([found[depth] for depth in shape])
+        rows = list(zip(*columns, strict=True))
+        for x, row in enumerate(rows):
+            if sum(row) >= ONE:
+                raise SurveyError(
+                    f"the tops of the shapes add up to more than 2^64 at position {x}"
+                )
+        return cls(tuple((*row, ONE - sum(row)) for row in rows), depths, tops, fall)
+
+    def law(self) -> dict[str, Any]:
+        return law_of(self.mechanism, self.size, self.depths, self.tops, self.fall)
