@@ -366,9 +366,9 @@ def _rounding_lines(attribute: Attribute) -> list[str]:
 
 
 def _unit(attribute: Attribute) -> str:
-    within, per = getattr(attribute, "within", None), getattr(attribute, "per", 1.0)
+    within: float | None = getattr(attribute, "within", None)
     noun = " level" if attribute.named else ""
-    units = per if within is None else within
+    units: float = getattr(attribute, "per", 1.0) if within is None else within
     said = "per" if within is None else "within"
     return f"{said} {plain(units)}{noun}{'s' if noun and units != 1 else ''}"
 
@@ -377,7 +377,8 @@ def _examples(attribute: Attribute) -> dict[float, str]:
     """One step, `per` units, twice that, and what two values are apart on average, a third of the
     domain: as far as they fit the grid and the domain."""
     step = attribute.grid_step
-    per = float(getattr(attribute, "within", None) or getattr(attribute, "per", 1.0))
+    said: Any = getattr(attribute, "within", None) or getattr(attribute, "per", 1.0)
+    per = float(said)
     apart = {step * (attribute.size // 3): " (about a third)"}
     apart |= {step: ""} | {step * math.floor(k * per / step + 1e-9): "" for k in (1, 2)}
     return {a: apart[a] for a in sorted(apart) if step <= a <= step * (attribute.size - 1)}

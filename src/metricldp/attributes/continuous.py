@@ -162,24 +162,24 @@ class Continuous(Interval, OnLine):
         return self.extent / self.size if self.edges is None else min(self._apart)
 
     @property
-    def usual(self) -> Metric:  # type: ignore[override]
+    def usual(self) -> Metric:
         """A line; with bins of different widths, by the distances of their middles."""
         if len(set(self._apart)) <= 1:
             return super().usual
         if self.within is not None:
-            return self._windows()
+            return self._windows(as_written(self.within))
         unit = common_unit(self._apart)
         whole = [0, *accumulate(int(apart / unit) for apart in self._apart)]
         middles: Integers = np.array(whole, dtype=kind_for(whole[-1]))
         return Distances.of(np.abs(middles[:, None] - middles), unit * self.unit)
 
-    def _windows(self) -> Distances:
+    def _windows(self, within: Fraction) -> Distances:
         """Epsilon for every window that has to be left to come from one bin to the other.
 
         Values of two bins are farther apart than the gap between them, so floor(gap / within) + 1
         windows at least.
         """
-        edges, within = [as_written(edge) for edge in self.edges or ()], as_written(self.within)
+        edges = [as_written(edge) for edge in self.edges or ()]
         whole = np.zeros((self.size, self.size), dtype=np.int64)
         for x, end in enumerate(edges[1:-1]):
             rest = [floor_of((start - end) / within) + 1 for start in edges[x + 1 : -1]]

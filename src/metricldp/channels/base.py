@@ -212,6 +212,17 @@ class Channel(ABC):
             found[differ] = ratio.max(axis=-1, initial=0.0)
         return found
 
+    def mean_square(self, gram: Floats) -> float:
+        """The sum over a workload's rows of their decoders' squares, mean over all positions.
+
+        Of linear decoders: the rows of any root of the workload's Gram matrix have the same sum.
+        """
+        assert self.linear
+        values, vectors = np.linalg.eigh(gram)
+        rows = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        parts = (self.moment(rows[part]) for part in self._parts(len(rows)))
+        return float(sum(moments.mean(axis=-1).sum() for moments in parts))
+
     def mean_frequency_variance(self) -> float:
         """The variance one person adds to a frequency, mean over all values and positions."""
         values = np.eye(self.size)

@@ -3,37 +3,109 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from metricldp.basics.errors import CertificateError, SurveyError
-from metricldp.design.registry import build
+from metricldp.channels.base import Channel
+from metricldp.channels.mechanism import Mechanism
+from metricldp.design.plans import checked_workload, workload_of
+from metricldp.design.registry import BUILT_IN
+from metricldp.design.shaped import MOST_POSITIONS as MOST_SHAPED
+from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 
 MAX_UNARY_BITS = 256
 """Bits of a report that nobody asked for: with more values unary encoding has to be asked for."""
+MAX_SEARCHED = 16
+"""Positions up to which the best mixture of shapes is found in a second, and takes part unasked."""
+MAX_WEIGHED = 2048
+"""Positions up to which the exact error of shaped noise takes some seconds."""
+FAR_ENOUGH = 1
+"""From this epsilon per step on, shaped noise gains less than a hundredth over geometric noise."""
+_WORTH = 0.99
+"""A mechanism that comes later in the list has to be better by more than a hundredth."""
 
 
-def choose(size: int, metric: Metric, *, ordered: bool = False) -> str:
-    """The smallest mean variance of a range, or of a frequency where there is no order.
+def choose(size: int, metric: Metric, *, ordered: bool = False, workload: Any = None) -> Mechanism:
+    """The smallest mean variance of a workload: of ranges, or of values where there is no order.
 
-    People are spread evenly. On a line it is geometric or threshold; without an order response,
-    tents or, up to 256 values, unary, and where all distances are the same always response. On
-    ordered values with another metric all of them compete, and where it depends on the difference
-    alone shaped noise.
+    People are spread evenly. Who is simpler comes first and wins where others are hardly better.
     """
-    ordered = ordered or metric.is_line
-    if not ordered and metric.is_uniform:
-        return "response"
-    names = ["geometric", "threshold"] if ordered else []
-    if not metric.is_line:
-        names += ["response", "unary"] if size <= MAX_UNARY_BITS else ["response"]
-        names += ["tents"] if metric.by_difference(size) is None else ["shaped"]
-    if len(names) == 1:
-        return names[0]
-    found = {}
+    found: Mechanism | None = None
+    least = 0.0
+    for mechanism, error in weighed(size, metric, ordered=ordered, workload=workload):
+        if found is None or error < _WORTH * least:
+            found, least = mechanism, error
+    if found is None:
+        first = next(_candidates(size, metric, ordered))
+        return BUILT_IN[first].settled(size, metric, ordered=ordered)
+    return found
+
+
+def weighed(
+    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None
+) -> list[tuple[Mechanism, float]]:
+    """What competes, settled, each with the variance that one person adds to a question."""
+    usual = "ranges" if ordered or metric.is_line else "values"
+    asked = checked_workload(usual if workload is None else workload, size)
+    if isinstance(asked, str):
+        return list(_weighed(size, metric, ordered, asked))
+    return list(_competing(size, metric, ordered, asked))
+
+
+@lru_cache(maxsize=256)
+def _weighed(
+    size: int, metric: Metric, ordered: bool, workload: str
+) -> tuple[tuple[Mechanism, float], ...]:
+    return tuple(_competing(size, metric, ordered, workload))
+
+
+def _competing(
+    size: int, metric: Metric, ordered: bool, workload: str | Workload
+) -> Iterator[tuple[Mechanism, float]]:
+    names = list(_candidates(size, metric, ordered))
     for name in names:
+        own = BUILT_IN[name]
+        own = replace(own, workload=workload) if "workload" in own.saves else own  # type: ignore[type-var]
         with contextlib.suppress(CertificateError, SurveyError):  # not for this metric
-            channel: Any = build(name, size, metric)
-            mean = channel.mean_range_variance if ordered else channel.mean_frequency_variance
-            found[name] = mean()
-    return min(found, key=lambda name: found[name]) if found else names[0]
+            settled = own.settled(size, metric, ordered=ordered)
+            if len(names) == 1:
+                yield settled, 0.0
+            else:
+                yield settled, mean_variance(settled.channel(size, metric), workload)
+
+
+def _candidates(size: int, metric: Metric, ordered: bool) -> Iterator[str]:
+    """Names, the simplest first; one alone is taken unweighed."""
+    line, by_difference = metric.is_line, metric.by_difference(size) is not None
+    if MAX_WEIGHED < size <= MOST_SHAPED and by_difference and ordered and not line:
+        yield "shaped"
+        return
+    if ordered or line:
+        yield from ("geometric", "threshold")
+    if not line:
+        yield "response"
+    if size > MAX_WEIGHED or (line and metric.smallest(size) >= FAR_ENOUGH):
+        return
+    if not line and size <= MAX_UNARY_BITS:
+        yield "unary"
+    if not by_difference:
+        yield "tents"
+    elif ordered or line:
+        yield "shaped"
+    if size <= MAX_SEARCHED:
+        yield "designed"
+
+
+def mean_variance(channel: Channel, workload: str | Workload) -> float:
+    """What one person adds to the variance of a question, mean over all of them and all people."""
+    if isinstance(workload, str) and workload == "ranges":
+        return channel.mean_range_variance()
+    if isinstance(workload, str) and workload == "values":
+        return channel.mean_frequency_variance()
+    asked = workload_of(workload, channel.size)
+    gram = asked.gram()
+    return float(channel.mean_square(gram) - gram.trace() / channel.size) / asked.rows

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import guess, shown
 from metricldp.channels.base import Channel
@@ -78,6 +79,17 @@ def plugged_in() -> Mapping[str, EntryPoint]:
     return {name: entry for name, entry in found.items() if name not in BUILT_IN}
 
 
+def asks_for_best(said: Any) -> dict[str, Any] | None:
+    """What `auto` is to be good for, if that is what is said: its workload, or nothing."""
+    if isinstance(said, str) and said == AUTO:
+        return {}
+    if not isinstance(said, Mapping) or said.get("name") != AUTO:
+        return None
+    rest = {key: value for key, value in said.items() if key != "name"}
+    refuse_unknown("mechanism 'auto'", rest, ("workload",))
+    return rest
+
+
 def mechanism(
     said: Any, *, ordered: bool = True, only: str | None = None, joint: bool = False
 ) -> Mechanism:
@@ -99,9 +111,6 @@ def mechanism(
         name = rest.pop("name", None)
         if not isinstance(name, str):
             raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
-        if name == AUTO and rest:
-            first = next(iter(rest))
-            raise SurveyError(f"mechanism 'auto' takes no {first!r}; name the one that does")
         found = mechanism(name, ordered=ordered, only=only, joint=joint)
         return found.with_saved(rest)
     if isinstance(said, str):

@@ -256,8 +256,10 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
     kept, said = _kept(attribute, share), attribute.mechanism
-    if isinstance(said, str | dict) and said in (registry.AUTO, {"name": registry.AUTO}):
-        said = attribute.only_mechanism or choose(attribute.size, kept, ordered=attribute.ordered)
+    if (asked := registry.asks_for_best(said)) is not None:
+        said = attribute.only_mechanism or choose(
+            attribute.size, kept, ordered=attribute.ordered, **asked
+        )
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
