@@ -17,7 +17,7 @@ from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.tally import Tally
 from metricldp.api import Survey
 from metricldp.attributes.continuous import AutoBins, Continuous
-from metricldp.attributes.integer import Integer
+from metricldp.attributes.integer import Cyclic, Integer
 from metricldp.attributes.named import Categorical, Ordinal
 from metricldp.attributes.real import Real
 from metricldp.attributes.weight import Weight
@@ -36,7 +36,7 @@ from metricldp.coins.stream import Coins
 from metricldp.design.plans import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.design.workloads import Workload
-from metricldp.metrics import Graph, Lp, SensitiveSet, Table, Tree
+from metricldp.metrics import Graph, Lp, Relative, SensitiveSet, Table, Tree
 from metricldp.survey.certify import Certificate
 from metricldp.survey.ledger import Ledger
 
@@ -52,6 +52,7 @@ __all__ = [
     "CertificateError",
     "Coins",
     "Continuous",
+    "Cyclic",
     "Graph",
     "Integer",
     "Ledger",
@@ -64,6 +65,7 @@ __all__ = [
     "QueryError",
     "Ratio",
     "Real",
+    "Relative",
     "ReportRefused",
     "SeededCoinsWarning",
     "SensitiveSet",

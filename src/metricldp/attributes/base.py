@@ -79,7 +79,7 @@ class Attribute(ABC):
         known = [f.name for f in fields(cls)]
         for key in sorted(said.keys() - set(known)):
             if key == "metric":
-                why = "takes no metric; integer, ordinal and categorical ones do"
+                why = "takes no metric; integer, ordinal, categorical and continuous ones do"
             else:
                 why = f"has no {shown(key)}; it has {listed(known)}{guess(key, known)}"
             article = "an" if cls.kind[0] in "aeiou" else "a"
@@ -360,7 +360,7 @@ class Discrete(Attribute):
         said = metric_from_dict(self.metric) if isinstance(self.metric, Mapping) else self.metric
         if not isinstance(said, MetricInWords):
             raise SurveyError(
-                "the metric of an attribute is a SensitiveSet, Graph, Tree or Table, in a file "
+                "the metric of an attribute is a SensitiveSet, Graph, Tree, Table or Relative, in a file "
                 f'a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
             )
         object.__setattr__(self, "metric", said.settled(self.values))

@@ -23,7 +23,8 @@ from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
-from metricldp.metrics import Distances, Metric
+from metricldp.metrics import Distances, Metric, Relative
+from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.metrics.base import Integers
 from metricldp.metrics.closed import MOST_POSITIONS, closure, common_unit, kind_for
 
@@ -72,18 +73,22 @@ class Continuous(Interval, OnLine):
 
     `bins="auto"`, or an AutoBins that says more, is settled when the survey is made. With `edges`
     the bins lie where these are, for values that many people share: 0, or round numbers. Bins are
-    as far apart as their middles.
+    as far apart as their middles. With metric=Relative(...) all bins have the same ratio of edges,
+    and are as far apart as the middles on a log scale.
     """
 
     low: float = field(default=None, kw_only=False)  # type: ignore[assignment]
     high: float = field(default=None, kw_only=False)  # type: ignore[assignment]
     bins: int | str | AutoBins | None = field(default=None, kw_only=True)
     edges: Sequence[float] | None = field(default=None, kw_only=True)
+    metric: Relative | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str] = "continuous"
     in_bins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.metric is not None:
+            self._settle_relative(self.metric)
         if self.edges is not None:
             self._place_edges(self.edges)
         elif any(needed is None for needed in (self.low, self.high, self.bins)):
@@ -100,6 +105,36 @@ class Continuous(Interval, OnLine):
     def _settle_metric(self) -> None:
         if self.edges is not None:
             self._check_farthest()
+
+    def _settle_relative(self, said: Any) -> None:
+        """Bins of one ratio become edges, which every device reads alike."""
+        said = metric_from_dict(said) if isinstance(said, Mapping) else said
+        if not isinstance(said, Relative):
+            raise SurveyError(
+                f"the metric of a continuous attribute is Relative(...) or left out, not "
+                f"{shown(said)}"
+            )
+        object.__setattr__(self, "metric", said)
+        if self.per != 1:
+            raise SurveyError("the metric says how far values are apart; leave per out")
+        if self.edges is None:
+            low, high = finite("low", self.low), finite("high", self.high)
+            if not is_whole(self.bins) or not 2 <= self.bins <= MOST_POSITIONS:
+                raise SurveyError(
+                    f"bins on a log scale are a number from 2 to {MOST_POSITIONS:,}, not "
+                    f"{shown(self.bins)}"
+                )
+            if 0 < low < high:
+                inner = np.geomspace(low, high, self.bins + 1)[1:-1].tolist()
+                rounded = [float(f"{edge:.9g}") for edge in inner]
+                object.__setattr__(self, "edges", (low, *rounded, high))
+                object.__setattr__(self, "bins", None)
+        first = finite("low", self.low) if self.edges is None else self.edges[0]
+        if not is_number(first) or not first > 0:
+            raise SurveyError(
+                f"a relative metric needs values above 0, and the lowest is {shown(first)}; "
+                "begin above 0"
+            )
 
     def _place_edges(self, edges: object) -> None:
         if self.bins is not None:
@@ -164,6 +199,9 @@ class Continuous(Interval, OnLine):
     @property
     def usual(self) -> Metric:
         """A line; with bins of different widths, by the distances of their middles."""
+        if self.metric is not None:
+            edges = [as_written(edge) for edge in self.edges or ()]
+            return self.metric.along(_middles(edges), self.unit)
         if len(set(self._apart)) <= 1:
             return super().usual
         if self.within is not None:
@@ -188,6 +226,8 @@ class Continuous(Interval, OnLine):
 
     @property
     def metric_kind(self) -> str:
+        if self.metric is not None:
+            return self.metric.kind
         return "line" if self.within is None else "window"
 
     @property
@@ -315,7 +355,7 @@ class Continuous(Interval, OnLine):
         data = super().to_dict()
         if self.edges is not None:
             del data["low"], data["high"]  # the first and the last edge
-        return data
+        return data if self.metric is None else {**data, "metric": self.metric.to_dict()}
 
     def name_of(self, position: int) -> str:
         return self.label(position, position)
@@ -324,3 +364,12 @@ class Continuous(Interval, OnLine):
         """From the lower edge of the first bin to the upper edge of the last."""
         edges = self.bin_edges
         return f"{plain(edges[first])} to {plain(edges[(first if last is None else last) + 1])}"
+
+
+def _middles(edges: Sequence[Fraction]) -> list[Fraction]:
+    """Between two edges on a log scale, in whole parts of 2^64 of the lower one."""
+    found = []
+    for below, above in pairwise(edges):
+        root = math.isqrt(int(above / below * (1 << 128)))
+        found.append(below * Fraction(root, 1 << 64))
+    return found

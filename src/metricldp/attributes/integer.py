@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -127,3 +127,13 @@ class Integer(base.Discrete, OnLine):
 
     def name_of(self, position: int) -> str:
         return str(self.low + position)
+
+
+def Cyclic(size: int, **said: Any) -> Integer:  # noqa: N802 - it makes an attribute, like a kind
+    """Whole numbers 0 to size - 1 around a circle, the last next to the first: hours, directions.
+
+    What begins at 1, such as months, is Integer(1, 12, cyclic=True, ...).
+    """
+    if not is_whole(size) or size < 2:
+        raise SurveyError(f"a cyclic attribute has at least 2 values, not {shown(size)}")
+    return Integer(0, size - 1, cyclic=True, **said)

@@ -8,6 +8,7 @@ from metricldp.design import loops_plain
 
 anneal = njit(cache=True)(loops_plain.anneal)
 climb = njit(cache=True)(loops_plain.climb)
+every_shape = njit(cache=True)(loops_plain.every_shape)
 
 
 def try_out() -> None:

@@ -181,3 +181,30 @@ def climb(
         if not grown:
             break
     return best
+
+
+def every_shape(apart: Any, most: int) -> Any:
+    """All whole heights, the first of them 0, that differ by no more than `apart`: a row each.
+
+    No row where there are more than so many.
+    """
+    size = len(apart)
+    found = np.zeros((most, size), dtype=np.int64)
+    heights = np.zeros(size, dtype=np.int64)
+    count, at, low = 0, 1, True
+    while at > 0:
+        least, largest = -apart[at, 0], apart[at, 0]
+        for other in range(1, at):
+            least = max(least, heights[other] - apart[at, other])
+            largest = min(largest, heights[other] + apart[at, other])
+        heights[at] = least if low else heights[at] + 1
+        if heights[at] > largest:
+            at, low = at - 1, False
+        elif at + 1 < size:
+            at, low = at + 1, True
+        else:
+            if count == most:
+                return found[:0]
+            found[count] = heights
+            count, low = count + 1, False
+    return found[:count]

@@ -5,7 +5,9 @@ shapes scaled to prior v = 1 and M = sum_y p_y v_y v_y', the best decoders of a 
 matrix G have the total mean square tr(G M^-1): a convex function of p. At its minimum, with
 A = M^-1 G M^-1 and the multipliers l of the equalities, v'Av <= l v for every shape, those in use
 with equality. So a shape with v'Av > l v makes the channel better, and where none is left it is the
-best there is. The search for such shapes climbs from many starts; it proves nothing when it fails.
+best there is: if v'Av <= r l v for all shapes, no channel has a total below total^2 / (r sum l).
+Where the shapes are few enough to be listed, r is known. Elsewhere the search climbs from many
+starts, and proves nothing when it fails.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from metricldp.design import loops_plain
 Heights = npt.NDArray[np.int64]
 
 _STARTS, _SWEEPS, _ROUNDS = 60, 40, 100
-_FIRST_GAP, _LAST_GAP = 0.05, 1e-6
+_FIRST_GAP, _LAST_GAP, _CLOSE = 0.05, 1e-6, 1e-5
 _RARE = 1e-5
 """Shapes with less than this share of the largest weight are dropped between rounds."""
+_MOST_LISTED = 20_000
+"""Shapes that are listed instead of searched for."""
 _MOST_STEPS = 150
 _KEPT = 1e-9
 """How far the equalities may be from 1 at the end of a round."""
@@ -46,6 +50,8 @@ class Mixture:
     """tr(G M^-1)."""
     excess: float
     """The largest v'Av / (l v) that the search found at the end: 1 where it found nothing."""
+    limit: float | None
+    """No channel that keeps the metric has a smaller total; None where nothing is known."""
 
 
 def best_mixture(
@@ -64,6 +70,8 @@ def best_mixture(
     size, until = len(apart), time.monotonic() + seconds
     draw = np.random.default_rng(1)
     prior = np.full(size, 1 / size) if prior is None else prior
+    listed = loops.now.every_shape(apart, _MOST_LISTED)
+    listed -= listed.min(axis=1, keepdims=True, initial=0)
     heights = np.unique(np.array([*_plain_shapes(apart), *first]), axis=0)
     mirrored = _is_symmetric(apart) and _is_symmetric(gram) and np.array_equal(prior, prior[::-1])
     p, gap = np.full(len(heights), 1 / len(heights)), _FIRST_GAP
@@ -71,18 +79,23 @@ def best_mixture(
         shapes = _scaled(heights, unit, prior)
         p, _, inverse, prices = weighed(shapes, gram, p, gap)
         quadratic = inverse @ gram @ inverse
-        found, excess = [], 1.0
-        for start in range(_STARTS):
-            use = heights[draw.choice(len(heights), p=p / p.sum())]
-            here = use.copy() if start % 2 else _random_shape(apart, draw)
-            ratio = loops.now.climb(here, apart, unit, quadratic, prices, prior, _SWEEPS)
-            excess = max(excess, ratio)
-            if ratio > 1 + gap / 10:
-                found += [here - here.min()]
+        if len(listed):
+            ratios = _ratios(_scaled(listed, unit, prior), quadratic, prices)
+            excess, best = float(ratios.max()), np.argsort(-ratios)[:_STARTS]
+            found = list(listed[best[ratios[best] > 1 + gap / 10]])
+        else:
+            found, excess = [], 1.0
+            for start in range(_STARTS):
+                use = heights[draw.choice(len(heights), p=p / p.sum())]
+                here = use.copy() if start % 2 else _random_shape(apart, draw)
+                ratio = loops.now.climb(here, apart, unit, quadratic, prices, prior, _SWEEPS)
+                excess = max(excess, ratio)
+                if ratio > 1 + gap / 10:
+                    found += [here - here.min()]
         progress(excess)
-        if excess < target or time.monotonic() > until:
+        if (excess < target and gap < target - 1) or time.monotonic() > until:
             break
-        gap = min(gap, max(_LAST_GAP, (excess - 1) / 20))
+        gap = min(gap, max(_LAST_GAP, (max(excess, target) - 1) / 20))
         used = p > _RARE * p.max()
         heights, p = heights[used], p[used]
         if found:
@@ -92,22 +105,40 @@ def best_mixture(
             share = 0.05 / max(1, len(new))
             heights = np.concatenate([heights, *(row[None] for row in new)])
             p = np.concatenate([0.95 * p, np.full(len(new), share)])
-    return _pruned(heights, p, unit, gram, prior, excess)
+    return _pruned(heights, p, unit, gram, prior, excess, listed)
+
+
+def _ratios(shapes: Floats, quadratic: Floats, prices: Floats) -> Floats:
+    """v'Av / (l v) of scaled shapes, beyond all bounds where l v is not above 0."""
+    price = shapes @ prices
+    square = np.einsum("ij,ij->i", shapes @ quadratic, shapes)
+    return np.asarray(np.divide(square, price, out=np.full(len(price), np.inf), where=price > 0))
 
 
 def _pruned(
-    heights: Heights, p: Floats, unit: float, gram: Floats, prior: Floats, excess: float
+    heights: Heights,
+    p: Floats,
+    unit: float,
+    gram: Floats,
+    prior: Floats,
+    excess: float,
+    listed: Heights,
 ) -> Mixture:
     """Without shapes that are next to never sent, at the last gap, and with exact equalities."""
     shapes = _scaled(heights, unit, prior)
-    p, _, _, _ = weighed(shapes, gram, p, _LAST_GAP * 100)
-    used = p > 1e-4 * p.max()
+    p, _, _, _ = weighed(shapes, gram, p, _CLOSE)
+    used = p > (1e-6 if len(listed) else 1e-4) * p.max()
     heights, shapes, p = heights[used], shapes[used], p[used] / p[used].sum()
-    p, total, _, _ = weighed(shapes, gram, p, _LAST_GAP * 100)
+    p, total, inverse, prices = weighed(shapes, gram, p, _CLOSE)
+    limit = None
+    if len(listed):
+        every = _scaled(listed, unit, prior)
+        excess = float(_ratios(every, inverse @ gram @ inverse, prices).max())
+        limit = total**2 / (excess * float(prices.sum()))
     for _ in range(3):  # the smallest relative change that makes every sum 1
         spread = shapes * (p**2)[:, None]
         p = p + spread @ np.linalg.lstsq(shapes.T @ spread, 1 - shapes.T @ p, rcond=None)[0]
-    return Mixture(heights, p / (np.exp(unit * heights) @ prior), total, excess)
+    return Mixture(heights, p / (np.exp(unit * heights) @ prior), total, excess, limit)
 
 
 def weighed(

@@ -2,7 +2,7 @@
 
 On positions, with exact distances: `Line`, `Uniform`, `Window`, `Bent`, `Sensitive` and, for
 everything else, `Distances`. In the data's own words, as surveys and their files state them:
-`SensitiveSet`, `Graph`, `Tree` and `Table`. `Lp` joins the distances of several attributes.
+`SensitiveSet`, `Graph`, `Tree`, `Table` and `Relative`. `Lp` joins the distances of several attributes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import Change, Distances, added, tightened
 from metricldp.metrics.line import Line, Sensitive, Uniform
 from metricldp.metrics.lp import Lp
+from metricldp.metrics.relative import Relative
 from metricldp.metrics.stated import Graph, SensitiveSet, Table, Tree
 from metricldp.metrics.window import Bent, Window, capped
 from metricldp.metrics.words import MetricInWords, Value
@@ -30,6 +31,7 @@ __all__ = [
     "Lp",
     "Metric",
     "MetricInWords",
+    "Relative",
     "Sensitive",
     "SensitiveSet",
     "Table",
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 METRICS: dict[str, type[MetricInWords]] = {
-    words.kind: words for words in (SensitiveSet, Graph, Tree, Table)
+    words.kind: words for words in (SensitiveSet, Graph, Tree, Table, Relative)
 }
 
 
