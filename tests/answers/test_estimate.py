@@ -371,7 +371,10 @@ def test_threshold_over_geometric_in_closed_form(size, epsilon, written):
     ratio /= survey.channels["geometric"].mean_range_variance()
     _two_digits(ratio, written)
     better = "geometric" if ratio >= 1 else "threshold"
-    assert Survey({"v": Integer(0, size - 1, epsilon=epsilon)}).mechanisms["v"].name == better
+    taken = Survey({"v": Integer(0, size - 1, epsilon=epsilon)})
+    if taken.mechanisms["v"].name != better:
+        least = survey.channels[better].mean_range_variance()
+        assert taken.channels["v"].mean_range_variance() < 0.99 * least
 
 
 @pytest.mark.parametrize(("size", "epsilon", "written"), [r for r in RATIOS if r[0] <= 64])

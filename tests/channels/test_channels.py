@@ -481,7 +481,7 @@ def test_geometric_noise_never_rises_beyond_its_epsilon():
         assert kept == 20 or exponent < -32
     with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
         GeometricNoise.for_epsilon(Fraction("1e-12"))
-    assert choose(10, Line(Fraction("1e-12"))) == "threshold"
+    assert choose(10, Line(Fraction("1e-12"))).name == "threshold"
 
 
 def test_many_blocks_are_rounded_up_and_hardly():

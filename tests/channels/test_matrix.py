@@ -420,7 +420,7 @@ BAD = {
     "given": ({"workload": "given"}, "give its strategy and epsilons"),
     "entry": ({"strategies": "prefix"}, "'reach'; did you mean 'strategy'?"),
     "mechanism": ({"name": "geometric", "reach": 2}, "'geometric' has no entry 'r"),
-    "auto mechanism": ({"name": "auto", "workload": "values"}, "'auto' takes no 'workload'"),
+    "auto mechanism": ({"name": "auto", "reach": 2}, "'auto' has no entry 'reach'"),
 }
 
 

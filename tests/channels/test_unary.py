@@ -570,7 +570,10 @@ def test_bits_that_break_the_promise_are_refused():
         ({"bits": [[0.1, math.nan]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, "x"]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, 0.1]] * 4, "name": "response"}, "'response' has no entry 'bits'"),
-        ({"bits": [[0.1, 0.1]] * 4, "name": "auto"}, "mechanism 'auto' takes no 'bits'"),
+        (
+            {"bits": [[0.1, 0.1]] * 4, "name": "auto"},
+            "'auto' has no entry 'bits'; it has 'workload'",
+        ),
         ({"bit": [[0.1, 0.1]] * 4}, "mechanism 'unary' has no entry 'bit'; it has 'bits'"),
     ],
 )
@@ -678,25 +681,30 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
         (1, 20, 6),
         (2, 6, 2),
         (1, 100, 3),
+        (19, 20, 9),
     ):
         metric = star(k, size, epsilon)
         errors = {}
-        for name in ("response", "unary", "tents"):
+        for name in ("response", "unary", "tents", "designed")[: 4 if size <= 16 else 3]:
             with contextlib.suppress(SurveyError):  # no tents where one would be below 0
                 errors[name] = build(name, size, metric).mean_frequency_variance()
-        assert choose(size, metric) == min(errors, key=lambda name: errors[name])
-        taken.add(choose(size, metric))
-    assert taken == {"unary", "tents", "response"}
+        found = choose(size, metric).name
+        assert errors[found] <= 1.02 * min(errors.values())
+        taken.add(found)
+    assert taken == {"unary", "tents", "response", "designed"}
 
 
-def test_auto_is_as_before_where_no_metric_is_stated_and_for_many_values():
-    assert choose(100, Uniform(Fraction(1))) == "response"
-    assert choose(100, Line(Fraction(1))) in ("geometric", "threshold")
-    assert choose(256, star(1, 256)) == "unary"
-    assert choose(257, star(1, 257)) == "response"
-    assert choose(300, star(1, 300), ordered=True) != "unary"
-    names = [f"c{k}" for k in range(50)]
-    assert Survey({"c": Categorical(names, epsilon=1)}).mechanisms["c"].name == "response"
+def test_auto_prefers_what_is_simple_and_short():
+    assert choose(4, Uniform(Fraction(1))).name == "response"
+    assert choose(8, Uniform(Fraction(1))).name == "designed"
+    assert choose(100, Uniform(Fraction(1))).name == "unary"
+    assert choose(100, Uniform(Fraction(6))).name == "response"
+    assert choose(257, Uniform(Fraction(1))).name == "response"
+    assert choose(100, Line(Fraction(1))).name == "geometric"
+    assert choose(100, Line(Fraction(1, 5))).name == "shaped"
+    assert choose(4096, Line(Fraction(1, 5))).name == "geometric"
+    assert choose(257, star(1, 257)).name == "response"
+    assert choose(300, star(1, 300), ordered=True).name != "unary"
 
 
 ORDERED = {
@@ -712,11 +720,12 @@ ORDERED = {
 @pytest.mark.parametrize("case", ORDERED)
 def test_on_ordered_values_auto_takes_the_smallest_mean_variance_of_ranges(case, epsilon):
     total = {}
-    for mechanism in ("geometric", "threshold", "response", "unary", "auto"):
+    for mechanism in ("geometric", "threshold", "response", "unary", "tents", "designed", "auto"):
         attribute = Integer(0, 11, epsilon=epsilon, metric=ORDERED[case], mechanism=mechanism)
-        survey = Survey({"a": attribute})
-        total[mechanism] = total_error(survey, "a", "ranges", prior="uniform")
-    assert total["auto"] == pytest.approx(min(total.values()), rel=1e-9)
+        with contextlib.suppress(SurveyError):  # no tents where one would be below 0
+            survey = Survey({"a": attribute})
+            total[mechanism] = total_error(survey, "a", "ranges", prior="uniform")
+    assert total["auto"] <= 1.02 * min(total.values())
 
 
 def test_a_path_that_is_a_line_is_blurred_like_a_line():

@@ -360,8 +360,8 @@ class Discrete(Attribute):
         said = metric_from_dict(self.metric) if isinstance(self.metric, Mapping) else self.metric
         if not isinstance(said, MetricInWords):
             raise SurveyError(
-                "the metric of an attribute is a SensitiveSet, Graph, Tree, Table or Relative, in a file "
-                f'a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
+                "the metric of an attribute is a SensitiveSet, Graph, Tree, Table or Relative, in "
+                f'a file a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
             )
         object.__setattr__(self, "metric", said.settled(self.values))
         self._check_farthest()

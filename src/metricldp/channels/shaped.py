@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.errors import QueryError
 from metricldp.channels.base import Floats, IntegerChannel, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
@@ -28,6 +29,9 @@ from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
+
+_ASTRAY = 1e-6
+"""Decoders that are off by more than this tell nothing."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,23 @@ class Shaped(IntegerChannel):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """M^-1."""
+        """M^-1, where it tells every position."""
         n, found = self.around, np.zeros((self.size, self.size))
         shift = (np.arange(n)[:, None] - np.arange(self.size)) % n
         for shares, mean in zip(self._shares, self._mean_shares, strict=True):
             likely = shares[shift] / np.sqrt(mean)[:, None]
             found += likely.T @ likely / self.patterns
-        return np.asarray(np.linalg.inv(found))
+        try:
+            inverse = np.linalg.inv(found)
+        except np.linalg.LinAlgError:
+            inverse = np.zeros_like(found)
+        tried = np.random.default_rng(1).normal(size=(self.size, 3))
+        if np.abs(found @ (inverse @ tried) - tried).max() > _ASTRAY:
+            raise QueryError(
+                "shaped noise with these patterns does not tell values apart; use a larger epsilon "
+                "or another mechanism"
+            )
+        return np.asarray(inverse)
 
     def coefficients(self, functions: Floats) -> Floats:
         padded = np.zeros((*functions.shape[:-1], 1, self.around))

@@ -105,7 +105,8 @@ class Table(IntegerChannel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The largest of any report: floats find those that it can be, whole numbers decide."""
         here, there = self._logs[x], self._logs[other]
-        apart = np.abs(here - there)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(here - there)
         if np.isnan(apart).any() or np.isinf(apart).any():
             apart[np.isnan(apart)] = 0.0  # what neither of them can send
             if np.isinf(apart).any():

@@ -48,7 +48,7 @@ class Lookup:
         while len(waiting):
             found[waiting] = self._searched(rows[waiting], words)
             waiting = waiting[found[waiting] < 0]
-            words = coins.words(len(waiting))
+            words = coins.words(len(waiting)) if len(waiting) else words
         return found
 
     @cached_property

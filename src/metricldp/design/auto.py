@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Mechanism
 from metricldp.design.plans import checked_workload, workload_of
@@ -70,7 +70,7 @@ def _competing(
     for name in names:
         own = BUILT_IN[name]
         own = replace(own, workload=workload) if "workload" in own.saves else own  # type: ignore[type-var]
-        with contextlib.suppress(CertificateError, SurveyError):  # not for this metric
+        with contextlib.suppress(CertificateError, QueryError, SurveyError):  # not for this metric
             settled = own.settled(size, metric, ordered=ordered)
             if len(names) == 1:
                 yield settled, 0.0

@@ -28,7 +28,7 @@ from metricldp.channels.levels import DEEPEST, Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
 from metricldp.design.plans import GIVEN, checked_workload, workload_of
-from metricldp.design.shaped import MOST_UNITS, best_patterns, steps_of
+from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
 from metricldp.design.shapes import best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
@@ -258,8 +258,13 @@ def _search(
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
             heights = -pattern[around]
             first += list(heights - heights.min(axis=1, keepdims=True))
-    found = best_mixture(grid.apart, float(grid.unit), gram, first=first, seconds=SECONDS)
-    depths = found.heights.max(axis=1, keepdims=True) - found.heights
-    tallest = np.exp(float(grid.unit) * found.heights.max(axis=1))
-    shapes = _rows(depths)
-    return shapes, _tops(grid, shapes, found.weights * tallest, metric)
+    unit = min(float(grid.unit), LARGEST_UNIT)
+    try:
+        found = best_mixture(grid.apart, unit, gram, first=first, seconds=SECONDS)
+    except np.linalg.LinAlgError:
+        raise SurveyError(
+            "epsilon is too small for shapes to be told apart in floats; use mechanism threshold "
+            "or unary, or a larger epsilon"
+        ) from None
+    shapes = _rows(found.heights.max(axis=1, keepdims=True) - found.heights)
+    return shapes, _tops(grid, shapes, found.tops, metric)

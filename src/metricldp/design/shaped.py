@@ -46,6 +46,8 @@ _PADS = (2, 4)
 """How many times width / epsilon places there are beyond the positions."""
 _MOVES, _COLD = 300_000, 1e-5
 _UNBOUNDED = 1 << 30
+LARGEST_UNIT = 30.0
+"""What is farther apart than e^30 makes no difference to a search."""
 
 _loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
 
@@ -234,7 +236,7 @@ def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[D
         heights = -steps.each * (np.arange(around) >= blocks)
     deepest = steps.each * -(-(around // 2) // steps.width)
     cap = steps.cap if steps.cap < deepest else _UNBOUNDED
-    spectrum, unit = ring_spectrum(gram, around), float(steps.unit)
+    spectrum, unit = ring_spectrum(gram, around), min(float(steps.unit), LARGEST_UNIT)
     moves = min(_MOVES, 10_000 * around) * patterns
     objective = _loops.now.anneal(
         heights, unit, steps.width, steps.each, cap, spectrum, moves, 1 / around, _COLD, 1

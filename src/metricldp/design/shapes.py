@@ -44,8 +44,8 @@ class Mixture:
 
     heights: Heights
     """(shapes, positions), whole numbers with smallest 0."""
-    weights: Floats
-    """Of the shapes as probabilities: sum over shapes of weights * exp(unit heights) is 1."""
+    tops: Floats
+    """P(y | x) where shape y is highest; elsewhere it is exp(unit (height - highest)) of that."""
     total: float
     """tr(G M^-1)."""
     excess: float
@@ -138,7 +138,8 @@ def _pruned(
     for _ in range(3):  # the smallest relative change that makes every sum 1
         spread = shapes * (p**2)[:, None]
         p = p + spread @ np.linalg.lstsq(shapes.T @ spread, 1 - shapes.T @ p, rcond=None)[0]
-    return Mixture(heights, p / (np.exp(unit * heights) @ prior), total, excess, limit)
+    means = _lifted(heights, unit) @ prior
+    return Mixture(heights, p / means, total, excess, limit)
 
 
 def weighed(
@@ -184,8 +185,13 @@ def _look(shapes: Floats, gram: Floats, p: Floats) -> tuple[float, Floats]:
 
 
 def _scaled(heights: Heights, unit: float, prior: Floats) -> Floats:
-    shapes = np.exp(unit * (heights - heights.max(axis=1, keepdims=True)))
+    shapes = _lifted(heights, unit)
     return np.asarray(shapes / (shapes @ prior)[:, None])
+
+
+def _lifted(heights: Heights, unit: float) -> Floats:
+    """The shapes with highest value 1."""
+    return np.asarray(np.exp(unit * (heights - heights.max(axis=1, keepdims=True))))
 
 
 def _is_symmetric(matrix: npt.NDArray[np.generic]) -> bool:

@@ -2,7 +2,8 @@
 
 On positions, with exact distances: `Line`, `Uniform`, `Window`, `Bent`, `Sensitive` and, for
 everything else, `Distances`. In the data's own words, as surveys and their files state them:
-`SensitiveSet`, `Graph`, `Tree`, `Table` and `Relative`. `Lp` joins the distances of several attributes.
+`SensitiveSet`, `Graph`, `Tree`, `Table` and `Relative`. `Lp` joins the distances of several
+attributes.
 """
 
 from __future__ import annotations
