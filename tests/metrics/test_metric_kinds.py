@@ -22,6 +22,7 @@ from metricldp import (
     Integer,
     Lp,
     Ordinal,
+    Real,
     SensitiveSet,
     Survey,
     SurveyError,
@@ -608,7 +609,8 @@ def test_long_lengths_survive_files(length):
 def test_messages_name_the_remedy():
     table = Table([[0, 1], [1, 0]])
     for make, needle in (
-        (lambda: Continuous(0, 1, bins=3, epsilon=1, metric=table), "takes no metric; integer"),
+        (lambda: Continuous(0, 1, bins=3, epsilon=1, metric=table), "is Relative(...) or left out"),
+        (lambda: Real(0, 1, points=3, epsilon=1, metric=table), "takes no metric; integer"),
         (lambda: Integer(0, 1, epsilon=1, mechanisms="x"), "did you mean 'mechanism'"),
         (lambda: Integer(0, 1, epsilon=1, metric="tree"), 'a table such as {kind = "graph"'),
         (lambda: Integer(0, 1, epsilon=1, metric={"edges": []}), "a metric needs a kind; choose"),

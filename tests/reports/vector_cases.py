@@ -538,7 +538,7 @@ def bad_values():
             "place": Categorical(["here", "there"], epsilon=1),
             "mood": Ordinal(["bad", "good"], epsilon=1),
             "income": Continuous(0, 10, bins=5, epsilon=1),
-            "height": Real(0, 1, points=3, epsilon=1),
+            "height": Real(0, 1, points=3, epsilon=1, mechanism="threshold"),
             "w": Weight(0, 1),
             "v": Weight(0, 1, private=True, epsilon=1),
         }

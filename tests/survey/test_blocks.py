@@ -118,7 +118,7 @@ mechanism = {name = "hio", branching = 3, consistent = true}
     named = text[: text.index("[[joint]]")] + '[[joint]]\nattributes = ["north", "east"]\n'
     short = Survey.from_toml(f'{named}mechanism = "hio"\n')
     assert short.mechanisms["east"] == Hio(branching=5)
-    assert short.mechanisms["age"].name == "threshold"
+    assert short.mechanisms["age"].name == "shaped"
 
 
 def test_fingerprints_tell_blocks_apart():

@@ -137,9 +137,10 @@ def test_many_categories_are_certified_by_one_pair():
 def test_auto_is_written_out():
     survey = Survey({"a": Integer(0, 999, epsilon=1), "b": Integer(0, 4, epsilon=0.1)})
     assert survey.mechanisms["a"].name == "geometric"
-    assert survey.mechanisms["b"].name == "threshold"
+    assert survey.mechanisms["b"].name == "shaped"
     assert "auto" not in survey.to_toml()
-    assert 'mechanism = "threshold"' in survey.to_toml()
+    assert 'mechanism = "geometric"' in survey.to_toml()
+    assert Survey.from_toml(survey.to_toml()).fingerprint == survey.fingerprint
 
 
 def test_explain_says_what_matters():
@@ -179,7 +180,7 @@ def test_explain_of_extreme_epsilons_does_not_overflow():
 
 
 def test_certificate_reads_well():
-    survey = Survey({"age": Integer(0, 99, epsilon=1, per=5)})
+    survey = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
     certificate = survey.certify()
     assert certificate.holds
     assert len(certificate.proofs[0].pairs) == 99

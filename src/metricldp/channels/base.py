@@ -229,19 +229,10 @@ class Channel(ABC):
         return float((self.moment(values) - values).mean())
 
     def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions.
-
-        A range is the difference of two prefixes out of size + 1. With linear decoders moments are
-        bilinear, so the sum over all ranges is size + 1 times that over prefixes, less the moment
-        of their sum.
-        """
-        assert self.linear
-        size, squares = self.size, -self.moment(np.arange(self.size, 0.0, -1.0)).mean()
-        for part in self._parts(size):
-            prefixes = np.arange(size) <= np.arange(size)[part, None]
-            moments = self.moment(prefixes.astype(np.float64))
-            squares += (size + 1) * moments.mean(axis=-1).sum()
-        return float(squares / (size * (size + 1) / 2) - (size + 2) / (3 * size))
+        """The variance one person adds to a count, mean over all ranges and positions."""
+        size, at = self.size, np.arange(self.size)
+        gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
+        return self.mean_square(gram) / (size * (size + 1) / 2) - (size + 2) / (3 * size)
 
     def cut(self, first: int, end: int) -> Cut | None:
         """A range of positions, not all of them, in closed form; None where there is none."""

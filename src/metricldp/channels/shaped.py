@@ -182,11 +182,6 @@ class Shaped(IntegerChannel):
         """tr G M^-1: the sum over a workload's rows of the mean square of their decoders."""
         return float((gram * self._inverse).sum())
 
-    def mean_range_variance(self) -> float:
-        size, at = self.size, np.arange(self.size)
-        gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
-        return self.mean_square(gram) / (size * (size + 1) / 2) - (size + 2) / (3 * size)
-
 
 class _Ratios(dict[int, Fraction]):
     """By difference of positions: the largest ratio of two levels of one pattern so far apart."""
