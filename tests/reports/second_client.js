@@ -75,10 +75,16 @@ function response(law) {
 }
 
 const withBit = (number, k, bit) => (number & ~(1n << k)) | (bit ? 1n << k : 0n);
+const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+function depthsOf(text) {
+  const two = text[0] === ":", found = [...(two ? text.slice(1) : text)].map((d) => DIGITS.indexOf(d));
+  return two ? found.flatMap((d, k) => (k % 2 ? [62 * found[k - 1] + d] : [])) : found;
+}
+
 function levelsOf({ depths, tops, fall }) {
   return depths.map((shape, k) => {
-    const levels = [hex(tops[k])], whole = [...shape].map((depth) => parseInt(depth, 36));
-    const list = typeof shape === "string" ? whole : shape;
+    const levels = [hex(tops[k])];
+    const list = typeof shape === "string" ? depthsOf(shape) : shape;
     while (levels.length <= Math.max(...list))
       levels.push((levels.at(-1) * hex(fall) + (1n << 64n) - 1n) >> 64n);
     return list.map((depth) => levels[depth]);

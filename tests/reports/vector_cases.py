@@ -207,13 +207,14 @@ def table():
 def shaped():
     """Patterns and shapes are found by a search in floats, so all of them are stated here."""
     stairs = ["0011233211", "0123333210"]
-    deep = list(range(40)) + list(range(40, 0, -1))
+    deep = list(range(80)) + list(range(80, 0, -1))
     cases = [
         (Integer(0, 7, epsilon=1, within=2), {"patterns": ["0011221100"]}),
         (Integer(0, 7, epsilon=1, within=2, cap=2), {"patterns": ["0011221100", "0112211000"]}),
         (Integer(0, 7, epsilon=0.25, per=2), {"patterns": stairs * 2}),
         (Integer(1, 12, epsilon=2, within=3, cyclic=True), {"patterns": ["000111222111"] * 8}),
         (Ordinal(["a", "b", "c"], epsilon=0.1, cap=0.1), {"patterns": ["001"]}),
+        (Continuous(0, 60, bins=60, epsilon=0.5), {"patterns": [list(range(40)) + deep[-40:]]}),
         (Continuous(0, 60, bins=60, epsilon=0.5), {"patterns": [deep]}),
         (Real(0, 1, points=5, epsilon=1, within=0.5, optional=1), {"patterns": ["000111222111"]}),
     ]

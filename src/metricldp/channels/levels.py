@@ -23,7 +23,9 @@ Shape = tuple[int, ...]
 """A depth for each position."""
 DEEPEST = 1 << 14
 """Below the highest level: what is this deep is never seen."""
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TWO = ":"
+"""What a text begins with that has two digits for each depth."""
 
 
 def fall_of(unit: Fraction) -> int:
@@ -64,9 +66,12 @@ def law_of(
 
 
 def to_text(shape: Shape) -> str | list[int]:
-    """A digit for each depth, up to 35 (z); a list where one is deeper."""
-    if max(shape) >= len(_DIGITS):
+    """A digit for each depth, up to 61 (Z), or two; a list where one is too deep for that."""
+    base = len(_DIGITS)
+    if max(shape) >= base**2:
         return list(shape)
+    if max(shape) >= base:
+        return _TWO + "".join(_DIGITS[depth // base] + _DIGITS[depth % base] for depth in shape)
     return "".join(_DIGITS[depth] for depth in shape)
 
 
@@ -74,7 +79,7 @@ def from_text(said: Any, of: str) -> Shape:
     """Depths as a survey file has them, at least one of them 0; `of` is for the message."""
     found: Sequence[Any]
     if isinstance(said, str):
-        found = [_DIGITS.find(digit) for digit in said]
+        found = _from_digits(said)
     elif is_list(said):
         found = said
     else:
@@ -83,8 +88,19 @@ def from_text(said: Any, of: str) -> Shape:
     if wrong:
         raise SurveyError(
             f"{of} holds {shown(said if isinstance(said, str) else wrong)}; depths are digits from "
-            f"0 to z, or whole numbers from 0 to {DEEPEST:,}"
+            f"0 to Z, or whole numbers from 0 to {DEEPEST:,}"
         )
     if not found or min(found) > 0:
         raise SurveyError(f"{of} has no depth 0")
     return tuple(int(depth) for depth in found)
+
+
+def _from_digits(text: str) -> list[int]:
+    """-1 for what is no digit."""
+    if not text.startswith(_TWO):
+        return [_DIGITS.find(digit) for digit in text]
+    tens, ones = text[1::2], text[2::2]
+    if len(tens) != len(ones):
+        return [-1]
+    pairs = zip(map(_DIGITS.find, tens), map(_DIGITS.find, ones), strict=True)
+    return [len(_DIGITS) * ten + one if min(ten, one) >= 0 else -1 for ten, one in pairs]
