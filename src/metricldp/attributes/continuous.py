@@ -125,7 +125,7 @@ class Continuous(Interval, OnLine):
                     f"{shown(self.bins)}"
                 )
             if 0 < low < high:
-                inner = np.geomspace(low, high, self.bins + 1)[1:-1].tolist()
+                inner = np.geomspace(low, high, int(self.bins) + 1)[1:-1].tolist()
                 rounded = [float(f"{edge:.9g}") for edge in inner]
                 object.__setattr__(self, "edges", (low, *rounded, high))
                 object.__setattr__(self, "bins", None)
