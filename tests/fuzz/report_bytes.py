@@ -140,6 +140,8 @@ def _numbers(field):
         ]
     if kind == "Clear":
         return [(lambda part: field.low <= _double(part) <= field.high, 64)]
+    if kind == "Chosen":  # so many bits that are 1
+        return [(lambda part: part.bit_count() == field.ones, field.bits)]
     if kind == "LevelBits":  # bits of one level, zeros where it has fewer, and which level
         bits, digits = field.counts[-1], (len(field.counts) - 1).bit_length()
         return [(lambda part: _level(part, field.counts), bits + digits)]

@@ -542,7 +542,7 @@ BAD = {
     "length of nothing": (lambda: Tree({"g": ["a", "b", "c"]}, {"h": 1}), "no 'h'"),
     "bad length": (lambda: Tree({"g": ["a", "b", "c"]}, {"g": -1}), "above 'g'", "-1"),
     "lengths": (lambda: Tree({"g": ["a", "b", "c"]}, 3), "pairs of a name and a number"),
-    "not a metric": (lambda: Line(Fraction(1)), "SensitiveSet, Graph, Tree or Table"),
+    "not a metric": (lambda: Line(Fraction(1)), "SensitiveSet, Graph, Tree, Table or Relative"),
 }
 
 
@@ -584,7 +584,7 @@ def test_distances_that_no_coin_could_keep_are_refused():
         ('{kind = "graph", edge = []}', "did you mean 'edges'"),
         ('{kind = "tree", groups = {g = ["a", "b"]}, lengths = [["g"]]}', "pairs"),
         ('{kind = "table", rows = [[0, nan], [nan, 0]]}', "attribute v: the distance 'a' to 'b'"),
-        ('"line"', "SensitiveSet, Graph, Tree or Table"),
+        ('"line"', "SensitiveSet, Graph, Tree, Table or Relative"),
     ],
 )
 def test_mistakes_in_files(entry, needle):
@@ -619,7 +619,7 @@ def test_messages_name_the_remedy():
         (lambda: Integer(0, 2, epsilon=1, reach=0), "an integer attribute has no 'reach'; it has"),
         (
             lambda: Survey({"v": Integer(0, 2, epsilon=1, mechanism={"name": "auto", "reach": 0})}),
-            "mechanism 'auto' takes no 'reach'; name the one that does",
+            "mechanism 'auto' has no entry 'reach'; it has 'workload'",
         ),
     ):
         with pytest.raises(SurveyError) as caught:
