@@ -24,6 +24,7 @@ import metricldp
 from metricldp import (
     Categorical,
     Continuous,
+    Cyclic,
     Graph,
     Integer,
     Ledger,
@@ -32,6 +33,7 @@ from metricldp import (
     MetricLdpError,
     Ordinal,
     Real,
+    Relative,
     SensitiveSet,
     Survey,
     SurveyError,
@@ -132,6 +134,19 @@ CALLS = {
         lambda **k: on_ten(Tree(**k)),
         {"groups": {"a": list(range(5)), "b": list(range(5, 10))}, "lengths": {"a": 1}},
     ),
+    "Relative": (
+        lambda **k: Survey({"v": Integer(1, 9, epsilon=1, metric=Relative(**k))}),
+        {"by": 0.1},
+    ),
+    "Relative bins": (
+        lambda metric, **k: Survey({"v": Continuous(epsilon=1, metric=Relative(metric), **k)}),
+        {"metric": 0.5, "low": 1, "high": 9, "bins": 4},
+    ),
+    "Integer windows": (
+        lambda **k: Survey({"v": Integer(0, 20, **k)}),
+        {"epsilon": 1, "within": 5, "cap": 3, "cyclic": True},
+    ),
+    "Cyclic": (lambda **k: Survey({"v": Cyclic(**k)}), {"size": 24, "epsilon": 1, "within": 3}),
     "SensitiveSet": (lambda **k: on_ten(SensitiveSet(**k)), {"values": [1, 2]}),
     "Table": (
         lambda **k: on_ten(Table(**k)),
