@@ -166,6 +166,7 @@ def test_a_wrong_value_is_named_by_its_row():
         (AGE, ["11", "1.5"], 2, "is not a whole number"),
         (AGE, [11, None, 12], 2, "is missing"),
         (AGE, pa.array([11, None]), 2, "is missing"),
+        (AGE, pa.array([11.0, None]), 2, "is missing"),
         (AGE, pa.array([11, None]).dictionary_encode(), 2, "is missing"),
         (AGE, [11.0, float("nan")], 2, "is missing"),
         (AGE, np.array([11, 2**63], "uint64"), 2, "is outside 10 to 99"),

@@ -164,7 +164,7 @@ class _Column:
             self._refuse(f"holds {kind} values where numbers are needed")
         for target in (pa.int64(), pa.float64()):
             try:
-                return np.asarray(values.cast(target).to_numpy(zero_copy_only=False))
+                return np.asarray(values.cast(target).to_numpy())
             except pa.ArrowInvalid:
                 continue
         return None
