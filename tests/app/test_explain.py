@@ -12,11 +12,13 @@ import pytest
 from metricldp import (
     Categorical,
     Continuous,
+    Cyclic,
     Graph,
     Integer,
     Lp,
     Ordinal,
     Real,
+    Relative,
     SensitiveSet,
     Survey,
     Weight,
@@ -175,3 +177,25 @@ def test_mean_distances(size):
         pairs = itertools.combinations(range(size), 2)
         found = [float(metric.distance(x, other)) for x, other in pairs]
         assert metric.mean(size) == pytest.approx(sum(found) / len(found))
+
+
+def test_windows_circles_and_ratios_are_explained_as_they_are_meant():
+    hour = Cyclic(24, epsilon=1, within=2, cap=4)
+    price = Continuous(1_000, 100_000, bins=20, epsilon=1, metric=Relative(0.5))
+    told = str(Survey({"hour": hour, "price": price}).explain())
+    assert "epsilon 1 within 2, never above 4" in told
+    assert "nearer ones are hidden no better: neighbours are told apart by the whole" in told
+    assert "at full width (0 against 12) epsilon is 4" in told
+    assert "epsilon 1 for values that differ by 50 %: at most 2.72 times as likely" in told
+    assert "one twice the other: at most 5.53 times as likely" in told
+
+
+def test_channels_of_shapes_are_held_against_simpler_ones():
+    survey = Survey({"age": Integer(0, 49, epsilon=1, within=5)})
+    (entry,) = survey.explain().to_dict()["attributes"]
+    least = survey.channels["age"].mean_range_variance()
+    assert entry["variance"] == pytest.approx(least)
+    plain = Survey({"age": Integer(0, 49, epsilon=1, within=5, mechanism="unary")})
+    found = plain.channels["age"].mean_range_variance()
+    assert entry["others"]["unary"] == pytest.approx(found)
+    assert f"unary {found / least:,.3g}" in str(survey.explain())

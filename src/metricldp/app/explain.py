@@ -18,7 +18,8 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
-from metricldp.design.plans import GIVEN, workload_of
+from metricldp.design.auto import mean_variance, without_search
+from metricldp.design.plans import GIVEN, WORKLOADS, workload_of
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
@@ -29,6 +30,7 @@ MOST_PEOPLE = 10**15
 _WIDTH = 95
 """Letters in a line of running text; lines about an attribute may be a little longer."""
 _MOST_PLANNED = 1000
+_OF_SHAPES = ("shaped", "designed", "tents")
 """Up to so many positions the total error of a plan is found at once."""
 _PREFACE = (
     "Each person's device blurs their values before anything leaves it. The promise says how much "
@@ -150,6 +152,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "influence": _influence(survey, query, name),
         "n": n,
         **_plan_entry(survey, name, n),
+        **_others_entry(survey, name),
         **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
     }
 
@@ -193,7 +196,7 @@ def _influence(survey: Agreement, query: Query, name: str) -> float:
 def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     """What a plan was made for, its total error there, and what "auto" would have instead."""
     attribute, workload = survey.attributes[name], survey.mechanisms[name].workload
-    if not isinstance(workload, str):
+    if not isinstance(workload, str) or survey.mechanisms[name].name in _OF_SHAPES:
         return {}
     found: dict[str, Any] = {"workload": workload}
     if workload == GIVEN or attribute.size > _MOST_PLANNED:
@@ -208,6 +211,28 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     return found
 
 
+def _others_entry(survey: Agreement, name: str) -> dict[str, Any]:
+    """The variance that a person adds to a question on average, and that of simpler channels."""
+    attribute, own = survey.attributes[name], survey.mechanisms[name]
+    if own.name not in _OF_SHAPES or attribute.size > _MOST_PLANNED:
+        return {}
+    usual = "ranges" if attribute.ordered else "values"
+    workload = own.workload if own.workload in WORKLOADS else usual
+    kept, ordered = survey.kept[name], attribute.ordered
+    others = without_search(attribute.size, kept, ordered=ordered, workload=workload)
+    mine = mean_variance(survey.channels[name], workload)
+    return {"asked": workload, "variance": mine, "others": others}
+
+
+def _others_lines(entry: dict[str, Any]) -> list[str]:
+    if "others" not in entry:
+        return []
+    mine, others = entry["variance"], entry["others"]
+    told = ", ".join(f"{n} {others[n] / mine:,.3g}" for n in sorted(others, key=others.get))
+    what = f"a person adds {mine:.3g} to the squared error of a question, mean over all"
+    return [f"  beside    {what} {entry['asked']}; with others so many times that: {told}"]
+
+
 def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     others, bits = " and ".join(entry["together_with"]), counted(entry["bits"], "bit")
     blurred = f"blurred by {entry['mechanism']} ({bits})"
@@ -215,7 +240,9 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         blurred = f"blurred together with {others} by {entry['mechanism']} ({bits} in all)"
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
-    if (
+    if attribute.metric_kind == "relative":
+        lines += _ratio_lines(attribute) + _width_lines(attribute, entry)
+    elif (
         attribute.ordered
         and not metric.is_uniform
         and metric.by_difference(attribute.size) is not None
@@ -240,7 +267,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _rounding_lines(attribute)
     if not attribute.is_weight:
         lines += _accuracy_lines(entry)
-    return lines + _plan_lines(entry)
+    return lines + _plan_lines(entry) + _others_lines(entry)
 
 
 def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
@@ -252,8 +279,22 @@ def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) ->
         far = metric.distance(0, round(apart / attribute.grid_step))
         lines.append(f"            {name} {plain(apart)} apart{what}: {_times(float(far))}")
     if metric.kind == "window":
-        lines.append("            nearer values are told apart as well as those, up to one step")
+        near = "nearer ones are hidden no better: neighbours are told apart by the whole epsilon"
+        lines.append(f"            {near}")
     return lines + _width_lines(attribute, entry)
+
+
+def _ratio_lines(attribute: Any) -> list[str]:
+    """The promise of a metric of ratios: by its own share, and by some factors."""
+    by, epsilon = attribute.metric.by, attribute.epsilon
+    told = f"epsilon {plain(epsilon)} for values that differ by {plain(100 * by)} %"
+    lines = [f"  promise   {told}: {_times(epsilon)}"]
+    twice = epsilon * math.log(2) / math.log1p(by)
+    lines.append(f"            one twice the other: {_times(twice)}")
+    if attribute.in_bins:
+        hair = _times(float(attribute.distances.smallest(attribute.size)))
+        lines.append(f"            two values a hair apart on both sides of a bin's edge: {hair}")
+    return lines
 
 
 def _plan_lines(entry: dict[str, Any]) -> list[str]:
@@ -321,7 +362,7 @@ def _width_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     more, epsilon = _more_lines(attribute, entry), entry["effective_epsilon"]
     if more:
         return more
-    ends = f"{attribute.label(0)} against {attribute.label(attribute.size - 1)}"
+    ends = " against ".join(map(attribute.label, attribute.distances.farthest(attribute.size)))
     across = f"  at full width ({ends}) epsilon is {rounded(epsilon)}"
     if epsilon <= attribute.epsilon:
         return [f"{across}: plain {rounded(epsilon)}-LDP, {grade(epsilon)}"]

@@ -25,6 +25,7 @@ MAX_WEIGHED = 2048
 """Positions up to which the exact error of shaped noise takes some seconds."""
 FAR_ENOUGH = 1
 """From this epsilon per step on, shaped noise gains less than a hundredth over geometric noise."""
+_SEARCHED = ("shaped", "designed")
 _WORTH = 0.99
 """A mechanism that comes later in the list has to be better by more than a hundredth."""
 
@@ -76,6 +77,17 @@ def _competing(
                 yield settled, 0.0
             else:
                 yield settled, mean_variance(settled.channel(size, metric), workload)
+
+
+def without_search(size: int, metric: Metric, *, ordered: bool, workload: str) -> dict[str, float]:
+    """What the mechanisms would have that are made at once, to compare another one with."""
+    found = {}
+    for name in _candidates(size, metric, ordered):
+        if name not in _SEARCHED:
+            with contextlib.suppress(CertificateError, QueryError, SurveyError):
+                channel = BUILT_IN[name].settled(size, metric).channel(size, metric)
+                found[name] = mean_variance(channel, workload)
+    return found
 
 
 def _candidates(size: int, metric: Metric, ordered: bool) -> Iterator[str]:
