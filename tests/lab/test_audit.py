@@ -305,7 +305,7 @@ TWINS = {
 
 
 SUBTLE = {
-    "flips 10 % too small": 60_000,
+    "flips 10 % too small": 240_000,
     "flips 10 % too large": 60_000,
     "tail rounded to zero": 80_000,
 }
