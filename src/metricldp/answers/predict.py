@@ -17,6 +17,7 @@ import numpy.typing as npt
 from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
 from metricldp.attributes.answered import YES, answered
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import root_of
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.channels.joint import summed
@@ -98,7 +99,7 @@ def predicted_total(
             second, square = second + seconds, square + squares
     else:
         if not survey.attributes[attribute].rounded_at_random and survey.channels[attribute].linear:
-            blocks = [_root(workload.gram())]
+            blocks = [root_of(workload.gram())]
         for rows in blocks:
             ((seconds, squares),) = read_one(survey, attribute, rows).pairs()
             second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
@@ -114,12 +115,6 @@ def predicted_total(
     if worst:
         return n * max(0.0, float((second - square).max()))
     return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
-
-
-def _root(gram: Floats) -> Floats:
-    """R with R^T R = gram."""
-    values, vectors = np.linalg.eigh(gram)
-    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 def _weight_pair(

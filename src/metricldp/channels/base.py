@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
+from metricldp.basics.numbers import root_of
 from metricldp.channels.fields import Bits, Column, Field, Number
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -218,8 +219,7 @@ class Channel(ABC):
         Of linear decoders: the rows of any root of the workload's Gram matrix have the same sum.
         """
         assert self.linear
-        values, vectors = np.linalg.eigh(gram)
-        rows = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        rows = root_of(gram)
         parts = (self.moment(rows[part]) for part in self._parts(len(rows)))
         return float(sum(moments.mean(axis=-1).sum() for moments in parts))
 

@@ -50,8 +50,7 @@ def weighed(
     size: int, metric: Metric, *, ordered: bool = False, workload: Any = None
 ) -> list[tuple[Mechanism, float]]:
     """What competes, settled, each with the variance that one person adds to a question."""
-    usual = "ranges" if ordered or metric.is_line else "values"
-    asked = checked_workload(usual if workload is None else workload, size)
+    asked = checked_workload(workload, size, ordered or metric.is_line)
     if isinstance(asked, str):
         return list(_weighed(size, metric, ordered, asked))
     return list(_competing(size, metric, ordered, asked))

@@ -133,12 +133,11 @@ class Designed(_OfShapes):
             )
         if self.shapes is not None:
             return self._checked(size)
-        usual = "ranges" if ordered else "values"
-        workload = checked_workload(usual if self.workload is None else self.workload, size)
+        workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
             shapes, tops = _found(workload, size, metric)
             return replace(self, workload=workload, shapes=shapes, tops=tops)
-        shapes, tops = _search(workload_of(workload, size).gram(), size, metric)
+        shapes, tops = _search(workload.gram(), size, metric)
         return replace(self, workload=GIVEN, shapes=shapes, tops=tops)
 
     def _checked(self, size: int) -> Designed:

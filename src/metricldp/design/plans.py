@@ -85,8 +85,7 @@ class MatrixPlan(Mechanism):
                 f"{size:,} positions are too many for the matrix mechanism; "
                 f"use at most {MOST_POSITIONS:,}"
             )
-        usual = "ranges" if ordered else "values"
-        workload = checked_workload(usual if self.workload is None else self.workload, size)
+        workload = checked_workload(self.workload, size, ordered)
         strategy = _checked_strategy("auto" if self.strategy is None else self.strategy, size)
         reach = None if self.reach is None else _checked_reach(self.reach)
         checked = replace(self, workload=workload, strategy=strategy, reach=reach)
@@ -150,8 +149,10 @@ def workload_of(workload: Any, size: int) -> Workload:
     return found
 
 
-def checked_workload(workload: Any, size: int) -> str | Workload:
-    """A name, or rows over so many positions as a Workload."""
+def checked_workload(workload: Any, size: int, ordered: bool) -> str | Workload:
+    """A name, or rows over so many positions as a Workload; where nothing is said the usual one."""
+    if workload is None:
+        return "ranges" if ordered else "values"
     if isinstance(workload, str) and workload == GIVEN:
         return workload
     try:

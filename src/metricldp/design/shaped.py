@@ -23,14 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
-from metricldp.basics.compiled import Loops
 from metricldp.basics.errors import SurveyError
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.levels import Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.shaped import Shaped
-from metricldp.design import loops_plain
 from metricldp.design.plans import GIVEN, checked_workload, workload_of
+from metricldp.design.shapes import loops
 from metricldp.metrics import Metric
 
 Depths = npt.NDArray[np.int64]
@@ -48,8 +47,6 @@ _MOVES, _COLD = 300_000, 1e-5
 _UNBOUNDED = 1 << 30
 LARGEST_UNIT = 30.0
 """What is farther apart than e^30 makes no difference to a search."""
-
-_loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,12 +72,10 @@ class ShapedNoise(Mechanism):
         steps = steps_of(size, metric)
         if self.patterns is not None:
             return replace(self, patterns=_checked(self.patterns, size))
-        usual = "ranges" if ordered else "values"
-        workload = checked_workload(usual if self.workload is None else self.workload, size)
-        gram = workload_of(workload, size).gram()
+        workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
             return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
-        return replace(self, workload=GIVEN, patterns=best_patterns(gram, steps))
+        return replace(self, workload=GIVEN, patterns=best_patterns(workload.gram(), steps))
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """The noise, if its depths keep the metric."""
@@ -205,7 +200,7 @@ def best_patterns(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
 
     Up to some size the exact error of each length of the ring decides, beyond it the ring's own.
     """
-    _loops.expect(1)
+    loops.expect(1)
     small = steps.size <= _MANY_POSITIONS
     found = []
     for around in _lengths(steps) if small else list(_lengths(steps))[:1]:
@@ -238,7 +233,7 @@ def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[D
     cap = steps.cap if steps.cap < deepest else _UNBOUNDED
     spectrum, unit = ring_spectrum(gram, around), min(float(steps.unit), LARGEST_UNIT)
     moves = min(_MOVES, 10_000 * around) * patterns
-    objective = _loops.now.anneal(
+    objective = loops.now.anneal(
         heights, unit, steps.width, steps.each, cap, spectrum, moves, 1 / around, _COLD, 1
     )
     return heights, float(objective)

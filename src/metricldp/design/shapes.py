@@ -39,7 +39,7 @@ loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
 
 
 @dataclass(frozen=True)
-class Mixture:
+class BestMixture:
     """Shapes with their weights, and how good they are."""
 
     heights: Heights
@@ -64,7 +64,7 @@ def best_mixture(
     target: float = 1.002,
     seconds: float = 60.0,
     progress: Callable[[float], None] = lambda excess: None,
-) -> Mixture:
+) -> BestMixture:
     """Rounds of weighing and searching until nothing above the target is found, or time is up."""
     loops.expect(1)
     size, until = len(apart), time.monotonic() + seconds
@@ -123,7 +123,7 @@ def _pruned(
     prior: Floats,
     excess: float,
     listed: Heights,
-) -> Mixture:
+) -> BestMixture:
     """Without shapes that are next to never sent, at the last gap, and with exact equalities."""
     shapes = _scaled(heights, unit, prior)
     p, _, _, _ = weighed(shapes, gram, p, _CLOSE)
@@ -139,7 +139,7 @@ def _pruned(
         spread = shapes * (p**2)[:, None]
         p = p + spread @ np.linalg.lstsq(shapes.T @ spread, 1 - shapes.T @ p, rcond=None)[0]
     means = _lifted(heights, unit) @ prior
-    return Mixture(heights, p / means, total, excess, limit)
+    return BestMixture(heights, p / means, total, excess, limit)
 
 
 def weighed(
