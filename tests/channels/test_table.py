@@ -24,11 +24,12 @@ class Words:
     """Coins that are given beforehand."""
 
     def __init__(self, words):
-        self.given = words
+        self.left = list(words)
 
     def words(self, count):
-        assert count == len(self.given)
-        return np.array(self.given, dtype=np.uint64)
+        taken, self.left = self.left[:count], self.left[count:]
+        assert len(taken) == count
+        return np.array(taken, dtype=np.uint64)
 
 
 @pytest.mark.parametrize("x", range(3))

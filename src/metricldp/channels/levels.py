@@ -49,8 +49,8 @@ def highest(fall: int, shape: Shape) -> int:
     spare = len(shape) * (-(-ONE // (ONE - fall)) + 1) if fall < ONE else ONE
     if spare * 4 > ONE:
         raise CertificateError(
-            f"epsilon {1 - fall / ONE:.3g} per unit of height is too small for 64-bit coins; use a "
-            "larger epsilon or a coarser grid"
+            f"epsilon {(ONE - fall) / ONE:.3g} per unit of height is too small for 64-bit coins; "
+            "use a larger epsilon or a coarser grid"
         )
     tall = levels(ONE * ONE, fall, max(shape))
     return (ONE - spare) * ONE * ONE // sum(tall[depth] for depth in shape)
@@ -84,11 +84,12 @@ def from_text(said: Any, of: str) -> Shape:
         found = said
     else:
         raise SurveyError(f"{of} must be digits or a list of depths, not {shown(said)}")
-    wrong = next((depth for depth in found if not is_whole(depth) or not 0 <= depth <= DEEPEST), 0)
+    wrong = [depth for depth in found if not is_whole(depth) or not 0 <= depth <= DEEPEST]
     if wrong:
+        what = shown(said if isinstance(said, str) else wrong[0])
         raise SurveyError(
-            f"{of} holds {shown(said if isinstance(said, str) else wrong)}; depths are digits from "
-            f"0 to Z, or whole numbers from 0 to {DEEPEST:,}"
+            f"{of} holds {what}; depths are digits from 0 to Z, or whole numbers "
+            f"from 0 to {DEEPEST:,}"
         )
     if not found or min(found) > 0:
         raise SurveyError(f"{of} has no depth 0")

@@ -37,9 +37,7 @@ class Mixture(Table):
         rows = list(zip(*columns, strict=True))
         for x, row in enumerate(rows):
             if sum(row) >= ONE:
-                raise SurveyError(
-                    f"the tops of the shapes add up to more than 2^64 at position {x}"
-                )
+                raise SurveyError(f"the tops of the shapes add up to 2^64 or more at position {x}")
         return cls(tuple((*row, ONE - sum(row)) for row in rows), depths, tops, fall)
 
     def law(self) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Shaped(IntegerChannel):
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Over all d of all patterns; the pattern's total is the same for both."""
-        return self._ratios[abs(x - other)]
+        return self._ratios[other - x]
 
     @cached_property
     def _ratios(self) -> _Ratios:
@@ -122,7 +122,7 @@ class Shaped(IntegerChannel):
             return metric.generating_pairs(self.size)
         found: dict[int, tuple[int, int]] = {}
         for x, other in metric.generating_pairs(self.size):
-            found.setdefault(abs(x - other), (x, other))
+            found.setdefault(other - x, (x, other))
         return iter(found.values())
 
     # Decoding
@@ -138,21 +138,22 @@ class Shaped(IntegerChannel):
     def _spectrum(self) -> npt.NDArray[np.complex128]:
         return np.fft.rfft(self._shares)
 
+    def _noise(self) -> npt.NDArray[np.int64]:
+        """The d that leads from each position to each place y of the ring, (n, size)."""
+        return (np.arange(self.around)[:, None] - np.arange(self.size)) % self.around
+
     @cached_property
     def _mean_shares(self) -> Floats:
         """The mean of P(y | x) over positions, within each pattern."""
-        n, everybody = self.around, np.full(self.size, 1 / self.size)
-        twice = np.tile(self._shares, 2)
-        means = [np.convolve(shares, everybody, "valid")[1 : n + 1] for shares in twice]
-        return np.roll(np.array(means), self.size, axis=1)
+        noise = self._noise()
+        return np.array([shares[noise].mean(axis=1) for shares in self._shares])
 
     @cached_property
     def _inverse(self) -> Floats:
         """M^-1, where it tells every position."""
-        n, found = self.around, np.zeros((self.size, self.size))
-        shift = (np.arange(n)[:, None] - np.arange(self.size)) % n
+        noise, found = self._noise(), np.zeros((self.size, self.size))
         for shares, mean in zip(self._shares, self._mean_shares, strict=True):
-            likely = shares[shift] / np.sqrt(mean)[:, None]
+            likely = shares[noise] / np.sqrt(mean)[:, None]
             found += likely.T @ likely / self.patterns
         try:
             inverse = np.linalg.inv(found)
@@ -190,12 +191,10 @@ class _Ratios(dict[int, Fraction]):
         self._channel = channel
 
     def __missing__(self, difference: int) -> Fraction:
-        worst = Fraction(1)
+        ratios: list[Fraction] = []
         for depths, heights in zip(self._channel.depths, self._channel._levels, strict=True):
-            here = np.array(depths)
-            pairs = np.unique(np.stack([here, np.roll(here, difference)]), axis=1)
-            worst = max(
-                worst, *(Fraction(heights[min(p)], heights[max(p)]) for p in pairs.T.tolist())
-            )
-        self[difference] = worst
-        return worst
+            turned = depths[difference:] + depths[:difference]
+            pairs = set(zip(depths, turned, strict=True))
+            ratios += [Fraction(heights[min(pair)], heights[max(pair)]) for pair in pairs]
+        self[difference] = max(ratios)
+        return self[difference]

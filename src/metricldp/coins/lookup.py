@@ -48,7 +48,7 @@ class Lookup:
         while len(waiting):
             found[waiting] = self._searched(rows[waiting], words)
             waiting = waiting[found[waiting] < 0]
-            words = coins.words(len(waiting)) if len(waiting) else words
+            words = coins.words(len(waiting))
         return found
 
     @cached_property
@@ -73,7 +73,7 @@ class Lookup:
         for row in np.unique(rows).tolist():
             here = np.flatnonzero(rows == row)
             first, last = self._last[row]
-            entry = np.searchsorted(last, words[here], side="left")
+            entry = np.searchsorted(last, words[here])
             found[here] = np.where(entry < len(last), first + entry, -1)
         return found
 
@@ -85,7 +85,8 @@ class Lookup:
         highest = lowest + np.uint64((1 << int(digits)) - 1)
         tables = []
         for row in range(len(self.below)):
-            ends = self._searched(np.full(2 * len(lowest), row), np.append(lowest, highest))
-            low, high = np.split(ends, 2)
-            tables.append(np.where(low == high, low, -1).astype(np.int32))
+            here = np.full(len(lowest), row)
+            found = self._searched(here, lowest)
+            found[found != self._searched(here, highest)] = -1
+            tables.append(found)
         return np.concatenate(tables)
