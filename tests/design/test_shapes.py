@@ -194,6 +194,23 @@ def test_broken_files_are_refused():
         ShapedNoise().settled(5, Sensitive(frozenset([1]), Fraction(1)))
 
 
+@pytest.mark.parametrize("mechanism", [ShapedNoise(), Designed()])
+def test_a_saved_workload_is_a_name(mechanism):
+    """Beside what was found for it nothing else is kept of it, and nothing else is let in."""
+    size, metric = 5, Window(Fraction(1), 2)
+    settled = mechanism.settled(size, metric, ordered=True)
+
+    def again(workload):
+        return replace(settled, workload=workload).settled(size, metric).saved().get("workload")
+
+    for workload in ("ranges", "prefixes", "given", None):
+        assert again(workload) == workload
+    assert again([[1, 0, 1, 0, 1]]) == again(Workload.from_rows([[1, 0, 1, 0, 1]])) == "given"
+    for wrong in (2**53 + 1, "nonsense", {"a": 1}, [1], [["x"]], [[1, 0]]):
+        with pytest.raises(SurveyError, match=r"workload|rows"):
+            again(wrong)
+
+
 def test_tops_that_break_the_promise_or_the_sum_are_refused():
     size, metric = 6, Window(Fraction(1), 2)
     designed = Designed().settled(size, metric, ordered=True)

@@ -29,4 +29,22 @@ SURVEYS = [
             }
         },
     },
+    # A workload beside its patterns was not looked at, and was no number for canonical text.
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {
+                "kind": "integer",
+                "low": 0,
+                "high": 7,
+                "epsilon": 1,
+                "within": 2,
+                "mechanism": {
+                    "name": "shaped",
+                    "workload": 9007199254740993,
+                    "patterns": ["0011221100"],
+                },
+            }
+        },
+    },
 ]

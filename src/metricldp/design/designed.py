@@ -27,7 +27,7 @@ from metricldp.channels.base import Channel
 from metricldp.channels.levels import DEEPEST, Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
-from metricldp.design.plans import GIVEN, checked_workload, workload_of
+from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
 from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
 from metricldp.design.shapes import best_mixture
 from metricldp.metrics import Metric
@@ -152,7 +152,8 @@ class Designed(_OfShapes):
             raise SurveyError(
                 f"shape {short} has {len(shapes[short]):,} depths for {size:,} values"
             )
-        return replace(self, shapes=shapes, tops=_checked_tops(self.tops, len(shapes)))
+        tops, said = _checked_tops(self.tops, len(shapes)), said_workload(self.workload, size)
+        return replace(self, workload=said, shapes=shapes, tops=tops)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """The table, if no shape tells two values better than the metric allows."""

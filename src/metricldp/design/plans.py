@@ -162,6 +162,14 @@ def checked_workload(workload: Any, size: int, ordered: bool) -> str | Workload:
     return workload if isinstance(workload, str) else found
 
 
+def said_workload(workload: Any, size: int) -> str | None:
+    """What a file says beside what was found for a workload: its name, "given" for rows."""
+    if workload is None:
+        return None
+    found = checked_workload(workload, size, ordered=False)
+    return found if isinstance(found, str) else GIVEN
+
+
 def _checked_strategy(strategy: Any, size: int) -> str | Rows:
     """A name, or rows of whole numbers over so many positions."""
     if isinstance(strategy, str):

@@ -28,7 +28,7 @@ from metricldp.channels.base import Channel, Floats
 from metricldp.channels.levels import Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.shaped import Shaped
-from metricldp.design.plans import GIVEN, checked_workload, workload_of
+from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
 from metricldp.design.shapes import loops
 from metricldp.metrics import Metric
 
@@ -71,7 +71,8 @@ class ShapedNoise(Mechanism):
     ) -> ShapedNoise:
         steps = steps_of(size, metric)
         if self.patterns is not None:
-            return replace(self, patterns=_checked(self.patterns, size))
+            said = said_workload(self.workload, size)
+            return replace(self, workload=said, patterns=_checked(self.patterns, size))
         workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
             return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
