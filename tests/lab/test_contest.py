@@ -241,6 +241,30 @@ def test_an_equal_meaning():
     assert spread_out(Categorical(["a", "b"], epsilon=1)) == Categorical(["a", "b"], epsilon=1)
 
 
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        Integer(0, 9, epsilon=1, within=3),
+        Integer(0, 23, epsilon=1, within=3, cyclic=True),
+        Continuous(0, 10, bins=20, epsilon=1, within=2),
+        Continuous(0, 10, edges=[0, 1, 3, 10], epsilon=1, within=2, cap=2),
+        Ordinal(LETTERS, epsilon=1, per=2, cap=1.5),
+        Ordinal(LETTERS, epsilon=1, metric=STEEP, cap=1.5),
+    ],
+    ids=repr,
+)
+def test_every_promise_can_be_spread_out(attribute):
+    """One epsilon between any two values, whatever the survey says; never more than a cap."""
+    plain = spread_out(attribute).distances
+    assert plain.smallest(attribute.size) == plain.diameter(attribute.size) == 1
+    capped = spread_out(replace(attribute, epsilon=2, cap=2))
+    assert capped.distances.diameter(attribute.size) == 2
+    low = spread_out(Integer(0, 99, epsilon=1, per=5, cap=0.5)).distances
+    assert low.smallest(100) == low.diameter(100) == 0.5
+    titles = [entry.contender.title for _, entry in taking_part({"v": attribute})]
+    assert "Haar wavelet (HaarHRR)" in titles
+
+
 # Errors
 
 
@@ -488,8 +512,8 @@ def test_a_comparison_has_every_promise(found):
         biased = [(row.title, row.step, row.width) for row in rows if row.group == FITTED]
         both = [("Square Wave, EM", 1, 1), ("Square Wave, EMS", 1, 1)]
         assert sorted(biased) == (both if about in ("age", "income") else [])
-        used = [(row.mechanism, row.group) for row in rows if row.group != LOOSE]
-        assert (rows[0].mechanism, SAME) not in used, "the survey is there once"
+        used = [(row.title, row.group) for row in rows if row.group != LOOSE]
+        assert (rows[0].title, SAME) not in used, "the survey is there once"
     age = {(row.mechanism, row.group): row for row in blocks["age"]}
     own = age[SURVEY.mechanisms["age"].name, OWN]
     assert (own.step, own.width) == (pytest.approx(1 / 3), pytest.approx(29 / 3))

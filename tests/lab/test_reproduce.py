@@ -34,8 +34,7 @@ SMALL2 = replace(
     sizes_of_two=(4, 8, 16),
     attributes=(1, 2),
     middle=8,
-    large=8,
-    withins=(1, 7),
+    meanings=((1, 8, (1, 7)), (2, 4, (1, 3))),
     questions=10,
     questions_of_many=5,
     quantiles=2,
@@ -407,7 +406,7 @@ def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
     )
     assert (code, errors) == (0, "")
     files = json.loads(printed)["files"]
-    assert len(files) == 27
+    assert len(files) == 29
     assert sorted(files) == sorted(map(str, (tmp_path / "new" / "out").iterdir()))
     for name in files:
         data = Path(name).read_bytes()

@@ -9,7 +9,7 @@ import pytest
 from metricldp.app.runner import write
 from metricldp.basics.errors import SurveyError
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
-from metricldp.lab.contest import Contender, JointContender, in_table_2
+from metricldp.lab.contest import WITHIN, Contender, JointContender, in_table_2
 from metricldp.lab.reproduce import page, table2, table2_page
 from metricldp.lab.reproduce.table2 import attributes_of, crowd_of
 
@@ -20,8 +20,7 @@ SMALL = replace(
     sizes_of_two=(4, 8, 16),
     attributes=(1, 2),
     middle=16,
-    large=64,
-    withins=(1, 8, 63),
+    meanings=((1, 8, (1, 4, 7)), (1, 64, (1, 8, 63)), (2, 8, (1, 3, 7))),
     questions=20,
     questions_of_many=8,
     quantiles=3,
@@ -149,22 +148,46 @@ def test_every_point_has_two_epsilons(points):
         if p.promise == PER_STEP:
             assert p.step == pytest.approx(p.epsilon / p.within)
             assert p.width == pytest.approx(p.attributes * (p.size - 1) * p.epsilon / p.within)
+        elif p.promise == WITHIN:
+            windows = -(-(p.size - 1) // p.within)
+            assert (p.step, p.width) == (p.epsilon, p.attributes * windows * p.epsilon)
         elif not p.mechanism.startswith("hio"):
             assert (p.step, p.width) == (p.epsilon, p.attributes * p.epsilon)
-    last = [p for p in points if p.panel == "within" and p.within == 63]
+    last = [p for p in table2_page._meant(points, 1, 64) if p.within == 63]
     assert all(p.width == pytest.approx(1) for p in last), "an equal promise at the width"
 
 
-def test_plain_mechanisms_win_where_far_values_matter(points):
-    """At w = m - 1 both promises have the same width, and one epsilon for all pairs is better."""
-    here = [p for p in points if p.panel == "within"]
-    best = {
-        (w, promise): min(p.error for p in here if (p.within, p.promise) == (w, promise))
-        for w in SMALL.withins
-        for promise in (PER_STEP, ANY_TWO)
-    }
-    assert best[1, PER_STEP] < best[1, ANY_TWO]
-    assert best[63, PER_STEP] > best[63, ANY_TWO]
+def test_an_equal_meaning(points):
+    """At w = m - 1 all promises have the same width, and epsilon per step is by far the worst."""
+    for attributes, size, withins in SMALL.meanings:
+        here = table2_page._meant(points, attributes, size)
+        best = {
+            (w, promise): min(p.error for p in here if (p.within, p.promise) == (w, promise))
+            for w in withins
+            for promise in (PER_STEP, WITHIN, ANY_TWO)
+        }
+        first, last = withins[0], withins[-1]
+        assert best[first, PER_STEP] < best[first, ANY_TWO]
+        assert best[last, PER_STEP] > 5 * best[last, ANY_TWO]
+        assert best[first, WITHIN] == pytest.approx(best[first, PER_STEP], rel=1e-3)
+        assert best[last, WITHIN] == pytest.approx(best[last, ANY_TWO], rel=1e-3)
+        for w in withins[1:-1]:
+            assert best[w, WITHIN] < 0.95 * min(best[w, PER_STEP], best[w, ANY_TWO])
+
+
+def test_what_is_designed_for_all_pairs_is_the_best_plain_mechanism(points):
+    here = [p for p in table2_page._meant(points, 1, 8) if p.promise == ANY_TWO]
+    first, *others = sorted({(p.error, p.title) for p in here})
+    assert first[1] == "designed, all pairs alike"
+    assert others[0][1] == "shaped noise, all pairs alike"
+    assert 1.2 * first[0] < others[1][0]
+
+
+def test_where_tents_have_no_channel_their_curve_is_broken(points):
+    """Within 8 of 64 values some would be below 0; a line across would be made up."""
+    panel = table2_page.pictures(SMALL, points)[-2].rows[0][1]
+    tents = next(curve for curve in panel.curves if curve.label == "tents, within w")
+    assert np.isfinite(tents.y).tolist() == [True, False, True]
 
 
 def test_people_are_the_same_at_every_size():
@@ -210,7 +233,9 @@ def test_the_page_says_who_wins_where(points, checked):
     assert "Between the last two sizes its exponent is " in words
     assert "(too few sizes)" in words
     assert "clipped geometric noise: falls" in words
-    assert "one epsilon for all pairs is better from w = " in words
+    assert "Epsilon between any two beats epsilon per step from w = " in words
+    assert "within w is never behind." in words
+    assert "### 2 attributes of 8 values" in words
     assert "The check at one false alarm in 1,000,000 runs holds." in words
     wrong = [replace(checked[0], surprise=1e-12)]
     assert "runs FAILS." in table2_page.describe(SMALL, points, table2.slopes(points), wrong)
@@ -219,15 +244,18 @@ def test_the_page_says_who_wins_where(points, checked):
 def test_no_number_of_the_page_is_without_its_promise(points, checked):
     text = table2_page.describe(SMALL, points, table2.slopes(points), checked)
     heads = re.findall(r"```text\n(.*)", text)
-    assert len(heads) == 9
+    assert len(heads) == 11
     for head in heads:
         assert ("step" in head and "width" in head) or "w = 1" in head
     assert "m = 256 and epsilon = 1 per step it is 255" in " ".join(text.split())
     assert "nan" not in text
     assert re.search(r"^HIO with Hadamard response, epsilon in all .*too few sizes", text, re.M)
-    grid = table2_page._meaning_grid(points).splitlines()
-    assert grid[1].split() == ["epsilon", "per", "step:", "step", "1", "0.125", "0.0159"]
-    assert grid[2].split()[-3:] == ["63", "7.88", "1"]
+    grid = table2_page._meaning_grid(table2_page._meant(points, 1, 64)).splitlines()
+    kept = {line.partition("  ")[0]: line.split()[-3:] for line in grid}
+    assert kept["epsilon within w: step"] == ["1", "1", "1"]
+    assert kept["epsilon within w: width"] == ["63", "8", "1"]
+    assert kept["epsilon per step: step"] == ["1", "0.125", "0.0159"]
+    assert kept["epsilon per step: width"] == ["63", "7.88", "1"]
 
 
 def test_errors_that_do_not_change_have_an_exponent():
@@ -236,9 +264,11 @@ def test_errors_that_do_not_change_have_an_exponent():
 
 def test_every_picture_says_what_its_lines_mean(points):
     for picture in table2_page.pictures(SMALL, points):
-        first, second = picture.title.split("\n")
+        first, *others = picture.title.split("\n")
         assert len(first) < 90
-        assert second == "Solid lines: ε per step. Dashes: ε between any two values."
+        assert "Solid lines: ε" in others[0]
+        assert "Dashes: ε between any two values" in others[-1]
+        assert ("within" in picture.files[0]) == ("Dots: ε within w;" in others[0])
 
 
 def test_joint_mechanisms_need_several_attributes():

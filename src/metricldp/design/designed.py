@@ -122,6 +122,7 @@ class Designed(_OfShapes):
     saves: ClassVar[tuple[str, ...]] = ("workload", "shapes", "tops")
     name: ClassVar[str] = "designed"  # type: ignore[misc]
     title: ClassVar[str] = "designed, best for the metric"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 32  # type: ignore[misc]
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str

@@ -38,10 +38,11 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.fitted import fitted
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
-from metricldp.metrics import Lp
+from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp.survey.ledger import kept
 
 OWN, SAME = "the survey itself", "keeps the survey's metric"
 LOOSE = "the stated epsilon between any two values of each attribute"
@@ -264,7 +265,7 @@ def _number(*said: object) -> int:
 
 def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     """The attributes that are compared, and what is said of those left out."""
-    kept, notes = {}, []
+    found, notes = {}, []
     for name, attribute in survey.asked.items():
         block = survey.block_of(name)
         together = (name,) if block is None else block.names
@@ -282,15 +283,15 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
                 "compared; give it bins."
             )
         else:
-            kept[name] = attribute
-    if not kept:
+            found[name] = attribute
+    if not found:
         raise QueryError(
             f"nothing to compare in a survey of {listed(survey.asked)}; "
             f"it needs a category, or a number of at most {MOST:,} positions"
         )
-    if not any(attribute.ordered for attribute in kept.values()):
+    if not any(attribute.ordered for attribute in found.values()):
         notes.append("No attribute has an order, so there are no ranges.")
-    return kept, notes
+    return found, notes
 
 
 def _heaped(attributes: Mapping[str, Attribute], people: str | Path, clip: bool) -> Iterator[str]:
@@ -330,8 +331,10 @@ def taking_part(
     wanted = {*attributes, *(name for block in touched for name in block.names)}
     own = _own({n: a for n, a in survey.attributes.items() if n in wanted}, touched)
     yield OWN, own
+    there = [_made(own)]
     for entry in entries(attributes, [c for c in everybody() if not c.wider]):
-        if entry.joint or _mechanisms(entry) != _mechanisms(own):
+        if entry.joint or _made(entry) not in there:
+            there.append(_made(entry))
             yield SAME, entry
     loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
     apart = any(_stated(a) != a.distances.smallest(a.size) for a in attributes.values())
@@ -350,8 +353,10 @@ def _own(attributes: Mapping[str, Attribute], blocks: Sequence[Block]) -> Entry:
     return Entry(Contender("", title, promise, "the survey", MOST, 256), survey)
 
 
-def _mechanisms(entry: Entry) -> list[str]:
-    return [entry.survey.mechanisms[name].name for name in entry.survey.attributes]
+def _made(entry: Entry) -> list[tuple[str, Metric]]:
+    """What blurs each attribute, and what it keeps: who has the same is the same."""
+    used = entry.survey.mechanisms
+    return [(used[name].name, kept(entry.survey, name)) for name in entry.survey.attributes]
 
 
 def _stated(attribute: Attribute) -> Fraction:
@@ -365,12 +370,12 @@ def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
         metric, size, said = attribute.distances, attribute.size, _stated(attribute)
         if said == metric.smallest(size):
             yield (
-                f"{name}: the stated epsilon {attribute.epsilon:g} is its smallest distance, so "
+                f"{name}: the stated epsilon {float(said):g} is its smallest distance, so "
                 "plain mechanisms that keep its metric have it between any two values."
             )
         elif said >= metric.diameter(size):
             yield (
-                f"{name}: the stated epsilon {attribute.epsilon:g} between any two values promises "
+                f"{name}: the stated epsilon {float(said):g} between any two values promises "
                 f"no more than the survey itself, which keeps {float(metric.diameter(size)):.4g} "
                 "across the whole domain."
             )

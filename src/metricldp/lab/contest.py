@@ -9,6 +9,7 @@ whole way, from their values to answers, check it.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,17 +27,21 @@ from metricldp.channels import Channel, Floats, Integers
 from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Coins
-from metricldp.design.registry import every_mechanism, mechanism
+from metricldp.design.registry import AUTO, every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 
+WITHIN = "epsilon within w"
+"""The promise as people mean it: epsilon for any two values up to w apart."""
 MOST = Mechanism.max_computed
 """Positions up to which errors are computed, unless a contender is slower."""
 _TOGETHER = 1 << 16
 """People blurred at a time."""
 _ROWS = 256
 """Prefixes decoded at a time."""
+_EVERYWHERE = sys.float_info.max
+"""Farther than any two values are apart."""
 _NOTHING = 1e-9
 """A variance that is this share of the largest is rounding: ten standard errors of it pass."""
 
@@ -81,10 +86,24 @@ class Contender:
         chosen = {}
         for name, attribute in attributes.items():
             # Beside attributes with an order, categories are left to what "auto" takes for them.
-            serves = mechanism(self.mechanism).serves(attribute.ordered)
-            spare = mixed and not attribute.ordered and not serves
-            chosen[name] = replace(attribute, mechanism="auto" if spare else self.mechanism)
+            spare = self.mechanism == AUTO or (
+                mixed
+                and not attribute.ordered
+                and not mechanism(self.mechanism).serves(attribute.ordered)
+            )
+            chosen[name] = replace(attribute, mechanism=AUTO if spare else self.mechanism)
         return Entry(self, Agreement(chosen))
+
+
+@dataclass(frozen=True)
+class Alike(Contender):
+    """A mechanism that keeps any metric, made for one in which all pairs are alike."""
+
+    def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
+        smallest = {name: float(a.distances.smallest(a.size)) for name, a in attributes.items()}
+        return super().enter(
+            {name: replace(spread_out(a), epsilon=smallest[name]) for name, a in attributes.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +127,7 @@ class JointContender(Contender):
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.wider else min(steps))
         usual = {
-            name: replace(spread_out(a), mechanism="auto", epsilon=epsilon)
+            name: replace(spread_out(a), mechanism=AUTO, epsilon=epsilon)
             for name, a in attributes.items()
         }
         wish = {"name": self.mechanism, "branching": self.branching}
@@ -124,7 +143,7 @@ class FacesContender(Contender):
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         if len(attributes) < 2 or any(a.size > self.most for a in attributes.values()):
             raise SurveyError(f"{self.title}: two attributes or more, of {self.most} values each")
-        usual = {name: replace(a, mechanism="auto") for name, a in attributes.items()}
+        usual = {name: replace(a, mechanism=AUTO) for name, a in attributes.items()}
         return Entry(self, Agreement(usual, joint={tuple(usual): self.mechanism}))
 
 
@@ -142,7 +161,7 @@ _CONSISTENT = tuple(
     if contender.mechanism == "hio"
 )
 _IN_TABLE_2 = (
-    *("geometric", "threshold", "threshold-paper", "prefix", "response"),
+    *("geometric", "shaped", "threshold", "threshold-paper", "prefix", "response"),
     *("unary-symmetric", "unary-optimised", "histogram-sum", "histogram-threshold"),
     *("local-hashing", "hadamard", "hierarchy-2", "hierarchy-4", "hierarchy-16"),
     *("hierarchy-4-plain", "hierarchy-4-unary", "haar"),
@@ -153,7 +172,22 @@ _IN_TABLE_2 = (
 def in_table_2() -> tuple[Contender, ...]:
     """Those of table 2: always the same, whoever else is installed."""
     alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
-    return (*alone, *_HIO, FacesContender.of(mechanism("faces")))
+    alike = _made_for(ANY_TWO, "all pairs alike", Alike, "shaped", "designed")
+    return (*alone, *alike, *_HIO, FacesContender.of(mechanism("faces")))
+
+
+def _made_for(promise: str, told: str, kind: type[Contender], *names: str) -> Iterator[Contender]:
+    """Mechanisms that keep any metric, at another promise than epsilon per step."""
+    for found in (kind.of(mechanism(name)) for name in names):
+        title = f"{found.title.partition(',')[0]}, {told}"
+        yield replace(found, title=title, promise=promise)
+
+
+@cache
+def as_meant() -> tuple[Contender, ...]:
+    """Those that can keep epsilon within w itself, where w is what changes."""
+    made = _made_for(WITHIN, "within w", Contender, "shaped", "designed", "tents")
+    return (*made, Contender(AUTO, "what auto takes, within w", WITHIN, Mechanism.source))
 
 
 @cache
@@ -174,13 +208,15 @@ def entries(
 
 
 def spread_out(attribute: Attribute) -> Attribute:
-    """The attribute with its epsilon between any two neighbours, whatever `per` or `metric` says.
+    """The attribute with its epsilon between any two values, whatever its metric is.
 
-    A mechanism with one epsilon for all pairs then keeps what the survey says in words, "epsilon
-    for every `per` units", for values up to `per` apart, and the same epsilon for all others.
+    That keeps what the survey says in words, "epsilon for every `per` units" or "within" so many,
+    for values up to so far apart, and the same epsilon for all others. Never more than the cap.
     """
-    usual: dict[str, Any] = {"metric": None, "per": attribute.grid_step}
-    return replace(attribute, **{key: x for key, x in usual.items() if hasattr(attribute, key)})
+    usual: dict[str, Any] = {"metric": None, "cyclic": False, "per": 1, "within": _EVERYWHERE}
+    known = {key: x for key, x in usual.items() if hasattr(attribute, key)}
+    epsilon = min(attribute.epsilon, attribute.cap or attribute.epsilon)
+    return replace(attribute, epsilon=epsilon, cap=None, **known)
 
 
 # Entries

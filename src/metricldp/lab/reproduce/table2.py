@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,17 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.integer import Integer
 from metricldp.channels import Floats
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP
 from metricldp.coins.stream import Coins
-from metricldp.lab.contest import Contender, Entry, entries, in_table_2, surprise
+from metricldp.lab.contest import (
+    WITHIN,
+    Contender,
+    Entry,
+    as_meant,
+    entries,
+    in_table_2,
+    surprise,
+)
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.pages import Progress, silent
 
@@ -49,9 +59,12 @@ class Setting:
     epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
     middle: int = 256
     """m where epsilon changes."""
-    large: int = 1024
-    """m where the meaning of epsilon changes."""
-    withins: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1023)
+    meanings: tuple[tuple[int, int, tuple[int, ...]], ...] = (
+        (1, 16, (1, 2, 4, 8, 15)),
+        (1, 256, (1, 2, 4, 8, 16, 32, 64, 128, 255)),
+        (2, 64, (1, 2, 4, 8, 16, 32, 63)),
+    )
+    """Attributes, m and every w where the meaning of epsilon changes."""
     questions: int = 200
     questions_of_many: int = 40
     probabilities: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -78,8 +91,7 @@ QUICK = Setting(
     attributes=(1, 2, 3),
     epsilons=(0.5, 1.0),
     middle=64,
-    large=128,
-    withins=(1, 4, 16, 64, 127),
+    meanings=((1, 16, (1, 4, 15)), (1, 64, (1, 4, 16, 63)), (2, 16, (1, 4, 15))),
     questions=60,
     questions_of_many=20,
     quantiles=10,
@@ -160,8 +172,12 @@ class Slope:
 # People, attributes, questions
 
 
-def attributes_of(count: int, size: int, epsilon: float, within: int = 1) -> dict[str, Attribute]:
-    one = Integer(0, size - 1, epsilon=epsilon, per=within)
+def attributes_of(
+    count: int, size: int, epsilon: float, within: int = 1, promise: str = PER_STEP
+) -> dict[str, Attribute]:
+    """Epsilon up to `within` steps apart; as epsilon / within per step, or as it is meant."""
+    said: dict[str, Any] = {"per" if promise == PER_STEP else "within": within}
+    one = Integer(0, size - 1, epsilon=epsilon, **said)
     return {f"v{d + 1}": one for d in range(count)}
 
 
@@ -197,8 +213,9 @@ def places(setting: Setting) -> Iterator[tuple[str, int, int, int, float]]:
         yield "D", attributes, setting.modest, 1, setting.epsilon
     for epsilon in setting.epsilons:
         yield "epsilon", 1, setting.middle, 1, epsilon
-    for within in setting.withins:
-        yield "within", 1, setting.large, within, setting.epsilon
+    for attributes, size, withins in setting.meanings:
+        for within in withins:
+            yield "within", attributes, size, within, setting.epsilon
 
 
 def points(
@@ -209,7 +226,8 @@ def points(
     coins, todo = seeded(setting.seed), list(places(setting))
     found: list[Point] = []
     for k, place in enumerate(todo):
-        found += _points(setting, *place, coins, contenders or in_table_2())
+        usual = (*in_table_2(), *as_meant()) if place[0] == "within" else in_table_2()
+        found += _points(setting, *place, coins, contenders or usual)
         progress((k + 1) / len(todo))
     return found
 
@@ -228,11 +246,16 @@ def _points(
     crowd = crowd_of(usual, setting.people, setting.seed)
     number = setting.questions if count == 1 else setting.questions_of_many
     asked = questions_of(usual, number, setting.seed)
-    # Epsilon up to `within` steps apart is epsilon / within per step; or for all pairs at once.
-    near = [c for c in contenders if not c.plain], attributes_of(count, size, epsilon, within)
-    plain = [c for c in contenders if c.plain], usual
     crowds, chosen = resampled(setting, crowd, number) if panel in GROWTH else ([], [])
-    for entry in (e for group, attributes in (near, plain) for e in entries(attributes, group)):
+    taking_part = [
+        entry
+        for promise, farthest in {PER_STEP: within, WITHIN: within, ANY_TWO: 1}.items()
+        for entry in entries(
+            attributes_of(count, size, epsilon, farthest, promise),
+            [c for c in contenders if c.promise == promise],
+        )
+    ]
+    for entry in taking_part:
         contender = entry.contender
         quantile = quantile_error = None
         quantiles: tuple[float, ...] = ()

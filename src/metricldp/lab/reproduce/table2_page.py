@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from metricldp.basics.text import table
+from metricldp.basics.text import counted, table
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
+from metricldp.design.registry import AUTO
+from metricldp.lab.contest import WITHIN
 from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
 from metricldp.lab.reproduce.table2 import (
     FALSE_ALARM,
@@ -51,59 +53,84 @@ def page(setting: Setting, progress: Progress) -> Page:
 
 def pictures(setting: Setting, found: Sequence[Point]) -> list[Panels]:
     """Against m, for ranges and for quantiles; against D; and against the meaning of epsilon."""
-    one, each = f"of one attribute, ε = {setting.epsilon:g}.", f"ε = {setting.epsilon:g} for each."
+    one = f"of one attribute, ε = {setting.epsilon:g}."
+    over = f"Ranges over D attributes of {setting.modest} values, ε = {setting.epsilon:g} for each."
     error = "error", "mean squared error / people (people² per person)"
     quantile = "quantile", "mean error of quantiles × √people (± 2 s.e.)"
     against_m = "m", "size", "m, the number of values"
     against_d = "D", "attributes", "D, the number of attributes"
-    within = "within", "within", "w, in steps"
-    meaning = f"An equal meaning: values up to w steps apart get ε = {setting.epsilon:g}."
     shown = {
         "ranges": (f"Ranges {one}", against_m, error, "xy"),
         "quantiles": (f"Quantiles {one}", against_m, quantile, "xy"),
-        "attributes": (
-            f"Ranges over D attributes of {setting.modest} values, {each}",
-            against_d,
-            error,
-            "y",
-        ),
-        "within": (f"{meaning} {setting.large:,} values.", within, error, "xy"),
+        "attributes": (over, against_d, error, "y"),
     }
-    both = "\nSolid lines: ε per step. Dashes: ε between any two values."
     colors = _colors(found)
-    return [
+    drawn = [
         Panels(
             (f"table2-{name}.png", f"table2-{name}.svg"),
-            title + both,
-            [[_panel(found, colors, across, up, logs)]],
+            title + _LOOKS,
+            [[_panel([p for p in found if p.panel == across[0]], colors, across[1:], up, logs)]],
             size=(8.2, 6.2),
         )
         for name, (title, across, up, logs) in shown.items()
     ]
+    for attributes, told in {1: "", 2: " in each of two attributes"}.items():
+        sizes = [size for count, size, _ in setting.meanings if count == attributes]
+        here = [[p for p in _meant(found, attributes, m) if p.mechanism in _DRAWN] for m in sizes]
+        name = f"table2-within{'-two' * (attributes > 1)}"
+        panels = [
+            _panel(some, colors, ("within", "w, in steps"), error, "xy", f"{size:,} values")
+            for some, size in zip(here, sizes, strict=True)
+        ]
+        title = _EQUALLY.format(epsilon=setting.epsilon, told=told)
+        wide = 8.2 if len(panels) == 1 else 5.4
+        drawn += [Panels((f"{name}.png", f"{name}.svg"), title, [panels], size=(wide, 6.2))]
+    return drawn
+
+
+_LOOKS = "\nSolid lines: ε per step. Dashes: ε between any two values."
+_EQUALLY = """An equal meaning: values up to w steps apart get ε = {epsilon:g}{told}.
+Dots: ε within w; from end to end ε for every w steps. Solid lines: ε/w per step.
+Dashes: ε between any two values, near or far."""
+_DRAWN = (
+    *("geometric", "shaped", "threshold", "faces", "designed", "tents", AUTO, "haar"),
+    *("hierarchy-4-unary", "unary-optimised", "hio-hashing"),
+)
+"""Who is in the pictures of an equal meaning; tables have everybody."""
+
+
+def _meant(found: Sequence[Point], attributes: int, size: int) -> list[Point]:
+    """Where the meaning of epsilon changes, for so many attributes and values."""
+    return [p for p in found if (p.panel, p.attributes, p.size) == ("within", attributes, size)]
 
 
 def _panel(
-    found: Sequence[Point],
+    here: Sequence[Point],
     colors: Mapping[str, str],
-    across: tuple[str, str, str],
+    across: tuple[str, str],
     up: tuple[str, str],
     logs: str,
+    told: str = "",
 ) -> Panel:
-    """Of one sweep: which, the field along the x axis, its label; the field of the y axis."""
-    (panel, x, xlabel), (y, ylabel) = across, up
-    here = [p for p in found if p.panel == panel and getattr(p, y)]
+    """Of one sweep: the field along the x axis, its label; the field of the y axis, its label."""
+    (x, xlabel), (y, ylabel) = across, up
+    here = [p for p in here if getattr(p, y)]
+    ticks = sorted({getattr(p, x) for p in here})
     curves = []
     for title in dict.fromkeys(p.title for p in here):
-        mine = [p for p in here if p.title == title]
-        look = "dashes" if mine[0].promise == ANY_TWO else "line"
-        places, heights = [getattr(p, x) for p in mine], [getattr(p, y) for p in mine]
-        errors = [2 * (p.quantile_error or 0.0) for p in mine] if y == "quantile" else None
-        curves.append(Curve(title, places, heights, colors[title], look, errors))
-    ticks = sorted({getattr(p, x) for p in here})
-    return Panel("", xlabel, ylabel, curves, logs=logs, ticks=ticks)
+        mine = {getattr(p, x): p for p in here if p.title == title}
+        one, row = next(iter(mine.values())), [mine.get(at) for at in ticks]
+        look = {ANY_TWO: "dashes", WITHIN: "marked"}.get(one.promise, "line")
+        look = "points" if one.mechanism == AUTO else look
+        heights = [getattr(p, y, math.nan) for p in row]
+        bars = [2 * (getattr(p, "quantile_error", 0) or 0) for p in row]
+        errors = bars if y == "quantile" else None
+        curves.append(Curve(title, ticks, heights, colors[title], look, errors))
+    return Panel(told, xlabel, ylabel, curves, logs=logs, ticks=ticks)
 
 
-_COLD = ("#17a2a2", "#3d87e0", "#11118f", "#7fb2ff")
+_COLD = ("#17a2a2", "#5ad1e6", "#3d87e0", "#11118f", "#7fb2ff", "#5b7f96")
+_STRONG = ("#e6007e", "#ff6f00", "#c9a0dc", "#000000")
 _WARM = (
     *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
     *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),
@@ -112,9 +139,9 @@ _WARM = (
 
 
 def _colors(found: Sequence[Point]) -> dict[str, str]:
-    """By title: cold for epsilon per step, warm and green for epsilon between any two."""
+    """By title: cold for epsilon per step, strong as meant, else warm and green."""
     colors: dict[str, str] = {}
-    for promise, palette in ((PER_STEP, _COLD), (ANY_TWO, _WARM)):
+    for promise, palette in ((PER_STEP, _COLD), (WITHIN, _STRONG), (ANY_TWO, _WARM)):
         titles = dict.fromkeys(p.title for p in found if p.promise == promise)
         colors |= {title: hue(place, palette) for place, title in enumerate(titles)}
     return colors
@@ -162,9 +189,7 @@ def describe(
         "## At an equal meaning of epsilon\n",
         filled(_MEANING.format(**asdict(setting))),
         "",
-        *(filled(f"- {line}") for line in _crossings(setting, found)),
-        "",
-        block(_meaning_grid(found)),
+        *(part for count, size, _ in setting.meanings for part in _meaning(found, count, size)),
         _agreement(setting, checked),
     ]
     return "\n".join(parts)
@@ -211,10 +236,13 @@ width. HIO blurs the whole person at once: its epsilon is that of one attribute,
 that say so, that of all together."""
 
 _MEANING = """One epsilon per step against the same epsilon for everything is no fair contest: a
-step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}.
-Mechanisms with epsilon per step get {epsilon:g}/w of it, and everything farther apart than w is
-protected less; mechanisms with epsilon between any two get {epsilon:g}, which covers every w. One
-attribute of {large:,} values. Step and width of each w stand above the rows they belong to."""
+step may be a year, or a cent. So let values up to w steps apart get epsilon = {epsilon:g}, by one
+of three promises that all keep this. "epsilon within w" is just what was said: {epsilon:g} up to w
+steps apart, {epsilon:g} more for every w steps beyond; neighbours may be told apart by the whole
+{epsilon:g}. "epsilon per step" gives every step {epsilon:g}/w and protects neighbours better than
+was asked. "epsilon between any two" does not depend on w and protects far values better than was
+asked. So each error is to be read with its step and width, which stand above the rows they belong
+to; HIO has epsilon in all, or D times epsilon, at both. At w = m - 1 all pairs are within w."""
 
 
 def _shown(number: float | None) -> str:
@@ -248,15 +276,22 @@ def _cell(point: Point, what: str) -> str:
     return f"{point.quantile:,.{digits}f} ± {point.quantile_error:.{digits}f}"
 
 
-def _meaning_grid(found: Sequence[Point]) -> str:
-    """Against w: step and width of every w above the rows of each promise."""
-    here = [p for p in found if p.panel == "within"]
+def _meaning(found: Sequence[Point], attributes: int, size: int) -> Iterator[str]:
+    """Against w, for so many attributes and values: who is best, and the table."""
+    here = _meant(found, attributes, size)
+    yield f"### {counted(attributes, 'attribute', 'attributes')} of {size:,} values\n"
+    yield from (filled(f"- {line}") for line in _best_as_meant(here))
+    yield f"\n{block(_meaning_grid(here))}"
+
+
+def _meaning_grid(here: Sequence[Point]) -> str:
+    """Step and width of every w above the rows of each promise."""
     places = sorted({p.within for p in here})
     rows = [["mechanism", *(f"w = {place:,}" for place in places)]]
-    for promise in (PER_STEP, ANY_TWO):
+    for promise in (WITHIN, PER_STEP, ANY_TWO):
         mine = [p for p in here if p.promise == promise]
         for what in ("step", "width"):
-            at = {p.within: getattr(p, what) for p in mine}
+            at = {p.within: getattr(p, what) for p in reversed(mine)}
             rows.append([f"{promise}: {what}", *(f"{at[place]:.3g}" for place in places)])
         for title in dict.fromkeys(p.title for p in mine):
             errors = {p.within: p.error for p in mine if p.title == title}
@@ -280,7 +315,7 @@ def _slope_table(setting: Setting, found: Sequence[Point], fitted: Sequence[Slop
     half, last = setting.sizes[len(setting.sizes) // 2], setting.sizes[-1]
     rows = [["mechanism", "step", "width", "D = 1", "paper", "quantiles", "paper"]]
     rows[0] += [f"m = {last:,} / {half:,}", "step", "width", "D = 2", "paper"]
-    for title in dict.fromkeys(p.title for p in found):
+    for title in dict.fromkeys(p.title for p in found if p.promise != WITHIN):
         alone, two = (
             [p for p in found if (p.panel, p.title) == (panel, title)]
             for panel in ("m", "m, D = 2")
@@ -377,31 +412,22 @@ _WHY = {
 }
 
 
-def _crossings(setting: Setting, found: Sequence[Point]) -> list[str]:
-    """From which w on the best plain mechanism is better than the best with epsilon per step."""
-    here = [p for p in found if p.panel == "within"]
-    lines, wins = [], []
+def _best_as_meant(here: Sequence[Point]) -> Iterator[str]:
+    """The best of each promise at every w, and from where on one epsilon for all pairs wins."""
+    wins, worse = [], 1.0
     for within in sorted({p.within for p in here}):
-        at = [p for p in here if p.within == within]
-        best = [
-            min((p for p in at if p.promise == promise), key=lambda p: p.error)
-            for promise in (ANY_TWO, PER_STEP)
-        ]
-        first, second = sorted(best, key=lambda p: p.error)
-        wins += [within] if first.promise == ANY_TWO else []
-        lines.append(
-            f"w = {within:,}: {first.title} ({first.promise}; {_shown(first.error)}) has "
-            f"{_shown(second.error / first.error)} times less error than {second.title} "
-            f"({second.promise}; {_shown(second.error)}). The first keeps {first.width:.3g} at the "
-            f"width, the second {second.width:.3g}."
-        )
-    if not wins:
-        return [*lines, "Epsilon per step is better at every w tried."]
-    return [
-        *lines,
-        f"So one epsilon for all pairs is better from w = {min(wins):,} on, of those tried: where "
-        "what has to be protected is wider than that, use it.",
-    ]
+        at = [p for p in here if p.within == within and p.mechanism != AUTO]
+        best = {}
+        for p in sorted(at, key=lambda p: -p.error):
+            best[p.promise] = p
+        meant, step, plain = (best[promise] for promise in (WITHIN, PER_STEP, ANY_TWO))
+        wins += [within] if plain.error < step.error else []
+        worse = max(worse, meant.error / min(step.error, plain.error))
+        told = (f"{p.promise} {_shown(p.error)} ({p.title})" for p in (meant, step, plain))
+        yield f"w = {within:,}: {', '.join(told)}."
+    first = f"from w = {min(wins):,} on, of those tried" if wins else "at no w tried"
+    behind = "never" if worse < 1.001 else f"at most {worse - 1:.1%}"
+    yield f"Epsilon between any two beats epsilon per step {first}; within w is {behind} behind."
 
 
 def _agreement(setting: Setting, checked: Sequence[Checked]) -> str:
