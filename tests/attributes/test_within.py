@@ -7,7 +7,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Continuous, Integer, Ordinal, Real, Survey, SurveyError, Tree
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Ordinal,
+    Real,
+    Relative,
+    Survey,
+    SurveyError,
+    Tree,
+)
 from metricldp.metrics import Bent, Uniform, Window
 
 
@@ -88,6 +99,13 @@ def test_positions_are_no_farther_apart_than_their_values(attribute):
         assert attribute.distance(x, other) <= promised, (x, other)
 
 
+def test_windows_far_narrower_than_any_bin():
+    """From bin to bin is one window each, however many there would be at once."""
+    narrow = Continuous(edges=EDGES, epsilon=1, within=1e-300)
+    assert [int(narrow.distance(0, value)) for value in (0.5, 1, 2.5, 10.5, 99)] == [0, 1, 2, 3, 5]
+    assert Survey({"x": narrow}).certify().holds
+
+
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -96,6 +114,22 @@ def test_positions_are_no_farther_apart_than_their_values(attribute):
         (lambda: Integer(0, 9, epsilon=1, within=-1), "within must be"),
         (lambda: Integer(0, 9, epsilon=1, cap=0.5), "cap 0.5 is below the smallest distance, 1"),
         (lambda: Integer(0, 9, epsilon=1, within=2, cap=0.5), "cap 0.5 is below"),
+        (
+            lambda: Integer(0, 9, epsilon=1, per=1e-320, cap=2),
+            r"cap 2 is below the smallest distance, 1.\d+E\+320",
+        ),
+        (
+            lambda: Integer(0, 9, epsilon=1, cap=1 - 2**-40),
+            "cap 0.999999999999 is below the smallest distance, 1 ",
+        ),
+        (
+            lambda: Integer(2, 7, epsilon=1, metric=Relative(0.5), cap=0.01),
+            r"cap 0.01 is below the smallest distance, 0.3801\d+ between 6 and 7, the nearest two",
+        ),
+        (
+            lambda: Categorical(list("ab"), epsilon=1, metric=Graph([("a", "b", 3)]), cap=2),
+            "cap 2 is below the smallest distance, 3 between a and b",
+        ),
         (lambda: Categorical(["a", "b"], epsilon=1, within=1), "no 'within'"),
         (
             lambda: Survey({"age": Integer(0, 9, epsilon=0.1, within=2, mechanism="tents")}),

@@ -102,3 +102,17 @@ def test_the_worst_report_decides_either_way_round():
     for x, other in ((0, 1), (1, 0)):
         with pytest.raises(CertificateError, match=f"positions {x} and {other} are told apart for"):
             certain.worst_ratio(x, other)
+
+
+def test_whole_numbers_decide_where_floats_see_no_difference():
+    """Ratios that differ by one part in 2^61, the larger one first, last and in between."""
+    for larger in range(3):
+        low = [EIGHTH // 2] * 3
+        high = [EIGHTH + (y == larger) for y in range(3)]
+        rows = [[*row, ONE - sum(row)] for row in (low, high)]
+        assert Table.of(rows).worst_ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
+
+
+def test_rows_that_are_alike_have_ratio_one():
+    table = Table.of([[HALF, 0, HALF], [HALF, 0, HALF], [0, 0, ONE]])
+    assert table.worst_ratio(0, 1) == table.worst_ratio(2, 2) == 1

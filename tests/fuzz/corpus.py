@@ -47,4 +47,31 @@ SURVEYS = [
             }
         },
     },
+    # A smallest distance that is no float, and one that was asked for while it was being made.
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {"kind": "integer", "low": 0, "high": 4, "epsilon": 1, "per": 1e-320, "cap": 2}
+        },
+    },
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {
+                "kind": "integer",
+                "low": 2,
+                "high": 7,
+                "epsilon": 1,
+                "metric": {"kind": "relative", "by": 0.5},
+                "cap": 0.01,
+            }
+        },
+    },
+    # Windows so narrow that their number is beyond 64 bits.
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {"kind": "continuous", "edges": [0, 1, 2.5, 10], "epsilon": 1, "within": 1e-300}
+        },
+    },
 ]

@@ -27,6 +27,7 @@ def test_conditions_of_before(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", corpus.SURVEYS, ids=range(len(corpus.SURVEYS)))
 def test_surveys_of_before(case):
+    survey_files.compiled()
     assert tried("surveys", "", case, lambda: survey_files.one(case)) is None
 
 

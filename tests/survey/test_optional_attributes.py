@@ -238,6 +238,9 @@ def test_a_ledger_adds_up_what_was_left_out_in_some_collections():
         ledger.add(Survey({"x": attribute}))
         assert ledger.together == apart_at_most(ledger, range(11)) == together
     ledger = Ledger()
+    ledger.add(Survey({"x": Real(0, 10, points=6, epsilon=1, optional=8)}))
+    assert ledger.together == apart_at_most(ledger, [0, 2, 5, 10]) == 13
+    ledger = Ledger()
     for far, others in (("ab", ("ac", "bc")), ("bc", ("ab", "ac"))):
         graph = Graph([(*far, 4), *((*pair, 2) for pair in others)])
         x = Categorical(list("abc"), epsilon=1, optional=0.1, metric=graph, mechanism="unary")

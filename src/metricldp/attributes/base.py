@@ -24,7 +24,7 @@ from metricldp.basics.checks import positive
 from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number
-from metricldp.basics.text import guess, listed, plain, shown
+from metricldp.basics.text import distinct, guess, listed, plain, shown
 from metricldp.metrics import Metric, MetricInWords, Value, capped
 from metricldp.metrics import from_dict as metric_from_dict
 
@@ -120,13 +120,14 @@ class Attribute(ABC):
     def _capped(self, metric: Metric) -> Metric:
         if self.cap is None:
             return metric
-        if as_written(self.cap) < metric.smallest(self.size):
+        cap, least = as_written(self.cap), metric.smallest(self.size)
+        if cap < least:
+            told, smallest = distinct(cap, least)
             raise SurveyError(
-                f"cap {plain(self.cap)} is below the smallest distance, "
-                f"{float(metric.smallest(self.size)):.4g} {self._where_nearest}; use a smaller "
-                "epsilon, or a larger cap"
+                f"cap {told} is below the smallest distance, {smallest} "
+                f"{self._where_nearest(metric)}; use a smaller epsilon, or a larger cap"
             )
-        return capped(metric, as_written(self.cap), self.size)
+        return capped(metric, cap, self.size)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """E of two values in the data's own words, or what another metric on positions says."""
@@ -306,13 +307,13 @@ class Attribute(ABC):
         step = self.distances.smallest(self.size)
         if step < SMALLEST_STEP:
             raise SurveyError(
-                f"epsilon is {float(step):.3g} {self._where_nearest}, too small to be kept with "
-                "64-bit coins; use a coarser grid or a larger epsilon"
+                f"epsilon is {float(step):.3g} {self._where_nearest(self.distances)}, too small "
+                "to be kept with 64-bit coins; use a coarser grid or a larger epsilon"
             )
         if step > LARGEST_STEP:
             raise SurveyError(
-                f"epsilon is more than {LARGEST_STEP:,} {self._where_nearest}, which blurs "
-                "nothing; use a smaller epsilon"
+                f"epsilon is more than {LARGEST_STEP:,} {self._where_nearest(self.distances)}, "
+                "which blurs nothing; use a smaller epsilon"
             )
 
     def _settle_metric(self) -> None:  # noqa: B027 - most kinds have nothing to settle
@@ -326,8 +327,7 @@ class Attribute(ABC):
                 f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
             )
 
-    @property
-    def _where_nearest(self) -> str:
+    def _where_nearest(self, metric: Metric) -> str:
         return "per step of the grid"
 
 
@@ -370,9 +370,8 @@ class Discrete(Attribute):
     def metric_kind(self) -> str:
         return super().metric_kind if self.metric is None else self.metric.kind
 
-    @property
-    def _where_nearest(self) -> str:
+    def _where_nearest(self, metric: Metric) -> str:
         if self.metric is None:
-            return super()._where_nearest
-        x, other = self.distances.nearest(self.size)
+            return super()._where_nearest(metric)
+        x, other = metric.nearest(self.size)
         return f"between {self.name_of(x)} and {self.name_of(other)}, the nearest two"

@@ -218,7 +218,8 @@ class Continuous(Interval, OnLine):
         windows at least.
         """
         edges = [as_written(edge) for edge in self.edges or ()]
-        whole = np.zeros((self.size, self.size), dtype=np.int64)
+        most = floor_of((edges[-2] - edges[1]) / within) + 1
+        whole: Integers = np.zeros((self.size, self.size), dtype=kind_for(most))
         for x, end in enumerate(edges[1:-1]):
             rest = [floor_of((start - end) / within) + 1 for start in edges[x + 1 : -1]]
             whole[x, x + 1 :] = whole[x + 1 :, x] = rest
