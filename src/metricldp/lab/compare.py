@@ -36,7 +36,7 @@ from metricldp.lab.contest import (
     spread_out,
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
-from metricldp.lab.fitted import fitted
+from metricldp.lab.fitted import Fitted, fitted
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
@@ -243,7 +243,8 @@ def compare(
             errors = _measured(entry, everyone, some, asked, repetitions, coins)
             rows.append(_row(group, entry, asked, errors))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
-        for biased in fitted({name: spread_out(a) for name, a in asked.attributes.items()}):
+        loose = {name: spread_out(attribute) for name, attribute in asked.attributes.items()}
+        for biased in fitted(loose, crowd.n):
             own = np.random.default_rng(_number(seed, *names, biased.contender.title))
             drawn = biased.errors(crowd.only(names), asked, _more_rarely(repetitions), own)
             rows.append(_row(FITTED, biased, asked, (None, *_scaled(drawn, 1.0, 1.0))))
@@ -399,7 +400,7 @@ def _measured(
     return math.sqrt(exact), simulated, error
 
 
-def _row(group: str, entry: Entry, asked: Questions, errors: _Errors) -> Row:
+def _row(group: str, entry: Entry | Fitted, asked: Questions, errors: _Errors) -> Row:
     ordered = frozenset(attribute.ordered for attribute in asked.attributes.values())
     return Row(
         " x ".join(asked.attributes),

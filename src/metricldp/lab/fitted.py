@@ -1,55 +1,108 @@
-"""Distributions that are fitted to reports, in a comparison: Square Wave, read by EM and EMS.
+"""Distributions that are fitted to reports, in a comparison.
 
 They are biased, and the bias does not fall with the number of people as noise does. So no error is
-computed for them, and a sample would say nothing of everybody: all people are simulated.
+computed for them, and a sample would say nothing of everybody: all people are simulated. Square
+Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from metricldp.attributes.base import Attribute
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO
-from metricldp.lab.contest import Contender, Entry, entries
+from metricldp.lab.contest import Contender
 from metricldp.lab.crowd import Crowd, Questions
+from metricldp.lab.peers.grids import collected
+from metricldp.lab.peers.pripl import pripl_tree
 from metricldp.lab.peers.reconstruct import expectation_maximisation
+from metricldp.lab.peers.waves import drawn_waves
 
 _MOST = 256
-_SOURCE = "Li et al. 2020"
+"""Positions of an attribute up to which it is quick enough."""
+_FEWEST = 100
+"""People below which there is nothing to fit."""
+_Shares = Callable[[Crowd, Questions, float, np.random.Generator], Floats]
 
 
 @dataclass(frozen=True)
-class Fitted(Entry):
-    """Square Wave for one attribute with an order, fitted with or without smoothing."""
+class Fitted:
+    """One epsilon between any two people, and a share for each question, with new coins."""
 
-    smooth: bool
+    contender: Contender
+    epsilon: Fraction
+    shares: _Shares
+
+    @property
+    def mechanism(self) -> str:
+        return self.contender.mechanism
+
+    @property
+    def step(self) -> float:
+        return float(self.epsilon)
+
+    width = step
 
     def errors(
         self, crowd: Crowd, asked: Questions, repetitions: int, rng: np.random.Generator
     ) -> Floats:
-        """Of every answer, (repetitions, questions): everybody's reports are drawn anew for each.
-
-        How often each report comes is drawn at once for all people with the same value.
-        """
-        ((name, channel),) = self.survey.channels.items()
-        law = channel.mean(np.eye(channel.outputs)).T  # type: ignore[attr-defined]
-        people = np.bincount(crowd.positions[name], minlength=channel.size)
-        found = []
-        for _ in range(repetitions):
-            counts = rng.multinomial(people, law / law.sum(axis=1, keepdims=True)).sum(axis=0)
-            shares = expectation_maximisation(channel, counts, smooth=self.smooth)  # type: ignore[arg-type]
-            found.append(asked.functions[name] @ (crowd.n * shares - people))
-        return np.array(found)
+        """Of every answer, (repetitions, questions): everybody's reports are drawn anew."""
+        drawn = [self.shares(crowd, asked, self.step, rng) for _ in range(repetitions)]
+        return crowd.n * np.array(drawn) - crowd.truth(asked)
 
 
-def fitted(attributes: Mapping[str, Attribute]) -> Iterator[Fitted]:
-    """With one epsilon between any two values: the smallest distance of the attribute."""
-    if len(attributes) == 1 and all(a.ordered for a in attributes.values()):
-        for title, smooth in {"Square Wave, EM": False, "Square Wave, EMS": True}.items():
-            wave = Contender("square-wave", title, ANY_TWO, _SOURCE, _MOST)
-            for entry in entries(attributes, [wave]):
-                yield Fitted(entry.contender, entry.survey, smooth)
+def _wave(
+    crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Generator, *, smooth: bool
+) -> Floats:
+    ((name, positions),) = crowd.positions.items()
+    found = drawn_waves(positions, crowd.attributes[name].size, epsilon, rng)
+    return np.asarray(asked.functions[name] @ expectation_maximisation(*found, smooth=smooth))
+
+
+def _pripl(crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Generator) -> Floats:
+    ((name, positions),) = crowd.positions.items()
+    found = pripl_tree(positions, crowd.attributes[name].size, epsilon, rng)
+    return np.asarray(asked.functions[name] @ found)
+
+
+def _hdg(crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Generator) -> Floats:
+    sizes = [attribute.size for attribute in crowd.attributes.values()]
+    found = collected(list(crowd.positions.values()), sizes, epsilon, rng)
+    return found.shares([asked.functions[name] for name in crowd.attributes])
+
+
+_ALONE: tuple[tuple[Contender, _Shares], ...] = (
+    (
+        Contender("square-wave", "Square Wave, EM", ANY_TWO, "Li et al. 2020"),
+        partial(_wave, smooth=False),
+    ),
+    (
+        Contender("square-wave", "Square Wave, EMS", ANY_TWO, "Li et al. 2020"),
+        partial(_wave, smooth=True),
+    ),
+    (Contender("pripl-tree", "PriPL-Tree", ANY_TWO, "Wang et al. 2024"), _pripl),
+)
+
+
+def fitted(attributes: Mapping[str, Attribute], people: int) -> Iterator[Fitted]:
+    """Those that serve attributes with an order: at the smallest distance, between any two people.
+
+    Several attributes together have it once for the whole person, or once for each.
+    """
+    few = all(a.ordered and a.size <= _MOST for a in attributes.values())
+    if not few or people < _FEWEST:
+        return
+    steps = [a.distances.smallest(a.size) for a in attributes.values()]
+    if len(attributes) == 1:
+        for contender, shares in _ALONE:
+            yield Fitted(contender, steps[0], shares)
+        return
+    for epsilon, told in ((min(steps), "epsilon in all"), (sum(steps), "D times epsilon")):
+        contender = Contender("hdg", f"HDG, {told}", ANY_TWO, "Yang et al. 2020")
+        yield Fitted(contender, Fraction(epsilon), _hdg)

@@ -17,8 +17,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from metricldp.basics.errors import CertificateError, SurveyError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
+from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
+from metricldp.channels import Floats, Integers
 from metricldp.channels.table import Table
 
 MOST_POSITIONS = 1024
@@ -59,3 +62,14 @@ def wave(size: int, width: int, epsilon: Fraction, total: int = ONE) -> list[lis
         row[0 if 2 * x >= size else -1] += left
         rows.append(row)
     return rows
+
+
+def drawn_waves(
+    positions: Integers, size: int, epsilon: float, rng: np.random.Generator
+) -> tuple[SquareWave, Integers]:
+    """A channel, and how often each report comes: at once for all people with the same value."""
+    channel = SquareWave.for_epsilon(size, as_written(epsilon))
+    law: Floats = channel.mean(np.eye(channel.outputs)).T
+    people = np.bincount(positions, minlength=size)
+    drawn = rng.multinomial(people, law / law.sum(axis=1, keepdims=True))
+    return channel, np.asarray(drawn.sum(axis=0))
