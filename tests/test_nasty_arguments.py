@@ -180,6 +180,7 @@ CALLS = {
         {"attribute": "age", "workload": "values", "n": 10, "prior": "uniform"},
     ),
     "survey.explain": (SURVEY.explain, {}),
+    "survey.risk": (SURVEY.risk, {"attribute": "age", "reports": 1}),
     "survey.block_of": (SURVEY.block_of, {"name": "age"}),
     "Ledger.add": (lambda **k: Ledger().add(**k), {"survey": SURVEY}),
     "ledger.spent": (ledger().spent, {"attribute": "age", "x": 1, "other": 2}),

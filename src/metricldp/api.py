@@ -19,6 +19,7 @@ from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import shown
 from metricldp.coins.stream import Coins
 from metricldp.design.workloads import Workload
+from metricldp.lab.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device
 from metricldp.survey.agreement import Agreement
@@ -140,6 +141,24 @@ class Survey(Agreement):
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""
         return certify(self)
+
+    def risk(
+        self,
+        attribute: str | None = None,
+        *,
+        prior: Prior = "uniform",
+        within: float | None = None,
+        reports: int = 10,
+        seed: int = 1,
+    ) -> Risk:
+        """How often an attacker guesses a person's value, before and after up to so many reports.
+
+        Of one attribute, or of each by itself. The attacker knows how people are spread: "uniform",
+        an array of shares for the attribute, or a dict of them. `within` says how far a guess may
+        be off, in the attribute's units; otherwise by as much as its promise is stated for. Where
+        reports cannot be listed the chance is that of a sample, which `seed` repeats.
+        """
+        return risk(self, attribute, prior=prior, within=within, reports=reports, seed=seed)
 
     def explain(self, n: int = 10_000) -> Explanation:
         """What is promised, in words, and what accuracy to expect from n people."""

@@ -81,7 +81,7 @@ def run(monkeypatch, capsys):
 def test_help(run):
     overview = run("--help")
     assert run() == overview
-    for command in ("demo", "explain", "certify", "encode", "merge", "count", "histogram"):
+    for command in ("demo", "explain", "risk", "certify", "encode", "merge", "count", "histogram"):
         assert command in overview
         assert "--json" in run(command, "--help")
     for command in ("count", "mean", "quantile", "cdf"):
@@ -496,6 +496,20 @@ def test_explain(survey, at_work, run):
     assert run("explain", "survey.json", "--n", "777") == f"{survey.explain(777)}\n"
     data = json.loads(run("explain", "survey.toml", "--n", "777", "--json"))
     assert data == survey.explain(777).to_dict()
+
+
+def test_risk(survey, at_work, run):
+    assert run("risk", "survey.toml") == f"{survey.risk()}\n"
+    words = ("age", "--within", "2", "--reports", "3", "--seed", "4")
+    data = json.loads(run("risk", "survey.json", *words, "--json"))
+    assert data == survey.risk("age", within=2, reports=3, seed=4).to_dict()
+    out = run("risk", "survey.toml", "--prior", "people.csv", "--plot", "risk.png")
+    assert "people are spread as the 500 people in people.csv" in " ".join(out.split())
+    assert out.endswith("picture in risk.png\n")
+    assert Path("risk.png").read_bytes().startswith(PNG)
+    data = json.loads(run("risk", "survey.toml", "often", "--prior", "people.parquet", "--json"))
+    often = pq.read_table("people.parquet").column("often").to_pylist()
+    assert data["chances"][0]["chance"] == max(map(often.count, often)) / 500
 
 
 def test_certify(survey, at_work, run):

@@ -19,7 +19,8 @@ import typer
 from metricldp.answers.tally import Tally
 from metricldp.app import demo as story
 from metricldp.app import explain as words
-from metricldp.app.arguments import survey_in, whole
+from metricldp.app.arguments import number, survey_in, whole
+from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
 from metricldp.app.runner import directory, run, write
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
@@ -29,6 +30,7 @@ from metricldp.basics.writing import check_apart
 from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
 from metricldp.lab import reproduce as studies
+from metricldp.lab import risk as chances
 from metricldp.lab.audit.clients import FORMATS, Command
 from metricldp.lab.pages import Page
 from metricldp.reports import files
@@ -91,6 +93,50 @@ def explain(
     """Say what a survey promises and what accuracy to expect."""
     found = words.explain(survey_in(survey), n)
     show(found.to_dict(), str(found), as_json)
+
+
+@app.command()
+def risk(
+    survey: SurveyFile,
+    attribute: Annotated[str | None, typer.Argument(help="one of the survey's, or all")] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            "--within", parser=number, metavar="NUMBER", help="how far a guess may be off"
+        ),
+    ] = None,
+    reports: Annotated[
+        int,
+        typer.Option("--reports", parser=whole, metavar="NUMBER", help="of one person, at most"),
+    ] = 10,
+    people: Annotated[
+        Path | None,
+        typer.Option("--prior", help="people as the attacker expects them, .csv or .parquet"),
+    ] = None,
+    clip: Clip = False,
+    show_values: ShowValues = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="a picture to write")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of what is sampled")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Say how often an attacker guesses a person's value, before and after reports."""
+    if plot is not None:
+        check_picture(plot)
+        check_apart(plot, [survey, *([people] if people else [])], QueryError)
+    agreed = survey_in(survey)
+    prior: Any = "uniform"
+    told = None
+    if people is not None:
+        names = chances.asked_about(agreed, attribute)
+        prior, told = chances.shares_in(agreed, names, people, clip=clip, show_values=show_values)
+    found = chances.risk(
+        agreed, attribute, prior=prior, within=within, reports=reports, seed=seed, told=told
+    )
+    data, text = found.to_dict(), str(found)
+    if plot is not None:
+        draw(found.picture(plot.name), plot.parent)
+        data["picture"], text = str(plot), f"{text}\npicture in {plot}"
+    show(data, text, as_json)
 
 
 @app.command()

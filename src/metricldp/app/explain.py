@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass, replace
-from decimal import ROUND_UP, Context
 from fractions import Fraction
 from typing import Any
 
@@ -20,10 +19,20 @@ from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
 from metricldp.design.auto import mean_variance, without_search
 from metricldp.design.plans import GIVEN, WORKLOADS, workload_of
+from metricldp.lab import risk
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.strength import grade, legend, rounded, together, warnings_of, widest
+from metricldp.survey.strength import (
+    grade,
+    legend,
+    rounded,
+    times,
+    together,
+    up,
+    warnings_of,
+    widest,
+)
 
 MOST_PEOPLE = 10**15
 """More than this nobody expects."""
@@ -153,6 +162,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "n": n,
         **_plan_entry(survey, name, n),
         **_others_entry(survey, name),
+        **risk.in_short(survey, name),
         **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
     }
 
@@ -253,11 +263,11 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _more_lines(attribute, entry)
     elif attribute.asks_whether:
         (middle, near), (end, far) = entry["no_answer"].items()
-        lines.append(f"  promise   no answer against {middle}, the middle: {_times(near)}")
-        lines.append(f"            no answer against {end}: {_times(far)}")
+        lines.append(f"  promise   no answer against {middle}, the middle: {times(near)}")
+        lines.append(f"            no answer against {end}: {times(far)}")
     else:
         lines.append(
-            f"  promise   any two values: {_times(attribute.epsilon)} "
+            f"  promise   any two values: {times(attribute.epsilon)} "
             f"(plain {plain(attribute.epsilon)}-LDP)"
         )
         lines += _more_lines(attribute, entry)
@@ -267,6 +277,8 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _rounding_lines(attribute)
     if not attribute.is_weight:
         lines += _accuracy_lines(entry)
+    if "guess" in entry:
+        lines.append(f"  attacker  {risk.short_line(attribute, entry['guess'])}")
     return lines + _plan_lines(entry) + _others_lines(entry)
 
 
@@ -277,7 +289,7 @@ def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) ->
     lines = [told if cap is None else f"{told}, never above {plain(cap)}"]
     for apart, what in _examples(attribute).items():
         far = metric.distance(0, round(apart / attribute.grid_step))
-        lines.append(f"            {name} {plain(apart)} apart{what}: {_times(float(far))}")
+        lines.append(f"            {name} {plain(apart)} apart{what}: {times(float(far))}")
     if metric.kind == "window":
         near = "nearer ones are hidden no better: neighbours are told apart by the whole epsilon"
         lines.append(f"            {near}")
@@ -288,11 +300,11 @@ def _ratio_lines(attribute: Any) -> list[str]:
     """The promise of a metric of ratios: by its own share, and by some factors."""
     by, epsilon = attribute.metric.by, attribute.epsilon
     told = f"epsilon {plain(epsilon)} for values that differ by {plain(100 * by)} %"
-    lines = [f"  promise   {told}: {_times(epsilon)}"]
+    lines = [f"  promise   {told}: {times(epsilon)}"]
     twice = epsilon * math.log(2) / math.log1p(by)
-    lines.append(f"            one twice the other: {_times(twice)}")
+    lines.append(f"            one twice the other: {times(twice)}")
     if attribute.in_bins:
-        hair = _times(float(attribute.distances.smallest(attribute.size)))
+        hair = times(float(attribute.distances.smallest(attribute.size)))
         lines.append(f"            two values a hair apart on both sides of a bin's edge: {hair}")
     return lines
 
@@ -342,7 +354,7 @@ def _pair_lines(attribute: Attribute, metric: Metric) -> list[str]:
     kind, count = attribute.metric_kind.replace("-", " "), metric.generating_count(size)
     return [
         f"  promise   distances of a {kind}, by {counted(count, 'generating pair')}",
-        *(f"            {what}: {_times(float(far))}" for what, far in told),
+        *(f"            {what}: {times(float(far))}" for what, far in told),
     ]
 
 
@@ -351,7 +363,7 @@ def _more_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     epsilon = entry["effective_epsilon"]
     if epsilon >= float(attribute.distances.diameter(attribute.size)):
         return []
-    most = f"{_up(epsilon):.4g}"
+    most = f"{up(epsilon):.4g}"
     return [
         f"            {entry['mechanism']} keeps more: epsilon {most} for any two values, "
         f"plain {most}-LDP, {grade(epsilon)}"
@@ -378,14 +390,14 @@ def _edge_lines(attribute: Attribute) -> list[str]:
     if metric.is_line:
         found = [
             f"  bin edges values are kept as bins of {width}; two values a hair apart on both",
-            f"            sides of an edge are a whole bin apart: {_times(step)}.",
+            f"            sides of an edge are a whole bin apart: {times(step)}.",
             f"            For any two values E is at most {step:.4g} x (distance / {width} + 1).",
         ]
     else:
         hair = max(float(metric.distance(k, k + 1)) for k in range(size - 1))
         found = [
             "  bin edges bins are as far apart as their middles; two values a hair apart on both",
-            f"            sides of an edge: {_times(hair)}.",
+            f"            sides of an edge: {times(hair)}.",
             f"            For any two values E is at most {float(attribute.unit):.4g} x (distance",
             "            + half the widths of their bins).",
         ]
@@ -423,25 +435,3 @@ def _examples(attribute: Attribute) -> dict[float, str]:
     apart = {step * (attribute.size // 3): " (about a third)"}
     apart |= {step: ""} | {step * math.floor(k * per / step + 1e-9): "" for k in (1, 2)}
     return {a: apart[a] for a in sorted(apart) if step <= a <= step * (attribute.size - 1)}
-
-
-def _up(epsilon: float) -> float:
-    """Four digits, rounded up: a promise says no less than what may be lost."""
-    return float(Context(prec=4, rounding=ROUND_UP).create_decimal(repr(epsilon)))
-
-
-def _times(exponent: float) -> str:
-    """What two values at this distance are promised, in numbers and in words."""
-    return f"at most {_ratio(exponent)} times as likely, {grade(exponent)}"
-
-
-def _ratio(exponent: float) -> str:
-    """e^exponent, rounded up; beyond a million the exponent says more than the digits."""
-    if exponent >= 13:
-        return f"e^{rounded(exponent)}"
-    ratio = math.exp(exponent)
-    digits = (
-        2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
-    )
-    digits = min(max(digits, 0), 12)
-    return f"{math.ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"

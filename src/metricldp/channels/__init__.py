@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from metricldp.channels.base import (
-    LARGEST_EPSILON,
-    BitChannel,
-    Channel,
-    Cut,
-    Floats,
-    IntegerChannel,
-    Integers,
-    Levels,
-    NumberChannel,
-)
+from metricldp.channels.base import LARGEST_EPSILON, Channel, Cut, Floats, Integers, Levels
 from metricldp.channels.fields import Bits, Clear, Column, Field, Number, Struct
 from metricldp.channels.geometric import Geometric
+from metricldp.channels.kinds import BitChannel, IntegerChannel, NumberChannel
 from metricldp.channels.matrix import Matrix
 from metricldp.channels.response import Response, keep_for
 from metricldp.channels.threshold import Threshold

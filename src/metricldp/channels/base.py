@@ -1,4 +1,4 @@
-"""What a channel is, and the shapes of report that channels share.
+"""What a channel is; the shapes of report that channels share are in `kinds.py`.
 
 A channel blurs one attribute. Positions count from 0 to size - 1. Of every report the collector
 reads a few integer features, and every unbiased decoder is a weighted sum of them:
@@ -15,15 +15,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
+from metricldp.basics.exact import log
 from metricldp.basics.numbers import root_of
-from metricldp.channels.fields import Bits, Column, Field, Number
+from metricldp.channels.fields import Column, Field
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics.base import Metric
@@ -35,7 +35,7 @@ LARGEST_EPSILON = Fraction(64)
 """Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
 _CHUNK = 1 << 20
 """Features written out at a time, so that they stay in the cache."""
-_FAINT = 1e-12
+FAINT = 1e-12
 """Variances below this share of the largest are rounding."""
 _MOST_READ = 10
 """Up to so many features of a report are read as one small integer."""
@@ -127,6 +127,18 @@ class Channel(ABC):
     def probability(self, x: int, report: Column) -> Fraction:
         """P(report | x) for one row of a column, exactly, from the integers the sampler uses."""
 
+    def log_chances(self, column: Column) -> Floats:
+        """ln P(report | x) of every report of a column from every position, (n, size), in floats.
+
+        This is for numeric work that decides no guarantee; channels have quicker ways.
+        """
+        rows, back = np.unique(column, axis=0, return_inverse=True)
+        found = np.full((len(rows), self.size), -np.inf)
+        for place, x in np.ndindex(found.shape):
+            if chance := self.probability(x, rows[place]):
+                found[place, x] = log(chance)
+        return found[back.reshape(-1)]
+
     def law(self) -> dict[str, Any]:
         """The integers that the sampler uses, as plain data: all that another language needs.
 
@@ -204,11 +216,11 @@ class Channel(ABC):
         """
         most = moments.max(axis=-1, keepdims=True)
         found = np.zeros(len(moments))
-        differ = (moments.min(axis=-1) < (1 - _FAINT) * most[:, 0]).nonzero()[0]
+        differ = (moments.min(axis=-1) < (1 - FAINT) * most[:, 0]).nonzero()[0]
         if len(differ):
             some = moments[differ]
             spread = self.moment(some) - some * some
-            seen = some > _FAINT * most[differ]
+            seen = some > FAINT * most[differ]
             ratio = np.divide(spread, some, out=np.zeros_like(spread), where=seen)
             found[differ] = ratio.max(axis=-1, initial=0.0)
         return found
@@ -314,120 +326,6 @@ class Channel(ABC):
         """Some reports after the other, so that their features stay in the cache."""
         step = max(1, _CHUNK // self.features)
         return (slice(start, start + step) for start in range(0, count, step))
-
-
-class NumberChannel(Channel):
-    """A report is one integer below `outputs`, whatever is read of it."""
-
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """How many integers a report can be."""
-
-    @cached_property
-    def field(self) -> Number:
-        return Number(self.outputs)
-
-
-class IntegerChannel(NumberChannel):
-    """Feature j of a report, one integer below `outputs`, says whether it is j."""
-
-    cumulates: ClassVar[bool] = True
-
-    @property
-    def outputs(self) -> int:
-        return self.size
-
-    @property
-    def features(self) -> int:
-        return self.outputs
-
-    @abstractmethod
-    def mean(self, values: Floats) -> Floats:
-        """E[v(report) | x] at every x, for functions v of the report."""
-
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        return self.mean(self._product(functions, others))
-
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """F G is its own decoder, and with as many reports as positions the only one there is."""
-        if self.outputs > self.size:
-            return super().moments(functions, others)
-        product = self._product(functions, others)
-        return self.mean(product), product
-
-    def _product(self, functions: Floats, others: Floats | None) -> Floats:
-        first = self.coefficients(functions)
-        if others is None or others is functions:
-            return first * first
-        return first * self.coefficients(others)
-
-    def jump(self, functions: Floats) -> Floats:
-        """The root of E[(F - f)^4 | x] / E[(F - f)^2 | x] at the worst x."""
-        middle = functions.mean(axis=-1, keepdims=True)
-        f, values = functions - middle, self.coefficients(functions) - middle
-        squares, f2 = values * values, f * f
-        second, third, fourth = map(self.mean, (squares, squares * values, squares * squares))
-        variance = second - f2
-        peak = fourth - 4 * f * third + 3 * f2 * (2 * second - f2)
-        least = _FAINT * second.max(axis=-1, keepdims=True)
-        ratio = np.divide(peak, variance, out=np.zeros_like(peak), where=variance > least)
-        return np.asarray(np.sqrt(ratio.max(axis=-1)))
-
-    def influence(self, function: Floats) -> float:
-        """The largest coefficient, because exactly one feature is 1."""
-        return float(np.abs(self.coefficients(function)).max())
-
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        return np.asarray(column[:, None] == np.arange(self.outputs), dtype=np.int8)
-
-    def levels(self, coefficients: Floats) -> Levels | None:
-        """Reports with equal coefficients share a code: a range has half a dozen of them."""
-        table, code_of = np.unique(coefficients, axis=1, return_inverse=True)
-        narrow = code_of.reshape(-1).astype(np.min_scalar_type(table.shape[1]))
-        return Levels(table, lambda column: narrow[column])
-
-    def values(self, column: Column, coefficients: Floats) -> Floats:
-        return np.asarray(coefficients[:, column])
-
-    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
-        """A histogram of reports by code."""
-        joint = codes.astype(np.int64) * self.outputs + column
-        counts = np.bincount(joint, minlength=count * self.outputs)
-        return counts.reshape(count, self.outputs).T
-
-
-class BitChannel(Channel):
-    """A report is `bits` bits; the features behind the constant are +1 or -1 for each."""
-
-    is_bits: ClassVar[bool] = True
-    two_values: ClassVar[tuple[int, int] | None] = (-1, 1)
-    encodes_in_threads: ClassVar[bool] = True
-
-    @property
-    @abstractmethod
-    def bits(self) -> int: ...
-
-    @cached_property
-    def field(self) -> Bits:
-        return Bits(self.bits)
-
-    @property
-    def features(self) -> int:
-        return self.bits + self.constant
-
-    def jump(self, functions: Floats) -> Floats:
-        """What turning one bit does."""
-        return np.asarray(2 * np.abs(self._split(self.coefficients(functions))[1]).max(axis=-1))
-
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        signs = np.ones((len(column), self.features), dtype=np.int8)
-        bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little").view(np.int8)
-        signs[:, self.constant :] = 2 * bits - np.int8(1)
-        return signs
-
-    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
-        return self.bit(column, feature)
 
 
 def farthest(fixed: Floats | float, ends: Floats) -> float:

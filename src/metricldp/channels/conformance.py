@@ -155,7 +155,9 @@ def _probabilities(case: _Case) -> str:
     for x, row in enumerate(case.law):
         if sum(row) != 1 or min(row) < 0:
             return f"the probabilities of all reports from {x} add up to {float(sum(row)):.9g}"
-    return ""
+    chances, exact = np.exp(case.channel.log_chances(case.reports)), case.shares.T
+    ratios = np.divide(chances, exact, out=1 + chances, where=exact > 0)
+    return _apart(ratios, 1.0, "`log_chances`, in some report,")
 
 
 def _loss(case: _Case) -> str:

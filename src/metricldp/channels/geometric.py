@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.exact import ONE, shortened
-from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -116,6 +117,17 @@ class Geometric(IntegerChannel):
         if 0 < y < self.size - 1:
             return self.noise.probability(y - x)
         return _end(self.noise, x if y == 0 else self.size - 1 - x)
+
+    def log_chances(self, column: Column) -> Floats:
+        return self.log_chances_from(np.arange(self.size), column)
+
+    def log_chances_from(self, positions: Integers, column: Column) -> Floats:
+        """ln P(report | x) from some positions: a straight line on both sides of each."""
+        inside = math.log(-math.expm1(-self.epsilon))
+        ends = (column == 0) | (column == self.size - 1)
+        level = np.where(ends, 0.0, inside) - math.log1p(math.exp(-self.epsilon))
+        apart = np.abs(column.astype(np.int64)[:, None] - positions)
+        return np.asarray(level[:, None] - self.epsilon * apart)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         return max(self.worst_ratios(x, other))

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.exact import log
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
 from metricldp.channels.mechanism import Label, Mechanism
@@ -100,6 +101,16 @@ class JointChannel(ABC):
     @abstractmethod
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         """P(report | x), exactly, from the integers the sampler uses."""
+
+    def log_chances(self, columns: Columns) -> Floats:
+        """ln P(report | x) of every report from everybody, (n, *sizes), in floats."""
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        reports = [dict(zip(columns, row, strict=True)) for row in rows]
+        found = np.full((len(reports), *self.sizes), -np.inf)
+        for place, *x in np.ndindex(found.shape):
+            if chance := self.probability(tuple(x), reports[place]):
+                found[place, *x] = log(chance)
+        return found
 
     @abstractmethod
     def worst_ratio(self, x: People, other: People) -> Fraction:

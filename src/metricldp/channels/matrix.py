@@ -147,6 +147,15 @@ class Matrix(Channel):
             found *= noise.probability(step, self.field.read(report[None], row)[0])
         return found
 
+    def log_chances(self, column: Column) -> Floats:
+        """The sum over rows, each of which takes few different values."""
+        logs, places = [], []
+        for row, (steps, noise) in enumerate(zip(self._above, self.noises, strict=True)):
+            values = np.unique(steps)
+            logs.append(noise.log_chances_from(values, self.field.read(column, row)))
+            places.append(values[:, None] == steps)
+        return np.asarray(np.concatenate(logs, axis=1) @ np.concatenate(places).astype(np.float64))
+
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The worst of each row, all in one report.
 

@@ -15,8 +15,9 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, exp_bounds, floor_of
-from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
@@ -104,6 +105,11 @@ class Shaped(IntegerChannel):
         j, y = divmod(int(report), self.around)
         weight = self._weights[j][(y - x) % self.around]
         return Fraction(weight, self.patterns * self._lookup.total(j))
+
+    def log_chances(self, column: Column) -> Floats:
+        j, y = np.divmod(column.astype(np.int64), self.around)
+        away = (y[:, None] - np.arange(self.size)) % self.around
+        return np.asarray(np.log(self._shares / self.patterns)[j[:, None], away])
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Over all d of all patterns; the pattern's total is the same for both."""

@@ -19,8 +19,9 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, QueryError
 from metricldp.basics.exact import ONE
-from metricldp.channels.base import Floats, IntegerChannel, Integers
+from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape

@@ -7,6 +7,7 @@ here the collector knows that and pays no noise for it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,8 +18,9 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
-from metricldp.channels.base import BitChannel, Cut, Floats, Integers
+from metricldp.channels.base import Cut, Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import BitChannel
 from metricldp.coins import loops as encoding
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.stream import Coins
@@ -124,6 +126,16 @@ class Threshold(BitChannel):
         flipped = (truth ^ int.from_bytes(report.tobytes(), "little")).bit_count()
         kept = self.bits - flipped
         return Fraction(self.flip**flipped * (ONE - self.flip) ** kept, ONE**self.bits)
+
+    def log_chances(self, column: Column) -> Floats:
+        """Of x the bits below it are 1 by a flip, and those from it on 0."""
+        bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little")
+        ones = np.zeros((len(column), self.bits + 1))
+        np.cumsum(bits, axis=1, out=ones[:, 1:])
+        x = np.arange(self.size)
+        flipped = 2 * ones[:, : self.size] - ones[:, -1:] + (self.bits - x)
+        kept = math.log1p(-self.flip / ONE)
+        return np.asarray(self.bits * kept + flipped * (math.log(self.flip / ONE) - kept))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -30,8 +30,9 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
-from metricldp.channels.base import BitChannel, Floats, Integers
+from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -181,6 +182,14 @@ class Unary(BitChannel):
             one = self.own[k] if k == x else self.other[k]
             result *= one if bit else ONE - one
         return Fraction(result, ONE**self.size)
+
+    def log_chances(self, column: Column) -> Floats:
+        """What all bits are worth if they are about others, and the difference of one's own."""
+        bits = np.unpackbits(column, axis=1, count=self.size, bitorder="little")
+        own = np.where(bits, self._by_value(lambda p, q: p), self._by_value(lambda p, q: 1 - p))
+        other = np.where(bits, self._by_value(lambda p, q: q), self._by_value(lambda p, q: 1 - q))
+        others = np.log(other)
+        return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_UP, Context
 from fractions import Fraction
 
 from metricldp.attributes.answered import answered
@@ -54,6 +55,28 @@ def _farthest(survey: Agreement, name: str) -> float:
 def rounded(epsilon: float | Fraction) -> str:
     """Four digits, as people write them."""
     return plain(float(f"{float(epsilon):.4g}"))
+
+
+def up(number: float, digits: int = 4) -> float:
+    """Rounded up: a promise says no less than what may be lost."""
+    return float(Context(prec=digits, rounding=ROUND_UP).create_decimal(repr(number)))
+
+
+def times(exponent: float) -> str:
+    """What two values at this distance are promised, in numbers and in words."""
+    return f"at most {_ratio(exponent)} times as likely, {grade(exponent)}"
+
+
+def _ratio(exponent: float) -> str:
+    """e^exponent, rounded up; beyond a million the exponent says more than the digits."""
+    if exponent >= 13:
+        return f"e^{rounded(exponent)}"
+    ratio = math.exp(exponent)
+    digits = (
+        2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
+    )
+    digits = min(max(digits, 0), 12)
+    return f"{math.ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"
 
 
 def warnings_of(survey: Agreement) -> tuple[str, ...]:

@@ -95,11 +95,13 @@ def _panels(picture: Panels) -> Figure:
     width, height = max(map(len, rows)), len(rows)
     figure = new_figure(wide * width + 1.8, high * height)
     grid = figure.subplots(height, width, sharey="row", squeeze=False)
-    figure.suptitle(picture.title)
+    figure.suptitle(picture.title, parse_math=False)
     before: dict[str, object] = {}
     for places, row in zip(grid, rows, strict=True):
-        for axes, panel in zip(places, row, strict=True):
+        for axes, panel in zip(places, row, strict=False):
             _panel(axes, panel)
+        for axes in places[len(row) :]:
+            axes.set_axis_off()
         for axes in places[1:]:
             axes.set_ylabel("")
         named: dict[str, object] = {}
@@ -136,7 +138,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
             elinewidth=1,
             label=curve.label,
         )
-    axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axes.set_title(panel.title, parse_math=False)
     if panel.from_zero:
         axes.set_ylim(bottom=0)
     if panel.ticks is not None:

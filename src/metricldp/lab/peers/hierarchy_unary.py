@@ -198,3 +198,11 @@ class UnaryHierarchy(Tree, Channel):
         oracle = self.oracles[level]
         bits = oracle.probability(x // self.widths[level], report[: oracle.field.width])
         return bits / len(self.counts)
+
+    def log_chances(self, column: Column) -> Floats:
+        found, levels = np.empty((len(column), self.size)), self.field.level(column)
+        for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
+            rows = levels == level
+            nodes = oracle.log_chances(column[rows, : oracle.field.width])
+            found[rows] = np.repeat(nodes, width, axis=1)[:, : self.size]
+        return np.asarray(found - np.log(len(self.counts)))

@@ -138,6 +138,11 @@ class Planar(JointChannel):
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), ONE)
 
+    def log_chances(self, columns: Columns) -> Floats:
+        with np.errstate(divide="ignore"):
+            found = np.log(self._matrix[:, self._cell([columns[0], columns[1]])].T)
+        return np.asarray(found.reshape(-1, *self.sizes))
+
     def worst_ratio(self, x: People, other: People) -> Fraction:
         rows = (self.table[self._cell(cell)].tolist() for cell in (x, other))
         pairs = [(max(pair), min(pair)) for pair in zip(*rows, strict=True)]

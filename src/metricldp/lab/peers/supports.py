@@ -18,7 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels import Channel, Floats
+from metricldp.basics.exact import log
+from metricldp.channels import Channel, Column, Floats
 
 
 class Supports(Channel):
@@ -57,6 +58,17 @@ class Supports(Channel):
         b, b_own = others - d * d, with_own - p * d
         scale = (p - d) ** 2
         return float((a - b) / scale), float((own - a + 2 * b - 2 * b_own) / scale)
+
+    def log_chances(self, column: Column) -> Floats:
+        """All values that a report supports are equally likely, and so are all others."""
+        assert self.two_values
+        supported = self.expand(column)[:, 1:] == self.two_values[1]
+        found = np.empty(supported.shape)
+        for kind in (True, False):
+            if len(first := np.argwhere(supported == kind)[:1]):
+                ((row, x),) = first
+                found[supported == kind] = log(self.probability(int(x), column[row]))
+        return found
 
     def coefficients(self, functions: Floats) -> Floats:
         """F = l + sum_k (f(k) - l) S_k / (p - d), for the mean l of f.
