@@ -270,24 +270,35 @@ class Client {
     const found = crypto.createHash("sha256").update(text, "utf8").digest("hex");
     if (found !== fingerprint) throw new Error("this is another survey");
     const survey = JSON.parse(text);
-    if (survey.joint.length) refuse("joint mechanisms are not known here");
+    const joint = new Map(), blocks = survey.joint.filter((block) => block.law.law === "cells");
+    if (survey.joint.length > blocks.length) refuse("other joint mechanisms are not known here");
+    for (const block of blocks) block.attributes.forEach((name) => joint.set(name, block));
     this.header = "02" + fingerprint.slice(0, 32);
     const halves = ({ name }) => ({ kind: "answered", name, law: `${name}=answered` });
     const attributes = survey.attributes.flatMap((a) => ("optional" in a ? [a, halves(a)] : [a]));
-    this.parts = attributes.map((attribute) => {
+    this.parts = attributes.flatMap((attribute) => {
+      const block = joint.get(attribute.name);
+      if (block) {
+        if (block.attributes[0] !== attribute.name) return [];
+        const own = block.attributes.map((name) => attributes.find((a) => a.name === name));
+        return { ...LAWS[block.law.of.law](block.law.of), own, strides: block.law.strides };
+      }
+      const own = [attribute], strides = [1];
       const inside = (x) => attribute.low <= x && x <= attribute.high;
       if (attribute.kind === "weight" && !attribute.private)
-        return { attribute, bits: 64, possible: (f) => inside(doubleOf(f)), draw: (x) => x };
+        return { own, strides, bits: 64, possible: (f) => inside(doubleOf(f)), draw: (x) => x };
       const law = survey.laws[attribute.law || attribute.name], made = LAWS[law.law](law);
       const rounds = attribute.kind === "real" || attribute.kind === "weight";
       const draw = (x, tape) => made.draw(rounds ? tape.rounded(x) : x, tape);
-      return { ...made, attribute, draw };
+      return { ...made, own, strides, draw };
     });
     this.bits = this.parts.reduce((sum, part) => sum + part.bits, 0);
     this.bytes = Math.ceil(this.bits / 8);
   }
   report(person, tape, clip) {
-    const places = this.parts.map((p) => position(p.attribute, person[p.attribute.name], clip));
+    const at = ({ own, strides }) => own.reduce((sum, attribute, d) =>
+      sum + position(attribute, person[attribute.name], clip) * BigInt(strides[d]), 0n);
+    const places = this.parts.map(at);
     let fields = 0n, start = 0;
     this.parts.forEach((part, k) => {
       fields |= part.draw(places[k], tape) << BigInt(start);

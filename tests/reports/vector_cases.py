@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from metricldp import (
@@ -324,6 +325,54 @@ def joint():
         people = [
             {n: whole[n][(k + k // 3 * d) % 3] for d, n in enumerate(attributes)} for k in range(8)
         ]
+        found.append(entry(survey, facts=told(survey, people)))
+    return {"surveys": found}
+
+
+def cells():
+    """Several attributes as one; patterns and tops are stated, as above."""
+    whole = {name: Integer(0, size - 1, epsilon=1, within=1) for name, size in (("x", 2), ("y", 3))}
+    bins = {
+        name: Continuous(0, size, bins=size, epsilon=1, within=1, cap=2)
+        for name, size in (("x", 3), ("y", 2))
+    }
+    three = {
+        "x": Integer(0, 1, epsilon=0.5),
+        "y": Integer(0, 2, epsilon=0.5, cyclic=True),
+        "z": Ordinal(["no", "yes"], epsilon=1),
+        "c": Categorical(["a", "b"], epsilon=0.5),
+    }
+    lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 1, epsilon=0.5)}
+    patterns = ["32101210121010121012", "21212321234321232101"]
+    flat = ["11101011101011111011"]
+    shaped = {"name": "shaped", "workload": "ranges"}
+    tops = ["6e5843f423fa9028", "6e5843f423fa8c28", "6e5843f423fa8c28", "6e5843f423fa9028"]
+    best = {
+        "name": "designed",
+        "metric": "plane",
+        "workload": "ranges",
+        "shapes": ["2110", "1201", "1021", "0112", "1001", "0110"],
+        "tops": [*["7720eb65f042ce60"] * 4, *["18326733de05502f"] * 2],
+    }
+    near = {name: Integer(0, 1, epsilon=1, within=1) for name in "xy"}
+    cases = [
+        (whole, {**shaped, "metric": "plane", "around": [4, 5], "patterns": patterns}),
+        ({**whole, "c": three["c"]}, {**shaped, "around": [4, 5], "patterns": patterns[1:]}),
+        (bins, {**shaped, "metric": "plane", "around": [5, 4], "patterns": flat}),
+        (three, {**shaped, "around": [2, 3, 2], "patterns": ["011010010110"]}),
+        (lines, {"name": "tents", "metric": "plane", "tops": tops}),
+        (near, best),
+    ]
+    found = []
+    for attributes, how in cases:
+        names = tuple(name for name in attributes if name != "z")
+        names = names[: len(how.get("around", "xy"))]
+        survey = Survey(attributes, joint={names: how})
+        values = [
+            [attribute.values_at(k)[0] for k in range(attribute.size)]
+            for attribute in attributes.values()
+        ]
+        people = [dict(zip(attributes, person, strict=True)) for person in product(*values)]
         found.append(entry(survey, facts=told(survey, people)))
     return {"surveys": found}
 
@@ -779,6 +828,7 @@ FILES = {
     "subset": subset,
     "levels": levels,
     "joint": joint,
+    "cells": cells,
     "positions": positions,
     "mixed": mixed,
     "optional": optional,

@@ -180,10 +180,10 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
         ({("x", "y"): "threshold"}, "mechanism 'threshold' blurs one attribute; name it there"),
         (
             {("x", "y"): "auto"},
-            "no mechanism 'auto'; choose faces, hio, hio-hashing, planar-laplace",
+            "no mechanism 'auto'; choose shaped, tents, designed, faces, hio, hio-hashing, planar",
         ),
-        ({("x", "y"): "planar"}, "choose faces, hio, hio-hashing, planar-laplace; did you mean"),
-        ({("x", "y"): None}, "there is no mechanism None; choose faces, hio, hio-hashing"),
+        ({("x", "y"): "planar"}, "faces, hio, hio-hashing, planar-laplace; did you mean"),
+        ({("x", "y"): None}, "there is no mechanism None; choose shaped, tents, designed"),
         ({("x", "y"): {"branching": 3}}, "a mechanism is a name or a table with a name"),
         ({("x", "y"): {"name": "hio", "fanout": 3}}, "mechanism 'hio' has no entry 'fanout'"),
         ({("x", "y"): {"name": "hio", "branching": 0}}, "whole number of at least 2, not 0"),
@@ -552,7 +552,7 @@ def test_mistakes_in_a_survey_file_are_one_line(at_work, capsys):
     code, out, err = run(capsys, "certify", "wrong.toml")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "wrong.toml: there is no mechanism 'planar'; choose faces, hio, hio-hashing" in err
+    assert "wrong.toml: there is no mechanism 'planar'; choose shaped, tents, designed" in err
 
 
 # Comparisons -------------------------------------------------------------------------------------

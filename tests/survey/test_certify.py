@@ -90,6 +90,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
         adds_up=margins is not None,
         margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins[: sizes[0]]],
         distance=lambda sizes, metrics, x, other: Fraction(allowed),
+        about=lambda attributes, share: SimpleNamespace(grid=None),
     )
     channel = SimpleNamespace(
         worst_pairs=lambda: [((0, 1), (1, 2), Fraction(ratio))], same_ratio_for_all_pairs=alike

@@ -12,6 +12,7 @@ import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
+from metricldp.app.words import of_block
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -115,9 +116,9 @@ def _folded(line: str) -> list[str]:
 def _together(survey: Agreement, names: list[str], width: float) -> list[str]:
     p = "-infinity" if survey.metric.p == math.inf else plain(survey.metric.p)
     blocks = [
-        f"{' and '.join(block.names)} are blurred together: at most epsilon "
-        f"{rounded(block.diameter / survey.share)} for any two people."
+        line
         for block in survey.blocks.values()
+        for line in textwrap.wrap(of_block(survey, block), _WIDTH)
     ]
     at_most = f"epsilon {rounded(width)}, {grade(width)}"
     again = "A second report by the same person spends it all again."
@@ -224,7 +225,8 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
 def _others_entry(survey: Agreement, name: str) -> dict[str, Any]:
     """The variance that a person adds to a question on average, and that of simpler channels."""
     attribute, own = survey.attributes[name], survey.mechanisms[name]
-    if own.name not in _OF_SHAPES or attribute.size > _MOST_PLANNED:
+    alone = name in survey.channels and attribute.size <= _MOST_PLANNED
+    if own.name not in _OF_SHAPES or not alone:
         return {}
     usual = "ranges" if attribute.ordered else "values"
     workload = own.workload if own.workload in WORKLOADS else usual

@@ -27,6 +27,7 @@ from metricldp.basics.numbers import is_number
 from metricldp.basics.text import distinct, guess, listed, plain, shown
 from metricldp.metrics import Metric, MetricInWords, Value, capped
 from metricldp.metrics import from_dict as metric_from_dict
+from metricldp.metrics.grid import Axis
 
 Positions = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
@@ -155,6 +156,11 @@ class Attribute(ABC):
     def is_cyclic(self) -> bool:
         """Whether its last value is next to its first, so that a range may go over the end."""
         return self.ordered and self.distances.is_ring(self.size)
+
+    @property
+    def axis(self) -> Axis | None:
+        """It as one side of a plane, where its values are evenly spaced along a line."""
+        return None
 
     @property
     def metric_kind(self) -> str:

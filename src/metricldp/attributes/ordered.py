@@ -18,6 +18,7 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written, ceil_of, floor_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+from metricldp.metrics.grid import Axis
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,6 +87,16 @@ class OnLine(Attribute):
         epsilon = as_written(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
         return Uniform(epsilon) if whole >= farthest else Window(epsilon, whole, around=around)
+
+    @property
+    def axis(self) -> Axis | None:
+        own = getattr(self, "metric", None) is not None or getattr(self, "edges", None) is not None
+        if own or self.cyclic or self.rounded_at_random:
+            return None
+        cap = None if self.cap is None else as_written(self.cap)
+        unit, windows = as_written(self.within or self.per), self.within is not None
+        epsilon, step = as_written(self.epsilon), self.step / unit
+        return Axis(self.size, epsilon, step, windows, self.in_bins, cap)
 
     @property
     def _exact_positions(self) -> bool:

@@ -21,14 +21,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import log
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
+from metricldp.metrics.grid import Grid
 
 Part = int | str
 """What a column of a report is about: one attribute, by its number, or all, by its role."""
@@ -63,6 +66,12 @@ class JointChannel(ABC):
     is_bits: ClassVar[bool] = False
     has_chances: ClassVar[bool] = True
     """Whether the probability of a single report can be told."""
+    one: IntegerChannel | None = None
+    """What a report is of, where it is one integer, so that reports make a table."""
+
+    @property
+    def cumulates(self) -> bool:
+        return self.one is not None
 
     @property
     @abstractmethod
@@ -125,6 +134,10 @@ class JointChannel(ABC):
         there = (1, *here[1:])
         assert self.same_ratio_for_all_pairs
         yield here, there, self.worst_ratio(here, there)
+
+    def proving_pairs(self, metric: Grid) -> Iterator[tuple[int, int]]:
+        """The pairs of cells that prove a metric on them."""
+        return metric.generating_pairs(math.prod(self.sizes))
 
     def every_report(self) -> dict[Part, Column]:
         """All possible reports as columns, for proofs by enumeration; only for tiny domains."""
@@ -253,6 +266,16 @@ class JointMechanism(Mechanism):
     joint: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
     """Whether it keeps the sum of the distances of its attributes, and not less."""
+    grid: Grid | None = None
+    """What it keeps between the cells of a grid, where that is how it blurs."""
+
+    def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> JointMechanism:
+        """The same mechanism for these attributes, their distances shrunk by a share."""
+        return self
+
+    def decided(self, attributes: Mapping[str, Attribute]) -> JointMechanism:
+        """The same with everything decided that it has to save."""
+        return self
 
     @property
     def largest_norm(self) -> int:

@@ -47,6 +47,8 @@ class Shaped(IntegerChannel):
     fall: int
 
     mechanism: ClassVar[str] = "shaped"
+    is_added: ClassVar[bool] = True
+    """Whether a report is the position and something that does not depend on it."""
 
     @classmethod
     def of(cls, size: int, depths: tuple[Shape, ...], unit: Fraction) -> Shaped:

@@ -39,6 +39,7 @@ class Table(IntegerChannel):
     weights: tuple[tuple[int, ...], ...]
 
     mechanism: ClassVar[str] = "table"
+    is_added: ClassVar[bool] = False
 
     @classmethod
     def of(cls, weights: Sequence[Sequence[int]]) -> Table:

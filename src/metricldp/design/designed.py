@@ -138,7 +138,7 @@ class Designed(_OfShapes):
         if isinstance(workload, str):
             shapes, tops = _found(workload, size, metric)
             return replace(self, workload=workload, shapes=shapes, tops=tops)
-        shapes, tops = _search(workload.gram(), size, metric)
+        shapes, tops = best_shapes(workload.gram(), size, metric)
         return replace(self, workload=GIVEN, shapes=shapes, tops=tops)
 
     def _checked(self, size: int) -> Designed:
@@ -245,15 +245,17 @@ def _checked_tops(tops: Any, count: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def _found(workload: str, size: int, metric: Metric) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
-    return _search(workload_of(workload, size).gram(), size, metric)
+    return best_shapes(workload_of(workload, size).gram(), size, metric)
 
 
-def _search(
-    gram: npt.NDArray[np.float64], size: int, metric: Metric
+def best_shapes(
+    gram: npt.NDArray[np.float64],
+    size: int,
+    metric: Metric,
+    first: Sequence[npt.NDArray[np.int64]] = (),
 ) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
-    """From shaped noise on, where the metric has it."""
-    grid = in_units(size, metric)
-    first: list[npt.NDArray[np.int64]] = []
+    """From some heights on, and from shaped noise where the metric has it."""
+    grid, first = in_units(size, metric), list(first)
     if metric.by_difference(size) is not None:
         for pattern in np.array(best_patterns(gram, steps_of(size, metric))):
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)

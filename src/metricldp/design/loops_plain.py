@@ -14,8 +14,10 @@ import numpy as np
 def anneal(
     heights: Any,
     unit: float,
-    width: int,
-    each: int,
+    lengths: Any,
+    reach: Any,
+    offsets: Any,
+    most: Any,
     cap: int,
     gram: Any,
     moves: int,
@@ -26,9 +28,12 @@ def anneal(
     """Better heights in place of those given, (patterns, n); the objective that they reach.
 
     The objective is sum_k gram[k] / sum_j |q_j(k)|^2 over frequencies k, times the number of
-    patterns, q_j the normalised exp(unit heights). Heights of positions up to `width` apart differ
-    by at most `each`, and any two by at most `cap`. A move is accepted if it helps, or with
-    probability exp(-loss / temperature), which falls from hot to cold; losses are relative.
+    patterns, q_j the normalised exp(unit heights). Heights of positions so many `offsets` apart,
+    0 to n - 1, differ by at most `most`, and any two by at most `cap`. What moves is a stretch of
+    up to `reach` or half of the ring; where there are several lengths, a box: the ring is then made
+    of rows of such lengths, each beginning where another ends. A move is
+    accepted if it helps, or with probability exp(-loss / temperature), which falls from hot to
+    cold; losses are relative.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
@@ -43,6 +48,7 @@ def anneal(
     kept = heights.copy()
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
+    inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
     for move in range(moves):
         if (
             stale.any()
@@ -63,17 +69,26 @@ def anneal(
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
             continue  # where there is next to no probability, little is to be gained
         kind = np.random.random()
-        length = 1
-        if kind > 0.5:
-            length = 1 + np.random.randint(width if kind < 0.8 else n // 2)
+        moved[0], length, stride = first, 1, n
+        for d in range(len(lengths)):
+            stride //= lengths[d]
+            if kind > 0.5:
+                side = 1 + np.random.randint(reach[d] if kind < 0.8 else max(1, lengths[d] // 2))
+                for q in range(length, length * side):
+                    x = moved[q - length] + stride
+                    moved[q] = x if x < n else x - n
+                length *= side
         sign = 1 if np.random.random() < 0.5 else -1
+        for q in range(length):
+            inside[moved[q]] = True
         fits = True
-        for a in range(min(length, width)):
-            for d in range(a + 1, min(width, n - length + a) + 1):
-                left, right = first + a, first + length - 1 - a
-                height = sign * (heights[j, left % n] - heights[j, (left - d) % n])
-                other = sign * (heights[j, right % n] - heights[j, (right + d) % n])
-                if height >= each or other >= each:
+        for q in range(length):
+            x = moved[q]
+            for c in range(len(offsets)):
+                y = x + offsets[c]
+                if y >= n:
+                    y -= n
+                if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
                     fits = False
                     break
             if not fits:
@@ -81,15 +96,17 @@ def anneal(
         if fits and cap < 1 << 30:
             low, high = 1 << 40, -(1 << 40)
             for x in range(n):
-                height = heights[j, x] + (sign if (x - first) % n < length else 0)
+                height = heights[j, x] + (sign if inside[x] else 0)
                 low, high = min(low, height), max(high, height)
             fits = high - low <= cap
+        for q in range(length):
+            inside[moved[q]] = False
         if not fits:
             continue
         factor = up if sign > 0 else down
         new_real[:], new_imaginary[:] = real[j], imaginary[j]
         for q in range(length):
-            x = (first + q) % n
+            x = moved[q]
             change, t = factor * v[j, x], 0
             for k in range(count):
                 new_real[k] += change * cosine[t]
@@ -107,7 +124,7 @@ def anneal(
             continue
         now = new
         for q in range(length):
-            x = (first + q) % n
+            x = moved[q]
             heights[j, x] += sign
             v[j, x] *= 1 + factor
         for k in range(count):

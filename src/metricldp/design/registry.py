@@ -21,6 +21,7 @@ from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.response import Response
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.design.cells import ON_CELLS
 from metricldp.design.designed import Designed, Tents
 from metricldp.design.plans import MatrixPlan
 from metricldp.design.shaped import ShapedNoise
@@ -98,7 +99,7 @@ def mechanism(
     `ordered`, `only` and `joint` say what it is for, so that a refusal lists no other.
     """
     if isinstance(said, Mechanism):
-        own = BUILT_IN.get(said.name, said)
+        own = (ON_CELLS if joint else BUILT_IN).get(said.name, said)
         ours = type(own) is type(said) and (own.saves or own == said)
         if not said.name or not ours:
             raise SurveyError(
@@ -114,13 +115,15 @@ def mechanism(
         found = mechanism(name, ordered=ordered, only=only, joint=joint)
         return found.with_saved(rest)
     if isinstance(said, str):
+        if joint and said in ON_CELLS:
+            return ON_CELLS[said]
         if said in BUILT_IN:
             return BUILT_IN[said]
         plugged = _from_plug_in(said)
         if plugged is not None:
             return plugged
     known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
-    meant = guess(said, known if joint else [AUTO, *known])
+    meant = guess(said, [*ON_CELLS, *known] if joint else [AUTO, *known])
     raise SurveyError(
         f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
     )
@@ -145,7 +148,7 @@ def _fits(found: Mechanism, ordered: bool, only: str | None, joint: bool = False
 
 def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
     """Every name that can be said; a family says its own forms."""
-    found = [] if joint else [AUTO]
+    found = [*ON_CELLS] if joint else [AUTO]
     found += [name for name, own in BUILT_IN.items() if _fits(own, ordered, only, joint)]
     for name in plugged_in():
         loaded = _loaded(name)

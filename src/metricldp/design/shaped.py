@@ -43,7 +43,7 @@ _MANY_POSITIONS = 1024
 """With more the exact error takes too long to choose by, and fewer patterns are enough."""
 _PADS = (2, 4)
 """How many times width / epsilon places there are beyond the positions."""
-_MOVES, _COLD = 300_000, 1e-5
+MOVES, COLD = 300_000, 1e-5
 _UNBOUNDED = 1 << 30
 LARGEST_UNIT = 30.0
 """What is farther apart than e^30 makes no difference to a search."""
@@ -72,7 +72,7 @@ class ShapedNoise(Mechanism):
         steps = steps_of(size, metric)
         if self.patterns is not None:
             said = said_workload(self.workload, size)
-            return replace(self, workload=said, patterns=_checked(self.patterns, size))
+            return replace(self, workload=said, patterns=checked_patterns(self.patterns, size))
         workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
             return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
@@ -152,7 +152,7 @@ def steps_of(size: int, metric: Metric) -> Steps:
     return Steps(unit, tuple(int(steps) for steps in apart), cyclic)
 
 
-def _checked(patterns: Any, size: int) -> tuple[Shape, ...]:
+def checked_patterns(patterns: Any, size: int) -> tuple[Shape, ...]:
     """Depths around the ring, as they may stand in a file."""
     remedy = "leave patterns out, and they are found"
     if not is_list(patterns) or len(patterns) not in (1, 2, 4, 8, 16):
@@ -233,17 +233,21 @@ def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[D
     deepest = steps.each * -(-(around // 2) // steps.width)
     cap = steps.cap if steps.cap < deepest else _UNBOUNDED
     spectrum, unit = ring_spectrum(gram, around), min(float(steps.unit), LARGEST_UNIT)
-    moves = min(_MOVES, 10_000 * around) * patterns
+    moves = min(MOVES, 10_000 * around) * patterns
+    near = np.arange(1, steps.width + 1)
     objective = loops.now.anneal(
-        heights, unit, steps.width, steps.each, cap, spectrum, moves, 1 / around, _COLD, 1
+        *(heights, unit, np.array([around]), near[-1:], np.append(near, around - near)),
+        *(np.full(2 * len(near), steps.each), cap, spectrum, moves, 1 / around, COLD, 1),
     )
     return heights, float(objective)
 
 
-def ring_spectrum(gram: Floats, around: int) -> Floats:
-    """g_k for the frequencies of a real transform, each with its mirror image."""
-    size = len(gram)
-    at = np.arange(size)
+def ring_spectrum(gram: Floats, around: int, at: Depths | None = None) -> Floats:
+    """g_k for the frequencies of a real transform, each with its mirror image.
+
+    Positions may lie elsewhere `at` the ring than one after the other.
+    """
+    at = np.arange(len(gram)) if at is None else at
     lags = np.bincount((at[:, None] - at).ravel() % around, gram.ravel(), around)
     found = np.maximum(np.fft.rfft(lags).real, 0)
     found[1 : (around + 1) // 2] *= 2

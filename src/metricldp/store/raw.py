@@ -116,9 +116,9 @@ class Raw(Store):
         self._asked[names] += questions
         if not names or self.layout == REPORTS:
             return REPORTS
-        if not all(name in self.survey.channels for name in names):
-            return REPORTS  # a block has no table
-        channels = [self.survey.channels[name] for name in names]
+        if not all(name in self.survey.tabled for name in names):
+            return REPORTS  # a block of several parts has no table
+        channels = [self.survey.tabled[name] for name in names]
         if self.layout == "auto":
             if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
                 return "prefix"
@@ -158,7 +158,7 @@ class Raw(Store):
 
     def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
         if names not in self._tables:
-            channels = {name: self.survey.channels[name] for name in names}
+            channels = {name: self.survey.tabled[name] for name in names}
             self._tables[names] = cubes.build(self.batches(names), channels)
         return self._tables[names]
 

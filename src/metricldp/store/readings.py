@@ -166,8 +166,16 @@ class BlockReading:
         jump = self.channel.jump(term.factors or ())
         return Extremes(f.min(axis=-1), f.max(axis=-1), jump, jump**2)
 
+    @cached_property
+    def coefficients(self) -> Floats:
+        """Of a block whose reports are one integer, the decoders at all of them."""
+        every = self.channel.every_report()
+        return np.concatenate([self.channel.valued(terms, every) for terms in self.rows])
+
     def values(self, batch: Mapping[str, Any]) -> Floats:
         columns = {part: batch[name] for part, name in self.block.columns.items()}
+        if self.channel.one is not None:
+            return np.asarray(self.coefficients[:, batch[self.name]])
         return np.concatenate([self.channel.valued(terms, columns) for terms in self.rows])
 
     @cached_property
@@ -244,7 +252,7 @@ def involved(survey: Agreement, *queries: Collection[str]) -> list[str]:
     """The attributes that matter: those named, and those that cost even when left whole."""
     named = {name for names in queries for name in names}
     alone = [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
-    return alone + [n for n, block in survey.blocks.items() if named & {*block.names}]
+    return alone + [n for n, block in survey.blocks.items() if named & {n, *block.names}]
 
 
 def read(survey: Agreement, *queries: Functions) -> Readings:

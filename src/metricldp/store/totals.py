@@ -37,7 +37,7 @@ class Totals(Store):
         self._n = 0
         self._tables: dict[tuple[str, ...], cubes.Table] = {}
         for names in self.keep:
-            channels = {name: survey.channels[name] for name in names}
+            channels = {name: survey.tabled[name] for name in names}
             cubes.check_size(list(channels.values()), names, "keep fewer attributes together")
             empty = np.zeros([channel.features for channel in channels.values()], dtype=np.int64)
             self._tables[names] = cubes.Table(channels, empty)
@@ -54,7 +54,7 @@ class Totals(Store):
                 f"the totals in {path} belong to another survey ({saved.fingerprint[:16]}, this is "
                 f"{survey.fingerprint[:16]}); use the survey file that the devices used",
             )
-        channels = survey.channels
+        channels = survey.tabled
         for names, table in zip(saved.keep, saved.tables, strict=True):
             wanted = tuple(channels[name].features for name in names if name in channels)
             if table.shape != wanted:
@@ -217,18 +217,22 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             raise QueryError(f"{sets}, not a list with {shown(names)}")
         wanted = list(names)
         for name in wanted:
+            if name in survey.blocks and name in survey.tabled:
+                continue  # as a file has it
             if attribute_of(survey, name).is_public:
                 raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
-            if name not in survey.channels:
+            block = survey.block_of(name)
+            if block is not None and block.name not in survey.tabled:
                 raise QueryError(
                     f"{name} is a joint attribute, which needs the reports themselves; leave it "
                     "out of keep=, or tally the reports without keep="
                 )
-        wanted += [answered(name) for name in wanted if survey.attributes[name].optional]
+        optional = [n for n in wanted if n in survey.channels and survey.attributes[n].optional]
+        wanted += [answered(name) for name in optional]
         ordered = tuple(involved(survey, wanted))
         if ordered and ordered not in found:
             found.append(ordered)
     if not found:
         raise QueryError("keep names no attributes; without keep= a tally keeps the reports")
-    order = list(survey.channels)
+    order = list(survey.tabled)
     return tuple(sorted(found, key=lambda names: [order.index(name) for name in names]))

@@ -119,6 +119,12 @@ class Agreement:
         return {name: block for block in self.blocks.values() for name in block.names}
 
     @cached_property
+    def tabled(self) -> Mapping[str, Channel]:
+        """What reports can be counted by: attributes, and then blocks of one integer each."""
+        blocks = ((name, block.channel.one) for name, block in self.blocks.items())
+        return MappingProxyType({**self.channels, **{name: one for name, one in blocks if one}})
+
+    @cached_property
     def mechanisms(self) -> Mapping[str, Mechanism]:
         """What blurs each attribute, with its saved data."""
         alone = {name: self.attributes[name].mechanism for name in self.channels}

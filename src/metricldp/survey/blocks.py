@@ -51,13 +51,14 @@ class Block:
                 raise SurveyError(
                     f"{told}: {name} has a mechanism of its own, {attribute.mechanism}; drop it"
                 )
-        if norm.p > mechanism.largest_norm:
-            what = "joint attributes" if mechanism.largest_norm == 2 else mechanism.name
-            most = mechanism.largest_norm
-            raise SurveyError(f"{told}: a survey with {what} has a norm with p up to {most}")
         sizes = tuple(attribute.size for attribute in attributes.values())
         metrics = tuple(attribute.distances.scaled(share) for attribute in attributes.values())
         try:
+            mechanism = mechanism.about(attributes, share)
+            if norm.p > (most := mechanism.largest_norm):
+                what = "joint attributes" if most == 2 else mechanism.name
+                raise SurveyError(f"a survey with {what} has a norm with p up to {most}")
+            mechanism = mechanism.decided(attributes)
             channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
         except (CertificateError, SurveyError) as wrong:
             raise SurveyError(f"{told}: {wrong}") from None
@@ -70,10 +71,13 @@ class Block:
     @cached_property
     def columns(self) -> dict[Part, str]:
         """The column of each part of a report: an attribute's name, or a role of the block."""
-        return {
-            part: f"{self.name}={part}" if isinstance(part, str) else self.names[part]
-            for part in self.channel.fields
-        }
+        return {part: self._column(part) for part in self.channel.fields}
+
+    def _column(self, part: Part) -> str:
+        """A report that has no parts is called after the whole block."""
+        if isinstance(part, str):
+            return f"{self.name}={part}" if part else self.name
+        return self.names[part]
 
     @property
     def fields(self) -> dict[str, Field]:

@@ -20,6 +20,7 @@ from metricldp.basics.exact import at_most_exp, log
 from metricldp.basics.text import table
 from metricldp.channels import Channel
 from metricldp.metrics import Metric
+from metricldp.metrics.grid import Grid
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.strength import warnings_of
@@ -184,6 +185,9 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
     must be within its distances.
     """
     described = [survey.attributes[name] for name in block.names]
+    again = block.mechanism.about({n: survey.attributes[n] for n in block.names}, survey.share)
+    if again.grid is not None:
+        return _cells_proof(survey, block, again.grid)
     promised = [attribute.distances.scaled(survey.share) for attribute in described]
     nearest = min(m.smallest(size) for m, size in zip(promised, block.sizes, strict=True))
     pairs, people = [], []
@@ -200,12 +204,38 @@ def _joint_proof(survey: Agreement, block: Block) -> Proof:
         apart = [m.distance(*ends) for m, *ends in zip(promised, x, other, strict=True)]
         alike = block.channel.same_ratio_for_all_pairs
         proves &= allowed**2 <= (nearest**2 if alike else sum(length**2 for length in apart))
-    first, second = (
-        ", ".join(a.label(at) for a, at in zip(described, person, strict=True))
-        for person in people[tightest(tuple(pairs)).x]
-    )
+    labels = _labels(survey, block, people[tightest(tuple(pairs)).x])
     count, name = math.comb(math.prod(block.sizes), 2), ", ".join(block.names)
-    return Proof(name, block.mechanism.name, tuple(pairs), count, (first, second), proves)
+    return Proof(name, block.mechanism.name, tuple(pairs), count, labels, proves)
+
+
+def _labels(
+    survey: Agreement, block: Block, people: tuple[tuple[int, ...], tuple[int, ...]]
+) -> tuple[str, str]:
+    described = [survey.attributes[name] for name in block.names]
+    first, second = (
+        ", ".join(a.label(at) for a, at in zip(described, person, strict=True)) for person in people
+    )
+    return first, second
+
+
+def _cells_proof(survey: Agreement, block: Block, promised: Grid) -> Proof:
+    """The generating pairs of the metric on cells, which is made again from the attributes.
+
+    It is at most the sum of the distances of the attributes, or the root of their squares: a norm
+    with p up to 1 or 2 promises no less.
+    """
+    holds, pairs = cache(at_most_exp), []
+    for x, other in block.channel.proving_pairs(promised):
+        allowed = promised.distance(x, other)
+        ratio = block.channel.worst_ratio(promised.cell(x), promised.cell(other))
+        pairs.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
+    proves = survey.metric.proves(survey.share, survey.parts)
+    proves &= survey.metric.p <= (2 if promised.straight else 1)
+    near = tightest(tuple(pairs))
+    labels = _labels(survey, block, (promised.cell(near.x), promised.cell(near.other)))
+    count, name = promised.generating_count(math.prod(block.sizes)), ", ".join(block.names)
+    return Proof(name, block.mechanism.name, tuple(pairs), count, labels, proves)
 
 
 def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:

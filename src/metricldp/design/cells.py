@@ -1,0 +1,231 @@
+"""Mechanisms for several attributes as one: the cells of their grid are the positions.
+
+`metric` says how far two people are apart: "sum", the distances of all attributes added up, or
+"plane", for two attributes that are numbers: the straight line between two places.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import is_list
+from metricldp.basics.errors import SurveyError
+from metricldp.basics.numbers import is_whole
+from metricldp.basics.text import shown
+from metricldp.channels.base import Floats
+from metricldp.channels.cells import Cells
+from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, People, Sizes
+from metricldp.channels.levels import to_text
+from metricldp.channels.mechanism import Label
+from metricldp.channels.table import Table
+from metricldp.design.designed import Designed, Tents, best_shapes
+from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
+from metricldp.design.shaped import checked_patterns
+from metricldp.design.torus import Torus, best_torus, in_units
+from metricldp.metrics import Metric
+from metricldp.metrics.grid import Grid, in_plane, summed
+
+SUM, PLANE = "sum", "plane"
+MOST_CELLS = 1024
+MOST_DESIGNED_CELLS = 100
+"""With more the search ends, after a minute, no better than that for shaped noise."""
+
+
+@dataclass(frozen=True, repr=False)
+class OnCells(JointMechanism):
+    """What mechanisms over cells share: the metric, which is stated here and found out there."""
+
+    metric: str = SUM
+    grid: Grid | None = field(default=None, compare=False)
+    """The metric on the cells, once the attributes are known."""
+
+    def __post_init__(self) -> None:
+        if self.metric not in (SUM, PLANE):
+            raise SurveyError(f'metric is "{SUM}" or "{PLANE}", not {shown(self.metric)}')
+
+    def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
+        return replace(self, grid=grid_of(attributes, self.metric).scaled(share))
+
+    def decided(self, attributes: Mapping[str, Attribute]) -> Self:
+        described = list(attributes.values())
+
+        def label(cell: int) -> str:
+            places = zip(described, self.on.cell(cell), strict=True)
+            return ", ".join(attribute.label(at) for attribute, at in places)
+
+        return self._decided([attribute.ordered for attribute in described], label)
+
+    @abstractmethod
+    def _decided(self, ordered: Sequence[bool], label: Label) -> Self: ...
+
+    @property
+    def on(self) -> Grid:
+        assert self.grid is not None
+        return self.grid
+
+    @property
+    def largest_norm(self) -> int:
+        return 2 if self.on.straight else 1
+
+    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
+        here, there = (int(np.ravel_multi_index(cell, self.on.sizes)) for cell in (x, other))
+        return self.on.distance(here, there)
+
+    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
+        """Along one attribute a straight line is as long as the attribute says."""
+        return list(metrics)
+
+
+def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
+    """The metric on all combinations of values."""
+    sizes = [attribute.size for attribute in attributes.values()]
+    if math.prod(sizes) > MOST_CELLS:
+        raise SurveyError(
+            f"{' x '.join(f'{size:,}' for size in sizes)} cells are too many to be blurred as one "
+            f"attribute; use a coarser grid of at most {MOST_CELLS:,}"
+        )
+    if how == SUM:
+        found = summed([attribute.distances for attribute in attributes.values()], sizes)
+        if found is None:
+            raise SurveyError(
+                "attributes are blurred as one where their metrics depend on how far values are "
+                "apart and on nothing else"
+            )
+        return found
+    if len(attributes) != 2:
+        raise SurveyError(f"a plane has two attributes, not {len(attributes)}")
+    axes = {name: attribute.axis for name, attribute in attributes.items()}
+    for name, axis in axes.items():
+        if axis is None:
+            raise SurveyError(
+                f"{name} is no side of a plane: that takes evenly spaced numbers along a line"
+            )
+    return in_plane([axis for axis in axes.values() if axis])
+
+
+def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Floats]:
+    """What a workload is called, and its Gram matrix on cells; categories are asked one by one."""
+    said = checked_workload(workload, grid.numbers.size, any(ordered))
+    if not isinstance(said, str):
+        return GIVEN, said.gram()
+    gram: Floats = np.ones((1, 1))
+    for line, size in zip(ordered, grid.sizes, strict=True):
+        own = workload_of(said if line else "values", size).gram()
+        gram = np.asarray(np.kron(gram, own), dtype=np.float64)
+    return said, gram
+
+
+@dataclass(frozen=True, repr=False)
+class ShapesOnCells(OnCells):
+    """Tents, or the best mixture of shapes, over cells."""
+
+    of: Tents | Designed = field(default_factory=Tents)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.of.name
+
+    @property
+    def workload(self) -> Any:
+        return self.of.workload
+
+    def with_saved(self, data: Mapping[str, Any]) -> Self:
+        rest = dict(data)
+        metric = rest.pop("metric", self.metric)
+        return replace(self, metric=metric, of=self.of.with_saved(rest))
+
+    def saved(self) -> dict[str, Any]:
+        return {"metric": self.metric, **self.of.saved()}
+
+    def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
+        of, size = self.of, self.on.numbers.size
+        if isinstance(of, Designed) and of.shapes is None:
+            if size > MOST_DESIGNED_CELLS:
+                raise SurveyError(
+                    f"{size:,} cells are too many to be designed for; use at most "
+                    f"{MOST_DESIGNED_CELLS}, or mechanism shaped"
+                )
+            named, gram = _asked(of.workload, self.on, ordered)
+            shapes, tops = best_shapes(gram, size, self.on)
+            of = replace(of, workload=named, shapes=shapes, tops=tops)
+        return replace(self, of=of.settled(size, self.on, ordered=any(ordered), label=label))
+
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
+        return Cells.in_rows(sizes, cast(Table, self.of.channel(math.prod(sizes), self.on)))
+
+    def __repr__(self) -> str:
+        return f"{self.of!r} over cells"
+
+
+@dataclass(frozen=True, repr=False)
+class ShapedOnCells(OnCells):
+    """Shaped noise along all attributes at once: around a ring that is wound up to a torus."""
+
+    workload: Any = None
+    around: Any = None
+    """How many places there are along each attribute: found and saved, like the patterns."""
+    patterns: Any = None
+
+    saves: ClassVar[tuple[str, ...]] = ("metric", "workload", "around", "patterns")
+    name: ClassVar[str] = "shaped"  # type: ignore[misc]
+    title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
+
+    def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
+        if self.patterns is None:
+            named, gram = _asked(self.workload, self.on, ordered)
+            lengths, patterns = best_torus(gram, in_units(self.on))
+            return replace(self, workload=named, around=lengths, patterns=patterns)
+        sizes = self.on.sizes
+        fits = is_list(self.around) and len(self.around) == len(sizes)
+        if not fits or not all(
+            is_whole(n) and n >= size for n, size in zip(self.around, sizes, strict=True)
+        ):
+            raise SurveyError(
+                f"around has a whole number for each attribute, at least {list(sizes)}, not "
+                f"{shown(self.around)}; leave around and patterns out, and they are found"
+            )
+        lengths = tuple(int(n) for n in self.around)
+        said = said_workload(self.workload, self.on.numbers.size)
+        patterns = checked_patterns(self.patterns, math.prod(lengths))
+        if len(patterns[0]) != math.prod(lengths):
+            raise SurveyError(
+                f"patterns of {len(patterns[0]):,} depths do not go around {list(lengths)}; leave "
+                "both out, and they are found"
+            )
+        return replace(self, workload=said, around=lengths, patterns=patterns)
+
+    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
+        torus = Torus(in_units(self.on), self.around)
+        far = torus.too_far(self.patterns)
+        if far is not None:
+            raise SurveyError(
+                f"the patterns of shaped noise tell people {far} steps apart better than the "
+                "metric allows; leave around and patterns out, and the best are found"
+            )
+        return torus.channel(self.patterns)
+
+    def saved(self) -> dict[str, Any]:
+        found = super().saved()
+        if self.patterns is None:
+            return found
+        return {**found, "patterns": [to_text(pattern) for pattern in self.patterns]}
+
+    def __repr__(self) -> str:
+        if self.patterns is None:
+            return repr(self.name)
+        places = " x ".join(map(str, self.around))
+        return f"<shaped noise, {len(self.patterns)} patterns of {places} places>"
+
+
+ON_CELLS: dict[str, OnCells] = {
+    found.name: found
+    for found in (ShapedOnCells(), ShapesOnCells(of=Tents()), ShapesOnCells(of=Designed()))
+}
