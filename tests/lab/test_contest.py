@@ -41,6 +41,7 @@ from metricldp.lab.compare import (
     FITTED,
     LOOSE,
     OWN,
+    POST,
     SAME,
     compare,
     compared,
@@ -56,7 +57,7 @@ from metricldp.lab.contest import (
     surprise,
 )
 from metricldp.lab.crowd import Crowd, Questions, _contracted
-from metricldp.lab.fitted import fitted
+from metricldp.lab.fitted import fitted, post_processed
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.reports.encode import encode
 from metricldp.survey.certify import certify
@@ -624,6 +625,35 @@ def test_errors_of_what_is_fitted_are_those_of_reports(smooth):
     assert not list(fitted({"c": Categorical(["a", "b"], epsilon=1)}, 500))
 
 
+def test_post_processed_counts_are_those_of_the_survey():
+    """False-alarm rate 1e-6. Counts of randomized response add up, so that Norm changes nothing."""
+    attributes = {"c": Categorical(list("abcdef"), epsilon=1, mechanism="response")}
+    entry = contest.Entry(Contender("", "own", ANY_TWO, "nobody"), Survey(attributes))
+    crowd = Crowd(attributes, {"c": np.repeat(np.arange(6), [300, 250, 200, 50, 0, 0])})
+    asked = Questions.draw(attributes, 12, np.random.default_rng(3))
+    found = {
+        one.contender.title: errors
+        for one, errors in post_processed(entry, crowd, asked, 400, Coins.seeded(4))
+    }
+    assert len(found) == 10
+    variances = entry.variances(crowd, asked)
+    assert surprise(found["Norm"], variances) > 1e-6
+    assert surprise(1.3 * found["Norm"], variances) < 1e-6
+    truth = crowd.truth(asked)
+    np.testing.assert_allclose(found["Post-Pos"], np.maximum(found["Norm"] + truth, 0) - truth)
+    np.testing.assert_allclose(found["Base-Pos"], found["Post-Pos"], err_msg="of single values")
+    for title in ("Norm-Sub (CLS)", "Base-Cut", "MLE-Apx"):
+        assert (found[title] ** 2).mean() < (found["Norm"] ** 2).mean()
+
+
+def test_rows_of_post_processing(found):
+    for about, rows in found.blocks().items():
+        mine = [row for row in rows if row.group == POST]
+        assert len(mine) == (10 if " x " not in about else 0)
+        assert all(row.exact is None and row.step == rows[0].step for row in mine)
+        assert len({row.title for row in mine}) == len(mine)
+
+
 def test_smoothing_is_biased_where_people_round():
     """A million ages rounded to tens: EMS has an error ten times that of Haar, as the page says."""
     attributes = {"age": Integer(0, 99, epsilon=1)}
@@ -648,7 +678,7 @@ def test_a_long_file_is_sampled(tmp_path, monkeypatch):
 def test_a_single_repetition_has_no_standard_error(tmp_path):
     alone = Survey({"age": Integer(0, 29, epsilon=1, per=3)})
     found = compare(alone, people_file(tmp_path / "people.csv"), queries=3, repetitions=1)
-    rows = [row for row in found.rows if row.group != FITTED]
+    rows = [row for row in found.rows if row.exact is not None]
     assert all(row.simulated is not None and row.standard_error is None for row in rows)
     assert "nan" not in found.text()
 

@@ -36,7 +36,7 @@ from metricldp.lab.contest import (
     spread_out,
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
-from metricldp.lab.fitted import Fitted, fitted
+from metricldp.lab.fitted import Fitted, fitted, post_processed
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
@@ -47,6 +47,7 @@ from metricldp.survey.ledger import kept
 OWN, SAME = "the survey itself", "keeps the survey's metric"
 LOOSE = "the stated epsilon between any two values of each attribute"
 FITTED = "the stated epsilon, fitted to all reports: biased"
+POST = "the survey itself, counts of values post-processed: biased"
 """What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere.
 
 What is fitted keeps that, too, but no error can be stated beside an answer."""
@@ -135,7 +136,7 @@ class Comparison:
         parts = [
             f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are in "
             f"people: the root of the mean squared error.\nSimulated: {self.repetitions} times "
-            f"(HIO, fitted: {_more_rarely(self.repetitions)}) on {who}"
+            f"(HIO and what is biased: {_more_rarely(self.repetitions)}) on {who}"
         ]
         for about, rows in self.blocks(most).items():
             left = sum(row.about == about for row in self.rows) - len(rows)
@@ -146,7 +147,7 @@ class Comparison:
 
 _BEST = 5
 """Rows of each group that are printed."""
-_GROUPS = (OWN, SAME, LOOSE, FITTED)
+_GROUPS = (OWN, POST, SAME, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
 An error means nothing without both: where the width is large, far values are hardly hidden."""
 
@@ -243,6 +244,11 @@ def compare(
             errors = _measured(entry, everyone, some, asked, repetitions, coins)
             rows.append(_row(group, entry, asked, errors))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
+        first = contest[0][1]
+        if len(names) == len(first.survey.channels) == len(first.survey.attributes) == 1:
+            coins, times = seeded(_number(seed, *names, POST)), _more_rarely(repetitions)
+            for entry, drawn in post_processed(first, crowd.only(names), asked, times, coins):
+                rows.append(_row(POST, entry, asked, (None, *_scaled(drawn, 1.0, 1.0))))
         loose = {name: spread_out(attribute) for name, attribute in asked.attributes.items()}
         for biased in fitted(loose, crowd.n):
             own = np.random.default_rng(_number(seed, *names, biased.contender.title))

@@ -2,23 +2,29 @@
 
 They are biased, and the bias does not fall with the number of people as noise does. So no error is
 computed for them, and a sample would say nothing of everybody: all people are simulated. Square
-Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several.
+Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several. Unbiased counts of
+values that are post-processed are biased as well.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from metricldp.attributes.base import Attribute
+from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO
-from metricldp.lab.contest import Contender
+from metricldp.coins.stream import Coins
+from metricldp.lab.contest import Contender, Entry
 from metricldp.lab.crowd import Crowd, Questions
+from metricldp.lab.peers import postprocess
 from metricldp.lab.peers.grids import collected
 from metricldp.lab.peers.pripl import pripl_tree
 from metricldp.lab.peers.reconstruct import expectation_maximisation
@@ -28,6 +34,8 @@ _MOST = 256
 """Positions of an attribute up to which it is quick enough."""
 _FEWEST = 100
 """People below which there is nothing to fit."""
+_NEARLY_NONE = 1e-12
+"""The variance that is taken for none."""
 _Shares = Callable[[Crowd, Questions, float, np.random.Generator], Floats]
 
 
@@ -106,3 +114,33 @@ def fitted(attributes: Mapping[str, Attribute], people: int) -> Iterator[Fitted]
     for epsilon, told in ((min(steps), "epsilon in all"), (sum(steps), "D times epsilon")):
         contender = Contender("hdg", f"HDG, {told}", ANY_TWO, "Yang et al. 2020")
         yield Fitted(contender, Fraction(epsilon), _hdg)
+
+
+def post_processed(
+    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins
+) -> Iterator[tuple[Entry, Floats]]:
+    """The errors of a survey's counts of one attribute, post-processed in each of ten ways.
+
+    All from the same reports. What does not work for some of them, as no count is above 0, is left
+    out; so are attributes with too many values.
+    """
+    ((name, channel),) = own.survey.channels.items()
+    if channel.size > _MOST:
+        return
+    person = np.eye(channel.size)
+    found = (channel.coefficients(person) @ own.totals(crowd, name, repetitions, coins)).T
+    added = channel.moment(person) - person
+    with_it = float(added.diagonal().mean())
+    without = float(added[person == 0].mean())
+    deviation = math.sqrt(crowd.n * max(without, _NEARLY_NONE))
+    more = {"base_pos": (), "base_cut": (deviation,), "mle_apx": (crowd.n, without, with_it)}
+    more |= dict.fromkeys(("power", "power_ns"), (crowd.n, deviation))
+    truth, ranges = crowd.truth(asked), asked.functions[name].T
+    drawn = {"Post-Pos": np.maximum(found @ ranges, 0.0)}
+    for method, title in postprocess.TITLES.items():
+        with contextlib.suppress(QueryError):
+            process = getattr(postprocess, method)
+            given = more.get(method, (crowd.n,))
+            drawn[title] = np.array([process(counts, *given) for counts in found]) @ ranges
+    for title, answers in drawn.items():
+        yield replace(own, contender=replace(own.contender, title=title)), answers - truth

@@ -30,6 +30,18 @@ __all__ = [
     "power",
     "power_ns",
 ]
+TITLES = {
+    "base_pos": "Base-Pos",
+    "base_cut": "Base-Cut",
+    "norm": "Norm",
+    "norm_mul": "Norm-Mul",
+    "norm_cut": "Norm-Cut",
+    "norm_sub": "Norm-Sub (CLS)",
+    "mle_apx": "MLE-Apx",
+    "power": "Power",
+    "power_ns": "PowerNS",
+}
+"""What the paper calls each."""
 _REACH = 8
 """Standard deviations around an estimate beyond which nothing weighs."""
 _STEEPEST = 64.0
