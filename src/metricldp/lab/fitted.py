@@ -121,8 +121,8 @@ def post_processed(
 ) -> Iterator[tuple[Entry, Floats]]:
     """The errors of a survey's counts of one attribute, post-processed in each of ten ways.
 
-    All from the same reports. What does not work for some of them, as no count is above 0, is left
-    out; so are attributes with too many values.
+    All from the same reports. What changes nothing is left out, as Norm where counts add up
+    already, and what does not work as no count is above 0; so are attributes of many values.
     """
     ((name, channel),) = own.survey.channels.items()
     if channel.size > _MOST:
@@ -136,11 +136,13 @@ def post_processed(
     more = {"base_pos": (), "base_cut": (deviation,), "mle_apx": (crowd.n, without, with_it)}
     more |= dict.fromkeys(("power", "power_ns"), (crowd.n, deviation))
     truth, ranges = crowd.truth(asked), asked.functions[name].T
-    drawn = {"Post-Pos": np.maximum(found @ ranges, 0.0)}
+    before = found @ ranges
+    drawn = {"Post-Pos": np.maximum(before, 0.0)}
     for method, title in postprocess.TITLES.items():
         with contextlib.suppress(QueryError):
             process = getattr(postprocess, method)
             given = more.get(method, (crowd.n,))
             drawn[title] = np.array([process(counts, *given) for counts in found]) @ ranges
     for title, answers in drawn.items():
-        yield replace(own, contender=replace(own.contender, title=title)), answers - truth
+        if not np.allclose(answers, before):
+            yield replace(own, contender=replace(own.contender, title=title)), answers - truth
