@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import re
 import shutil
 import sys
 import tempfile
@@ -94,7 +95,14 @@ def test_as_many_intervals_hold_as_the_readme_says():
     for k, answer in enumerate(tally.histogram("age", width=5)):
         low, high = answer.interval()
         held += low <= demo.truth(survey, people, {"age": (5 * k, 5 * k + 4)}) <= high
-    assert f"in this picture {held} of 20 do" in (ROOT / "README.md").read_text("utf-8")
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"in this picture {held} of 20 do" in readme
+    numbers = r"± ([\d,]+) people of a million against ± ([\d,]+), and .* ± ([\d,]+) with"
+    told = re.search(numbers, readme)
+    line = max(demo.ask(tally, people), key=lambda line: line.beside["± geometric"])
+    errors = line.answer.stderr, line.beside["± plain"], line.beside["± geometric"]
+    for error, number in zip(errors, told.groups(), strict=True):
+        assert error == pytest.approx(float(number.replace(",", "")), rel=0.05)
 
 
 @pytest.mark.slow

@@ -599,6 +599,7 @@ def test_demo(small_demo, run):
     out = run("demo")
     assert out.startswith("5,000 people")
     assert "Certified by exact arithmetic: yes" in out
+    assert "within 5 years for 47 of 100" in out
     assert "demo.png" in out
     for question in demo.QUESTIONS:
         for name in question:
@@ -613,6 +614,9 @@ def test_demo_for_a_program(small_demo, run):
     assert len(data["answers"]) == len(demo.QUESTIONS)
     for answer in data["answers"]:
         assert answer["covered"] == (answer["low"] <= answer["truth"] <= answer["high"])
+        about_region = answer["question"].startswith("region")
+        for error in answer["beside"].values():
+            assert error > (0.9 if about_region else 1.5) * answer["stderr"]
     assert (small_demo / "other.png").read_bytes().startswith(PNG)
     assert not (small_demo / "demo.png").exists()
 
