@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from metricldp import SurveyError
+from metricldp.channels.base import Channel
 from metricldp.channels.conformance import check_channel
 from metricldp.design.designed import Designed, Tents
+from metricldp.design.plans import completed, workload_of
 from metricldp.design.shaped import ShapedNoise
 from metricldp.design.shapes import best_mixture
 from metricldp.design.workloads import Workload
@@ -55,11 +57,11 @@ def every_shape(apart):
     return np.unique(found, axis=0)
 
 
-def by_semidefinite_program(apart, unit, gram):
+def by_semidefinite_program(apart, unit, gram, prior=None):
     import cvxpy as cp
 
     shapes = np.exp(unit * every_shape(apart))
-    shapes /= shapes.mean(axis=1, keepdims=True)
+    shapes /= np.average(shapes, axis=1, weights=prior)[:, None]
     p = cp.Variable(len(shapes), nonneg=True)
     matrix = shapes.T @ cp.multiply(p[:, None], shapes)
     values, vectors = np.linalg.eigh(gram)
@@ -227,9 +229,68 @@ def test_tops_that_break_the_promise_or_the_sum_are_refused():
         replace(designed, shapes=(steep, *designed.shapes[1:])).channel(size, metric)
 
 
+SKEWED = (8.0, 4.0, 2.0, 1.0, 0.0)
+
+
+def test_a_design_for_a_prior_is_the_best_for_it():
+    """Against the program, with errors enumerated from the integers in use."""
+    size, metric = 5, Window(Fraction(1), 2)
+    for name, mechanism in (("ranges", Designed), ("mean", Designed), ("2 bars", ShapedNoise)):
+        settled = mechanism(name, SKEWED).settled(size, metric)
+        channel = settled.channel(size, metric)
+        asked = workload_of(name, size)
+        squares = channel.moment(np.array(list(asked))) @ SKEWED / sum(SKEWED)
+        assert channel.mean_square(asked.gram(), SKEWED) == pytest.approx(squares.sum())
+        functions = np.eye(size)
+        assert channel.mean(channel.coefficients(functions)) == pytest.approx(functions, abs=1e-9)
+        gram = completed(asked).gram()
+        apart = np.asarray(metric.whole(size), dtype=np.int64)
+        least = by_semidefinite_program(apart, float(metric.step), gram, SKEWED)
+        most = least * (2 if mechanism is ShapedNoise else 1.003)  # bars fit no ring
+        assert (1 - 1e-6) * least <= channel.mean_square(gram, SKEWED) <= most
+
+
+def test_shaped_noise_decodes_for_its_prior():
+    """Its closed form is the mean square of its decoders, enumerated, and no decoder has less."""
+    size, metric = 6, Window(Fraction(1), 2)
+    prior = (5.0, 1.0, 0.0, 2.0, 1.0, 0.5)
+    found = ShapedNoise(prior=prior).settled(size, metric, ordered=True)
+    even = replace(found, prior=None).channel(size, metric)
+    channel = found.channel(size, metric)
+    gram = Workload.all_ranges(size).gram()
+    by_hand = Channel.mean_square(channel, gram, np.array(prior))
+    assert channel.mean_square(gram, np.array(prior)) == pytest.approx(by_hand, rel=1e-12)
+    assert by_hand < even.mean_square(gram, np.array(prior))
+    assert channel.mean_square(gram) == pytest.approx(Channel.mean_square(channel, gram), rel=1e-12)
+    assert channel.mean_square(gram) > even.mean_square(gram)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"prior": [1, 2]}, "a prior is a list of 5 numbers of at least 0"),
+        ({"prior": [0] * 5}, "one of its numbers is above 0"),
+        ({"prior": [1, 1, 1, 1, -1]}, "numbers of at least 0"),
+        ({"prior": "even"}, "a prior is a list of 5 numbers"),
+        ({"seconds": 0}, "seconds of mechanism designed is a number above 0, at most 86,400"),
+        ({"gap": 2}, "gap of mechanism designed is a number above 0, at most 1, not 2"),
+        ({"workload": "9 bars"}, "9 bars for 5 positions; use 1 to 5"),
+        ({"workload": "bars"}, "no workload is called 'bars'"),
+        ({"workload": {"ranges": 0}}, "the share of 'ranges' is a number above 0, not 0"),
+        ({"workload": {}}, "a workload of several is a table of their names and shares"),
+    ],
+)
+def test_wishes_that_cannot_be(wishes, message):
+    with pytest.raises(SurveyError, match=message):
+        Designed(**wishes).settled(5, Window(Fraction(1), 2), ordered=True)
+
+
 def test_a_saved_design_is_loaded_as_it_was():
     size, metric = 9, Window(Fraction(1), 2, Fraction(3))
-    for mechanism in (ShapedNoise(), Designed()):
+    prior = tuple(range(9))
+    for mechanism in (ShapedNoise(), Designed(), Designed(prior=prior, seconds=5, gap=0.1)):
         settled = mechanism.settled(size, metric, ordered=True)
         again = type(settled)().with_saved(settled.saved())
-        assert again.channel(size, metric).law() == settled.channel(size, metric).law()
+        assert again.channel(size, metric) == settled.channel(size, metric)
+        assert again.settled(size, metric) == settled
+        assert "seconds" not in settled.saved() and "gap" not in settled.saved()

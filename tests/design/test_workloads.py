@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,6 +20,19 @@ def ranges_by_hand(size):
     return np.array([[low <= x <= high for x in range(size)] for low, high in rows], dtype=float)
 
 
+def bars_by_hand(size, count):
+    ends = [k * size // count for k in range(count + 1)]
+    return np.array([[low <= x < high for x in range(size)] for low, high in pairwise(ends)], float)
+
+
+def mixture_by_hand(size):
+    """A third of the mean over all rows is the prefixes', two thirds are the values'."""
+    parts = [(Workload.prefixes(size), 1.0), (Workload.identity(size), 2.0)]
+    prefixes = np.tril(np.ones((size, size)))
+    rows = np.concatenate([np.sqrt(2 / 3) * prefixes, np.sqrt(4 / 3) * np.eye(size)])
+    return Workload.mixture(parts), rows
+
+
 def made(size):
     own = RNG.normal(size=(5, size))
     own[own < 0] = 0
@@ -27,19 +41,22 @@ def made(size):
         "prefixes": (Workload.prefixes(size), np.tril(np.ones((size, size)))),
         "identity": (Workload.identity(size), np.eye(size)),
         "total": (Workload.total(size), np.ones((1, size))),
+        "bars": (Workload.bars(size, 1 + size // 3), bars_by_hand(size, 1 + size // 3)),
+        "mean": (Workload.mean(size), np.linspace(-1, 1, size)[None] * (size > 1)),
+        "mixture": mixture_by_hand(size),
         "rows": (Workload.from_rows(own), own),
         "sparse": (Workload.from_rows(sparse.coo_array(own)), own),
     }
 
 
-@pytest.mark.parametrize("kind", ["ranges", "prefixes", "identity", "total", "rows", "sparse"])
+@pytest.mark.parametrize("kind", list(made(1)))
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
 def test_every_method_agrees_with_the_matrix_written_out(size, kind):
     workload, dense = made(size)[kind]
     assert workload.shape == dense.shape == (len(workload), workload.size)
-    np.testing.assert_array_equal(list(workload), dense)
-    np.testing.assert_array_equal(workload.rows_block(1, 4), dense[1:4])
-    np.testing.assert_array_equal(workload.row(len(dense) - 1), dense[-1])
+    np.testing.assert_allclose(list(workload), dense, rtol=1e-15)
+    np.testing.assert_allclose(workload.rows_block(1, 4), dense[1:4], rtol=1e-15)
+    np.testing.assert_allclose(workload.row(len(dense) - 1), dense[-1], rtol=1e-15)
     np.testing.assert_allclose(workload.gram(), dense.T @ dense, atol=1e-12)
     counts, several = RNG.normal(size=size), RNG.normal(size=(size, 3))
     np.testing.assert_allclose(workload.answers(counts), dense @ counts, atol=1e-12)
@@ -78,6 +95,8 @@ def test_labels():
     assert Workload.all_ranges(1000).label(500_494) == "997"
     assert Workload.prefixes(2).labels(["low", "high"]) == ["up to low", "up to high"]
     assert Workload.identity(2).labels(["a", "b"]) == ["a", "b"]
+    assert Workload.bars(5, 2).labels() == ["0 to 1", "2 to 4"]
+    assert Workload.bars(2, 2).labels() == ["0", "1"]
     assert Workload.total(2).labels() == ["row 0"]
 
 

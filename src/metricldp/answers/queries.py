@@ -131,6 +131,8 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
         raise QueryError(f"{name} is a weight; ask for its sum")
     if isinstance(rows, str) and rows in ("ranges", "prefixes") and not described.ordered:
         raise QueryError(f"{name} has no order, so no {rows}; ask for its values")
+    if isinstance(rows, str) and rows == "mean":
+        raise QueryError(f"the mean of {name} is an answer of its own; ask for mean({name!r})")
     return workload_of(rows, described.size)
 
 

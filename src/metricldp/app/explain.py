@@ -19,7 +19,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, plain, shown
 from metricldp.design.auto import mean_variance, without_search
-from metricldp.design.plans import GIVEN, WORKLOADS, workload_of
+from metricldp.design.plans import GIVEN, workload_of
 from metricldp.lab import risk
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import packed_size
@@ -229,7 +229,7 @@ def _others_entry(survey: Agreement, name: str) -> dict[str, Any]:
     if own.name not in _OF_SHAPES or not alone:
         return {}
     usual = "ranges" if attribute.ordered else "values"
-    workload = own.workload if own.workload in WORKLOADS else usual
+    workload = usual if own.workload in (None, GIVEN) else own.workload
     kept, ordered = survey.kept[name], attribute.ordered
     others = without_search(attribute.size, kept, ordered=ordered, workload=workload)
     mine = mean_variance(survey.channels[name], workload)
@@ -241,8 +241,12 @@ def _others_lines(entry: dict[str, Any]) -> list[str]:
         return []
     mine, others = entry["variance"], entry["others"]
     told = ", ".join(f"{n} {others[n] / mine:,.3g}" for n in sorted(others, key=others.get))
-    what = f"a person adds {mine:.3g} to the squared error of a question, mean over all"
-    return [f"  beside    {what} {entry['asked']}; with others so many times that: {told}"]
+    what = f"a person adds {mine:.3g} to the squared error of a question, mean over"
+    return [f"  beside    {what} {_all(entry['asked'])}; with others so many times that: {told}"]
+
+
+def _all(workload: str) -> str:
+    return "the mean" if workload == "mean" else f"all {workload}"
 
 
 def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
@@ -319,7 +323,7 @@ def _plan_lines(entry: dict[str, Any]) -> list[str]:
             "  plan      made for rows that were given, which the survey does not hold; where they",
             "            left a count open, every value counted a hundredth of their largest entry",
         ]
-    made = f"  plan      made for all {entry['workload']}"
+    made = f"  plan      made for {_all(entry['workload'])}"
     if "total_error" not in entry:
         return [made]
     total, usual = entry["total_error"], entry["auto_total_error"]
@@ -365,11 +369,8 @@ def _more_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     epsilon = entry["effective_epsilon"]
     if epsilon >= float(attribute.distances.diameter(attribute.size)):
         return []
-    most = f"{up(epsilon):.4g}"
-    return [
-        f"            {entry['mechanism']} keeps more: epsilon {most} for any two values, "
-        f"plain {most}-LDP, {grade(epsilon)}"
-    ]
+    most, head = f"{up(epsilon):.4g}", f"            {entry['mechanism']} keeps more: epsilon"
+    return [f"{head} {most} for any two values, plain {most}-LDP, {grade(epsilon)}"]
 
 
 def _width_lines(attribute: Attribute, entry: dict[str, Any]) -> list[str]:

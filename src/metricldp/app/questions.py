@@ -191,7 +191,7 @@ _WIDTH = Annotated[
         "--width", parser=number, metavar="NUMBER", help="of a bar, in the attribute's units"
     ),
 ]
-_WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes or ranges")]
+_WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes, ranges or '10 bars'")]
 
 QUESTIONS = (
     Question(

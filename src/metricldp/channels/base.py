@@ -225,15 +225,15 @@ class Channel(ABC):
             found[differ] = ratio.max(axis=-1, initial=0.0)
         return found
 
-    def mean_square(self, gram: Floats) -> float:
-        """The sum over a workload's rows of their decoders' squares, mean over all positions.
+    def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
+        """The sum over a workload's rows of their decoders' squares, mean over people.
 
         Of linear decoders: the rows of any root of the workload's Gram matrix have the same sum.
         """
         assert self.linear
         rows = root_of(gram)
         parts = (self.moment(rows[part]) for part in self._parts(len(rows)))
-        return float(sum(moments.mean(axis=-1).sum() for moments in parts))
+        return float(sum(np.average(part, axis=-1, weights=prior).sum() for part in parts))
 
     def mean_frequency_variance(self) -> float:
         """The variance one person adds to a frequency, mean over all values and positions."""

@@ -28,7 +28,13 @@ class Mixture(Table):
     mechanism: ClassVar[str] = "shapes"
 
     @classmethod
-    def made_of(cls, depths: tuple[Shape, ...], tops: tuple[int, ...], unit: Fraction) -> Mixture:
+    def made_of(
+        cls,
+        depths: tuple[Shape, ...],
+        tops: tuple[int, ...],
+        unit: Fraction,
+        prior: tuple[float, ...] | None = None,
+    ) -> Mixture:
         """Shapes with the level at depth 0 of each."""
         fall, columns = fall_of(unit), []
         for shape, top in zip(depths, tops, strict=True):
@@ -38,7 +44,8 @@ class Mixture(Table):
         for x, row in enumerate(rows):
             if sum(row) >= ONE:
                 raise SurveyError(f"the tops of the shapes add up to 2^64 or more at position {x}")
-        return cls(tuple((*row, ONE - sum(row)) for row in rows), depths, tops, fall)
+        weights = tuple((*row, ONE - sum(row)) for row in rows)
+        return cls(weights, depths, tops, fall, prior=prior)
 
     def law(self) -> dict[str, Any]:
         return law_of(self.mechanism, self.size, self.depths, self.tops, self.fall)

@@ -7,7 +7,7 @@ once. Around the ring everything is a convolution.
 
 With pbar the mean of P over positions, M = sum_y P(y|x) P(y|x') / pbar(y) and u = M^-1 f, the
 decoder F(y) = sum_x u(x) P(y|x) / pbar(y) is unbiased, and the best one for people spread evenly:
-its mean square is then f M^-1 f.
+its mean square is then f M^-1 f. A prior in place of the even spread gives the best one for it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,24 @@ class Shaped(IntegerChannel):
     tops: tuple[int, ...]
     """The highest level of each pattern; the levels of its depths add up to nearly 2^64."""
     fall: int
+    prior: tuple[float, ...] | None = None
+    """How people are spread, for the decoder; evenly where nothing is said."""
 
     mechanism: ClassVar[str] = "shaped"
     is_added: ClassVar[bool] = True
     """Whether a report is the position and something that does not depend on it."""
 
     @classmethod
-    def of(cls, size: int, depths: tuple[Shape, ...], unit: Fraction) -> Shaped:
+    def of(
+        cls,
+        size: int,
+        depths: tuple[Shape, ...],
+        unit: Fraction,
+        prior: tuple[float, ...] | None = None,
+    ) -> Shaped:
         fall = fall_of(unit)
-        return cls(size, depths, tuple(highest(fall, pattern) for pattern in depths), fall)
+        tops = tuple(highest(fall, pattern) for pattern in depths)
+        return cls(size, depths, tops, fall, prior)
 
     @cached_property
     def _levels(self) -> list[list[int]]:
@@ -152,9 +161,11 @@ class Shaped(IntegerChannel):
 
     @cached_property
     def _mean_shares(self) -> Floats:
-        """The mean of P(y | x) over positions, within each pattern."""
+        """The mean of P(y | x) over people, within each pattern."""
         noise = self._noise()
-        return np.array([shares[noise].mean(axis=1) for shares in self._shares])
+        return np.array(
+            [np.average(shares[noise], axis=1, weights=self.prior) for shares in self._shares]
+        )
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -187,8 +198,10 @@ class Shaped(IntegerChannel):
         found = np.fft.irfft(turned.mean(axis=-2), self.around)
         return np.asarray(found[..., : self.size])
 
-    def mean_square(self, gram: Floats) -> float:
-        """tr G M^-1: the sum over a workload's rows of the mean square of their decoders."""
+    def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
+        """tr G M^-1 for the people that the decoder is made for."""
+        if (None if prior is None else tuple(prior)) != self.prior:
+            return super().mean_square(gram, prior)
         return float((gram * self._inverse).sum())
 
 

@@ -2,14 +2,15 @@
 
 P(y | x) = weights[x][y] / 2^64, whole numbers whose rows add up to 2^64 exactly. A device looks a
 random word up in the running sums of its row. The decoder is the inverse of the table or, where
-there are more reports than positions, the one with the least variance for people spread evenly.
+there are more reports than positions, the one with the least variance for people spread evenly,
+or as a prior says.
 Whoever invents a channel has to find the weights; everything else follows from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -37,6 +38,8 @@ class Table(IntegerChannel):
     """One integer: the report y of position x with probability weights[x][y] / 2^64."""
 
     weights: tuple[tuple[int, ...], ...]
+    prior: tuple[float, ...] | None = field(default=None, kw_only=True)
+    """How people are spread, for the decoder; evenly where nothing is said."""
 
     mechanism: ClassVar[str] = "table"
     is_added: ClassVar[bool] = False
@@ -82,8 +85,9 @@ class Table(IntegerChannel):
 
     @cached_property
     def _decoder(self) -> Floats:
-        """(size, outputs): D with D P^T = 1, of least variance for people spread evenly."""
-        scale = np.sqrt(np.maximum(self._shares.mean(axis=0), 2.0**-64))
+        """(size, outputs): D with D P^T = 1, of least variance for people spread as said."""
+        means = np.average(self._shares, axis=0, weights=self.prior)
+        scale = np.sqrt(np.maximum(means, 2.0**-64))
         decoder = np.linalg.pinv(self._shares.T / scale[:, None]) / scale
         astray = np.abs(decoder @ self._shares.T - np.eye(self.size)).max(axis=1)
         if astray.max() > _ASTRAY:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Mechanism
-from metricldp.design.plans import checked_workload, workload_of
+from metricldp.design.plans import checked_prior, checked_workload, workload_of
 from metricldp.design.registry import BUILT_IN
 from metricldp.design.shaped import MOST_POSITIONS as MOST_SHAPED
 from metricldp.design.workloads import Workload
@@ -30,14 +31,17 @@ _WORTH = 0.99
 """A mechanism that comes later in the list has to be better by more than a hundredth."""
 
 
-def choose(size: int, metric: Metric, *, ordered: bool = False, workload: Any = None) -> Mechanism:
+def choose(
+    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None, prior: Any = None
+) -> Mechanism:
     """The smallest mean variance of a workload: of ranges, or of values where there is no order.
 
-    People are spread evenly. Who is simpler comes first and wins where others are hardly better.
+    People are spread evenly, or as a prior says. Who is simpler comes first and wins where others
+    are hardly better.
     """
     found: Mechanism | None = None
     least = 0.0
-    for mechanism, error in weighed(size, metric, ordered=ordered, workload=workload):
+    for mechanism, error in weighed(size, metric, ordered=ordered, workload=workload, prior=prior):
         if found is None or error < _WORTH * least:
             found, least = mechanism, error
     if found is None:
@@ -47,35 +51,41 @@ def choose(size: int, metric: Metric, *, ordered: bool = False, workload: Any = 
 
 
 def weighed(
-    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None
+    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None, prior: Any = None
 ) -> list[tuple[Mechanism, float]]:
     """What competes, settled, each with the variance that one person adds to a question."""
     asked = checked_workload(workload, size, ordered or metric.is_line)
+    spread = checked_prior(prior, size)
     if isinstance(asked, str):
-        return list(_weighed(size, metric, ordered, asked))
-    return list(_competing(size, metric, ordered, asked))
+        return list(_weighed(size, metric, ordered, asked, spread))
+    return list(_competing(size, metric, ordered, asked, spread))
 
 
 @lru_cache(maxsize=256)
 def _weighed(
-    size: int, metric: Metric, ordered: bool, workload: str
+    size: int, metric: Metric, ordered: bool, workload: str, prior: tuple[float, ...] | None
 ) -> tuple[tuple[Mechanism, float], ...]:
-    return tuple(_competing(size, metric, ordered, workload))
+    return tuple(_competing(size, metric, ordered, workload, prior))
 
 
 def _competing(
-    size: int, metric: Metric, ordered: bool, workload: str | Workload
+    size: int,
+    metric: Metric,
+    ordered: bool,
+    workload: str | Workload,
+    prior: tuple[float, ...] | None,
 ) -> Iterator[tuple[Mechanism, float]]:
     names = list(_candidates(size, metric, ordered))
     for name in names:
+        wishes = {"workload": workload, "prior": prior}
         own = BUILT_IN[name]
-        own = replace(own, workload=workload) if "workload" in own.saves else own  # type: ignore[type-var]
+        own = own.with_saved({key: wishes[key] for key in wishes if key in own.saves})
         with contextlib.suppress(CertificateError, QueryError, SurveyError):  # not for this metric
             settled = own.settled(size, metric, ordered=ordered)
             if len(names) == 1:
                 yield settled, 0.0
             else:
-                yield settled, mean_variance(settled.channel(size, metric), workload)
+                yield settled, mean_variance(settled.channel(size, metric), workload, prior)
 
 
 def without_search(size: int, metric: Metric, *, ordered: bool, workload: str) -> dict[str, float]:
@@ -111,12 +121,17 @@ def _candidates(size: int, metric: Metric, ordered: bool) -> Iterator[str]:
         yield "designed"
 
 
-def mean_variance(channel: Channel, workload: str | Workload) -> float:
+def mean_variance(
+    channel: Channel, workload: str | Workload, prior: tuple[float, ...] | None = None
+) -> float:
     """What one person adds to the variance of a question, mean over all of them and all people."""
-    if isinstance(workload, str) and workload == "ranges":
+    if workload == "ranges" and prior is None:
         return channel.mean_range_variance()
-    if isinstance(workload, str) and workload == "values":
+    if workload == "values" and prior is None:
         return channel.mean_frequency_variance()
     asked = workload_of(workload, channel.size)
     gram = asked.gram()
-    return float(channel.mean_square(gram) - gram.trace() / channel.size) / asked.rows
+    spread = np.ones(channel.size) if prior is None else np.array(prior)
+    known = np.average(np.diag(gram), weights=spread)
+    square = channel.mean_square(gram, None if prior is None else spread)
+    return float(square - known) / asked.rows

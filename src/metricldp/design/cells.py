@@ -154,7 +154,7 @@ class ShapesOnCells(OnCells):
                     f"{MOST_DESIGNED_CELLS}, or mechanism shaped"
                 )
             named, gram = _asked(of.workload, self.on, ordered)
-            shapes, tops = best_shapes(gram, size, self.on)
+            shapes, tops, _ = best_shapes(gram, size, self.on)
             of = replace(of, workload=named, shapes=shapes, tops=tops)
         return replace(self, of=of.settled(size, self.on, ordered=any(ordered), label=label))
 

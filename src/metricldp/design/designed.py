@@ -10,7 +10,7 @@ about as likely from everywhere; that it tells no more than the metric allows is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -22,21 +22,29 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import ONE, at_most_exp
+from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
 from metricldp.channels.levels import DEEPEST, Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
-from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
+from metricldp.design.plans import (
+    GIVEN,
+    checked_prior,
+    checked_workload,
+    completed,
+    said_workload,
+    workload_of,
+)
 from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
-from metricldp.design.shapes import best_mixture
+from metricldp.design.shapes import BestMixture, best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
 
 MOST_DESIGNED = 256
 MOST_TENTS = 1024
 MOST_SHAPES = (1 << 16) - 1
-SECONDS = 60
+SECONDS, GAP = 60, 0.002
 _SPARE = (1 << 34, 1 << 44, 1 << 52)
 """Over 2^64: what is kept free of a row for the last report, as little as the metric allows."""
 
@@ -113,13 +121,22 @@ class Tents(_OfShapes):
 
 @dataclass(frozen=True, repr=False)
 class Designed(_OfShapes):
-    """The best mixture of shapes for a workload; its shapes and tops are found and saved."""
+    """The best mixture of shapes for a workload; its shapes and tops are found and saved.
+
+    `prior` says how people are spread. The search ends when it finds no shape that would make the
+    error smaller by more than a share `gap`, or after so many `seconds`.
+    """
 
     workload: Any = None
+    prior: Any = None
+    seconds: Any = None
+    gap: Any = None
     shapes: Any = None
     tops: Any = None
+    search: BestMixture | None = field(default=None, compare=False)
+    """How the search ended, for whoever made it; not saved."""
 
-    saves: ClassVar[tuple[str, ...]] = ("workload", "shapes", "tops")
+    saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap", "shapes", "tops")
     name: ClassVar[str] = "designed"  # type: ignore[misc]
     title: ClassVar[str] = "designed, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
@@ -132,16 +149,21 @@ class Designed(_OfShapes):
                 f"{size:,} positions are too many to be designed for; use at most "
                 f"{MOST_DESIGNED:,}, or mechanism shaped"
             )
+        prior = checked_prior(self.prior, size)
         if self.shapes is not None:
-            return self._checked(size)
+            return self._checked(size, prior)
+        seconds = _checked_limit("seconds", self.seconds, SECONDS, 86_400)
+        gap = _checked_limit("gap", self.gap, GAP, 1)
         workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
-            shapes, tops = _found(workload, size, metric)
-            return replace(self, workload=workload, shapes=shapes, tops=tops)
-        shapes, tops = best_shapes(workload.gram(), size, metric)
-        return replace(self, workload=GIVEN, shapes=shapes, tops=tops)
+            found = _found(workload, size, metric, prior, seconds, gap)
+        else:
+            gram = completed(workload).gram()
+            found = best_shapes(gram, size, metric, (), prior, seconds, gap)
+            workload = GIVEN
+        return Designed(workload, prior, None, None, *found)
 
-    def _checked(self, size: int) -> Designed:
+    def _checked(self, size: int, prior: tuple[float, ...] | None) -> Designed:
         if not is_list(self.shapes) or not 1 <= len(self.shapes) <= MOST_SHAPES:
             raise SurveyError(
                 f"shapes are a list of up to {MOST_SHAPES:,} of them; leave them out, and the best "
@@ -154,7 +176,7 @@ class Designed(_OfShapes):
                 f"shape {short} has {len(shapes[short]):,} depths for {size:,} values"
             )
         tops, said = _checked_tops(self.tops, len(shapes)), said_workload(self.workload, size)
-        return replace(self, workload=said, shapes=shapes, tops=tops)
+        return Designed(said, prior, None, None, shapes, tops, self.search)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """The table, if no shape tells two values better than the metric allows."""
@@ -169,7 +191,7 @@ class Designed(_OfShapes):
                     f"shape {number} tells {label(x)} and {label(other)} apart better than the "
                     "metric allows; leave shapes out, and the best are found"
                 )
-        return _kept(_mixture(grid.unit, settled.shapes, settled.tops), metric)
+        return _kept(_mixture(grid.unit, settled.shapes, settled.tops, settled.prior), metric)
 
     def saved(self) -> dict[str, Any]:
         found = super().saved()
@@ -197,8 +219,13 @@ def tent_weights(apart: npt.NDArray[np.int64], unit: float) -> npt.NDArray[np.fl
 # From weights to whole numbers
 
 
-def _mixture(unit: Fraction, shapes: tuple[Shape, ...], tops: Sequence[str]) -> Mixture:
-    return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit)
+def _mixture(
+    unit: Fraction,
+    shapes: tuple[Shape, ...],
+    tops: Sequence[str],
+    prior: tuple[float, ...] | None = None,
+) -> Mixture:
+    return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit, prior)
 
 
 def _tops(
@@ -243,9 +270,30 @@ def _checked_tops(tops: Any, count: int) -> tuple[str, ...]:
     return tuple(tops)
 
 
+def _checked_limit(name: str, said: Any, usual: float, most: float) -> float:
+    if said is None:
+        return usual
+    if not is_number(said) or not 0 < said <= most:
+        raise SurveyError(
+            f"{name} of mechanism designed is a number above 0, at most {most:,}, not {shown(said)}"
+        )
+    return float(said)
+
+
+Found = tuple[tuple[Shape, ...], tuple[str, ...], BestMixture]
+
+
 @lru_cache(maxsize=32)
-def _found(workload: str, size: int, metric: Metric) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
-    return best_shapes(workload_of(workload, size).gram(), size, metric)
+def _found(
+    workload: str,
+    size: int,
+    metric: Metric,
+    prior: tuple[float, ...] | None,
+    seconds: float,
+    gap: float,
+) -> Found:
+    gram = completed(workload_of(workload, size)).gram()
+    return best_shapes(gram, size, metric, (), prior, seconds, gap)
 
 
 def best_shapes(
@@ -253,9 +301,13 @@ def best_shapes(
     size: int,
     metric: Metric,
     first: Sequence[npt.NDArray[np.int64]] = (),
-) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
+    prior: tuple[float, ...] | None = None,
+    seconds: float = SECONDS,
+    gap: float = GAP,
+) -> Found:
     """From some heights on, and from shaped noise where the metric has it."""
     grid, first = in_units(size, metric), list(first)
+    spread = None if prior is None else np.array(prior) / sum(prior)
     if metric.by_difference(size) is not None:
         for pattern in np.array(best_patterns(gram, steps_of(size, metric))):
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
@@ -263,11 +315,13 @@ def best_shapes(
             first += list(heights - heights.min(axis=1, keepdims=True))
     unit = min(float(grid.unit), LARGEST_UNIT)
     try:
-        found = best_mixture(grid.apart, unit, gram, first=first, seconds=SECONDS)
+        found = best_mixture(
+            grid.apart, unit, gram, prior=spread, first=first, seconds=seconds, target=1 + gap
+        )
     except np.linalg.LinAlgError:
         raise SurveyError(
             "epsilon is too small for shapes to be told apart in floats; use mechanism threshold "
             "or unary, or a larger epsilon"
         ) from None
     shapes = _rows(found.heights.max(axis=1, keepdims=True) - found.heights)
-    return shapes, _tops(grid, shapes, found.tops, metric)
+    return shapes, _tops(grid, shapes, found.tops, metric), found

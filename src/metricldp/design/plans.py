@@ -8,7 +8,8 @@ optimiser. Whatever made it, that it keeps the metric is decided here, by intege
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
@@ -38,6 +39,7 @@ WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "ranges": Workload.all_ranges,
     "prefixes": Workload.prefixes,
     "values": Workload.identity,
+    "mean": Workload.mean,
 }
 GIVEN = "given"
 """What a survey file says of a workload that was stated as rows: the plan is all that is left."""
@@ -134,19 +136,38 @@ def _check_determined(position: int | None, which: str, remedy: str, label: Labe
 
 
 def workload_of(workload: Any, size: int) -> Workload:
+    """By its name, by the shares of several names, itself, or its rows."""
     if isinstance(workload, str):
+        bars = re.fullmatch("([0-9]{1,9}) bars", workload)
+        if bars:
+            return Workload.bars(size, int(bars[1]))
         if workload not in WORKLOADS:
             raise QueryError(
                 f"no workload is called {shown(workload)}{guess(workload, WORKLOADS)}; "
-                f"there are {', '.join(WORKLOADS)}, or give its rows"
+                f"there are {', '.join(WORKLOADS)}, such as '10 bars', or give its rows"
             )
         return WORKLOADS[workload](size)
+    if isinstance(workload, Mapping):
+        return _mixture_of(workload, size)
     found = workload if isinstance(workload, Workload) else Workload.from_rows(workload)
     if found.size != size:
         raise QueryError(
             f"the workload has rows of {found.size} positions, the attribute has {size}"
         )
     return found
+
+
+def _mixture_of(shares: Mapping[Any, Any], size: int) -> Workload:
+    for name, share in shares.items():
+        if not is_number(share) or not 0 < share < math.inf:
+            raise QueryError(f"the share of {shown(name)} is a number above 0, not {shown(share)}")
+    if not shares or not all(isinstance(name, str) for name in shares):
+        raise QueryError(
+            "a workload of several is a table of their names and shares, such as "
+            f"{{ranges = 2, mean = 1}}, not {shown(dict(shares))}"
+        )
+    parts = [(workload_of(name, size), float(share)) for name, share in shares.items()]
+    return Workload.mixture(parts)
 
 
 def checked_workload(workload: Any, size: int, ordered: bool) -> str | Workload:
@@ -168,6 +189,21 @@ def said_workload(workload: Any, size: int) -> str | None:
         return None
     found = checked_workload(workload, size, ordered=False)
     return found if isinstance(found, str) else GIVEN
+
+
+def checked_prior(prior: Any, size: int) -> tuple[float, ...] | None:
+    """How many people, or which share of them, are at each position."""
+    if prior is None:
+        return None
+    found = np.array(prior, dtype=object) if is_list(prior) else np.empty(0)
+    if len(found) != size or not all(is_number(part) and 0 <= part < math.inf for part in found):
+        raise SurveyError(
+            f"a prior is a list of {size:,} numbers of at least 0, one for each position, not "
+            f"{shown(prior)}"
+        )
+    if not any(found):
+        raise SurveyError("a prior says where people are, so one of its numbers is above 0")
+    return tuple(float(part) for part in found)
 
 
 def _checked_strategy(strategy: Any, size: int) -> str | Rows:
@@ -309,6 +345,8 @@ def completed(workload: Workload) -> Workload:
 
     A plan has to tell every count, or no other question and no error could be answered later.
     """
+    if workload.tells_all:
+        return workload
     gram, size = workload.gram(), workload.size
     told = np.linalg.eigvalsh(gram + gram.trace() / size)[0]  # everybody is known without asking
     little = LITTLE * workload.largest()
@@ -322,7 +360,8 @@ def made(
     if workload == GIVEN:
         raise SurveyError("a given workload has a plan already; give its strategy and epsilons")
     if metric.is_line and (
-        strategy == "prefix" or (strategy == "auto" and isinstance(workload, str))
+        strategy == "prefix"
+        or (strategy == "auto" and workload in ("ranges", "prefixes", "values"))
     ):
         # Section 3.3: every step of a line changes one prefix, which can have all its epsilon. Of
         # all the strategies that the optimiser tries for these workloads, it takes this one.
@@ -334,8 +373,7 @@ def made(
         inside, outside = sensitive_scales(size, len(sensitive), float(metric.smallest(size)))
         found = [inside if x in sensitive else outside for x in range(size)]
         return strategy, _collapsed(_short(found, rows_of("identity", size), metric))
-    asked = workload_of(workload, size)
-    asked = asked if isinstance(workload, str) else completed(asked)
+    asked = completed(workload_of(workload, size))
     rows, u = _optimised(asked, strategy, metric, size)
     short = _short(u, rows, metric)
     names = (strategy,) if isinstance(strategy, str) else ()

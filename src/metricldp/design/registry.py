@@ -81,13 +81,13 @@ def plugged_in() -> Mapping[str, EntryPoint]:
 
 
 def asks_for_best(said: Any) -> dict[str, Any] | None:
-    """What `auto` is to be good for, if that is what is said: its workload, or nothing."""
+    """What `auto` is to be good for, if that is what is said: a workload, a prior, or nothing."""
     if isinstance(said, str) and said == AUTO:
         return {}
     if not isinstance(said, Mapping) or said.get("name") != AUTO:
         return None
     rest = {key: value for key, value in said.items() if key != "name"}
-    refuse_unknown("mechanism 'auto'", rest, ("workload",))
+    refuse_unknown("mechanism 'auto'", rest, ("workload", "prior"))
     return rest
 
 

@@ -28,7 +28,14 @@ from metricldp.channels.base import Channel, Floats
 from metricldp.channels.levels import Shape, from_text, to_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.shaped import Shaped
-from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
+from metricldp.design.plans import (
+    GIVEN,
+    checked_prior,
+    checked_workload,
+    completed,
+    said_workload,
+    workload_of,
+)
 from metricldp.design.shapes import loops
 from metricldp.metrics import Metric
 
@@ -53,14 +60,16 @@ LARGEST_UNIT = 30.0
 class ShapedNoise(Mechanism):
     """Noise around a ring, in a few patterns; for metrics that depend on the difference alone.
 
-    `workload` ("ranges", "prefixes", "values", a Workload or rows) is what the patterns are to be
-    good for. They are found when the survey is made, and saved as whole numbers.
+    `workload` ("ranges", "mean", "10 bars", ..., a Workload or rows) is what the patterns are to be
+    good for, `prior` how people are spread. They are found when the survey is made, and saved as
+    whole numbers.
     """
 
     workload: Any = None
+    prior: Any = None
     patterns: Any = None
 
-    saves: ClassVar[tuple[str, ...]] = ("workload", "patterns")
+    saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "patterns")
     name: ClassVar[str] = "shaped"  # type: ignore[misc]
     title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
     max_computed: ClassVar[int] = 1 << 10  # type: ignore[misc]
@@ -69,26 +78,31 @@ class ShapedNoise(Mechanism):
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
     ) -> ShapedNoise:
-        steps = steps_of(size, metric)
+        steps, prior = steps_of(size, metric), checked_prior(self.prior, size)
         if self.patterns is not None:
-            said = said_workload(self.workload, size)
-            return replace(self, workload=said, patterns=checked_patterns(self.patterns, size))
+            said, patterns = (
+                said_workload(self.workload, size),
+                checked_patterns(self.patterns, size),
+            )
+            return replace(self, workload=said, prior=prior, patterns=patterns)
         workload = checked_workload(self.workload, size, ordered)
         if isinstance(workload, str):
-            return replace(self, workload=workload, patterns=_best_for(workload, size, steps))
-        return replace(self, workload=GIVEN, patterns=best_patterns(workload.gram(), steps))
+            patterns = _best_for(workload, size, steps, prior)
+            return replace(self, workload=workload, prior=prior, patterns=patterns)
+        patterns = best_patterns(completed(workload).gram(), steps, prior)
+        return replace(self, workload=GIVEN, prior=prior, patterns=patterns)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """The noise, if its depths keep the metric."""
         steps = steps_of(size, metric)
-        patterns = self.settled(size, metric, label=label).patterns
-        far = too_far(patterns, steps.apart)
+        settled = self.settled(size, metric, label=label)
+        far = too_far(settled.patterns, steps.apart)
         if far is not None:
             raise SurveyError(
                 f"the patterns of shaped noise tell values {far} steps apart better than the "
                 "metric allows; leave patterns out, and the best are found"
             )
-        return Shaped.of(size, patterns, steps.unit)
+        return Shaped.of(size, settled.patterns, steps.unit, settled.prior)
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
@@ -192,14 +206,19 @@ def too_far(patterns: tuple[Shape, ...], apart: tuple[int, ...]) -> int | None:
 
 
 @lru_cache(maxsize=64)
-def _best_for(workload: str, size: int, steps: Steps) -> tuple[Shape, ...]:
-    return best_patterns(workload_of(workload, size).gram(), steps)
+def _best_for(
+    workload: str, size: int, steps: Steps, prior: tuple[float, ...] | None
+) -> tuple[Shape, ...]:
+    return best_patterns(completed(workload_of(workload, size)).gram(), steps, prior)
 
 
-def best_patterns(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
-    """The patterns with the smallest error for a workload's Gram matrix and people spread evenly.
+def best_patterns(
+    gram: Floats, steps: Steps, prior: tuple[float, ...] | None = None
+) -> tuple[Shape, ...]:
+    """The patterns with the smallest error for a workload's Gram matrix.
 
-    Up to some size the exact error of each length of the ring decides, beyond it the ring's own.
+    Up to some size the exact error of each length of the ring decides, under the prior; beyond it
+    the ring's own, for people spread evenly.
     """
     loops.expect(1)
     small = steps.size <= _MANY_POSITIONS
@@ -208,7 +227,8 @@ def best_patterns(gram: Floats, steps: Steps) -> tuple[Shape, ...]:
         heights, objective = _searched(gram, steps, around, _PATTERNS if small else _FEWER)
         patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
         if small:
-            objective = Shaped.of(steps.size, patterns, steps.unit).mean_square(gram)
+            channel = Shaped.of(steps.size, patterns, steps.unit, prior)
+            objective = channel.mean_square(gram, None if prior is None else np.array(prior))
         found.append((objective, patterns))
     return min(found)[1]
 

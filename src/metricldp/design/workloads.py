@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,12 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Workload(ABC):
-    """Rows over `size` positions, made by `all_ranges`, `prefixes`, `identity` or `from_rows`."""
+    """Rows over `size` positions, made by `all_ranges`, `prefixes`, `bars`, `from_rows`, ..."""
 
     size: int
+
+    tells_all: ClassVar[bool] = False
+    """Whether its answers are known to tell how many people have each value."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
@@ -55,6 +58,22 @@ class Workload(ABC):
     def identity(size: int) -> Workload:
         """Every position alone: the frequencies."""
         return _Identity(size)
+
+    @staticmethod
+    def bars(size: int, count: int) -> Workload:
+        """The bars of a histogram: so many ranges side by side, as even as they can be."""
+        return _Bars(size, count)
+
+    @staticmethod
+    def mean(size: int) -> Workload:
+        """One row, from -1 at the first position to 1 at the last: the mean, whatever its scale."""
+        _Identity(size)  # checks the size
+        return _Rows(size, np.linspace(-1, 1, size)[None] if size > 1 else np.zeros((1, 1)))
+
+    @staticmethod
+    def mixture(parts: Sequence[tuple[Workload, float]]) -> Workload:
+        """Several workloads, each with its share of the mean squared error over all rows."""
+        return _Mixture(parts[0][0].size, tuple(parts))
 
     @staticmethod
     def total(size: int) -> Workload:
@@ -152,6 +171,8 @@ class Workload(ABC):
 
 
 class _Ranges(Workload):
+    tells_all = True
+
     @property
     def rows(self) -> int:
         return self.size * (self.size + 1) // 2
@@ -195,6 +216,8 @@ class _Ranges(Workload):
 
 
 class _Prefixes(Workload):
+    tells_all = True
+
     @property
     def rows(self) -> int:
         return self.size
@@ -220,6 +243,8 @@ class _Prefixes(Workload):
 
 
 class _Identity(Workload):
+    tells_all = True
+
     @property
     def rows(self) -> int:
         return self.size
@@ -239,6 +264,85 @@ class _Identity(Workload):
 
     def _label(self, row: int, names: Sequence[str] | range) -> str:
         return str(names[row])
+
+
+@dataclass(frozen=True, eq=False)
+class _Bars(Workload):
+    count: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.count <= self.size:
+            raise QueryError(f"{self.count} bars for {self.size} positions; use 1 to {self.size}")
+
+    @property
+    def rows(self) -> int:
+        return self.count
+
+    @property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.count) * self.size // self.count
+
+    def gram(self) -> Floats:
+        return _dense(self.rows_block(0, self.count).T @ self.rows_block(0, self.count))
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        return np.asarray(np.add.reduceat(self._checked_counts(counts), self._starts, axis=0))
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        checked, starts = self._checked_covariance(covariance), self._starts
+        both = np.add.reduceat(np.add.reduceat(checked, starts, axis=0), starts, axis=1)
+        return np.diagonal(both).copy()
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        chosen = np.arange(*slice(start, stop).indices(self.rows))
+        bar = np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
+        return np.equal.outer(chosen, bar).astype(np.float64)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        low, high = np.append(self._starts, self.size)[row : row + 2].tolist()
+        return str(names[low]) if low == high - 1 else f"{names[low]} to {names[high - 1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture(Workload):
+    """Rows of part k count sqrt(share_k rows / rows_k): the mean over all rows is the shares'."""
+
+    parts: tuple[tuple[Workload, float], ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part, _ in self.parts)
+
+    def _scaled(self) -> Iterator[tuple[Workload, float]]:
+        whole = sum(share for _, share in self.parts)
+        for part, share in self.parts:
+            yield part, math.sqrt(share / whole * self.rows / part.rows)
+
+    def gram(self) -> Floats:
+        return np.asarray(sum(scale**2 * part.gram() for part, scale in self._scaled()))
+
+    def answers(self, counts: npt.ArrayLike) -> Floats:
+        return np.concatenate([scale * part.answers(counts) for part, scale in self._scaled()])
+
+    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
+        found = [scale**2 * part.row_quadratic(covariance) for part, scale in self._scaled()]
+        return np.concatenate(found)
+
+    def rows_block(self, start: int, stop: int) -> Floats:
+        first, last, _ = slice(start, stop).indices(self.rows)
+        found = [np.zeros((0, self.size))]
+        for part, scale in self._scaled():
+            found.append(scale * part.rows_block(max(first, 0), max(last, 0)))
+            first, last = first - part.rows, last - part.rows
+        return np.concatenate(found)
+
+    def _label(self, row: int, names: Sequence[str] | range) -> str:
+        for part, _ in self.parts:
+            if row < part.rows:
+                break
+            row -= part.rows
+        return part._label(row, names)
 
 
 @dataclass(frozen=True, eq=False)
