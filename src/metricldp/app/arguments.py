@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
+from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
+from metricldp.design.shapes import watching
+from metricldp.lab.pages import Progress
 from metricldp.survey.agreement import Agreement
 
 _SURVEYS = (".toml", ".json")
@@ -49,10 +53,25 @@ def share(text: Typed) -> float:
 
 
 def survey_in(path: Path) -> Agreement:
-    """The survey of a file; other files and conditions in its place are told to move."""
+    """The survey of a file; other files and conditions in its place are told to move.
+
+    Where shapes have to be searched for, a bar shows how far that is.
+    """
     if path.suffix in (_PEOPLE, *_COLLECTED) or ("=" in path.name and not path.exists()):
         raise QueryError(f"{path} is not a survey; that, a .toml or .json file, comes first")
-    return Agreement.load(path)
+    with contextlib.ExitStack() as bars:
+        bar: list[Progress] = []
+
+        def progress(done: float) -> None:
+            if not bar:
+                bar.append(bars.enter_context(watched("designing")))
+            bar[0](done)
+
+        before = watching.set(progress)
+        try:
+            return Agreement.load(path)
+        finally:
+            watching.reset(before)
 
 
 def check_order(

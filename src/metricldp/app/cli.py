@@ -29,6 +29,7 @@ from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart
 from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
+from metricldp.lab import limits as bounds
 from metricldp.lab import reproduce as studies
 from metricldp.lab import risk as chances
 from metricldp.lab.audit.clients import FORMATS, Command
@@ -49,6 +50,9 @@ app = typer.Typer(
 
 PeopleFile = Annotated[Path, typer.Argument(help="people's values, a .csv or .parquet file")]
 ReportsOut = Annotated[Path, typer.Option("--output", "-o", help="the reports file to write")]
+People = Annotated[
+    int, typer.Option("--n", parser=whole, metavar="NUMBER", help="how many people are expected")
+]
 Clip = Annotated[bool, typer.Option("--clip", help="move values outside to the end")]
 ShowValues = Annotated[
     bool, typer.Option("--show-values", help="show the value that is refused, for your eyes only")
@@ -82,14 +86,7 @@ def demo(
 
 
 @app.command()
-def explain(
-    survey: SurveyFile,
-    n: Annotated[
-        int,
-        typer.Option("--n", parser=whole, metavar="NUMBER", help="how many people are expected"),
-    ] = 10_000,
-    as_json: AsJson = False,
-) -> None:
+def explain(survey: SurveyFile, n: People = 10_000, as_json: AsJson = False) -> None:
     """Say what a survey promises and what accuracy to expect."""
     found = words.explain(survey_in(survey), n)
     show(found.to_dict(), str(found), as_json)
@@ -146,6 +143,29 @@ def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
     show(certificate.to_dict(), str(certificate), as_json)
     if not certificate.holds:
         raise typer.Exit(1)
+
+
+@app.command()
+def design(
+    survey: SurveyFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the survey to hand out")],
+    as_json: AsJson = False,
+) -> None:
+    """Settle a survey: choose mechanisms, search for shapes, and write all that was found."""
+    agreed = survey_in(survey)
+    check_apart(output, [survey], QueryError)
+    agreed.save(output)
+    found = bounds.Made.of(agreed)
+    words = f"{found}\nsurvey {agreed.fingerprint} in {output}"
+    data = {"survey": agreed.fingerprint, "file": str(output), **found.to_dict()}
+    show(data, words, as_json)
+
+
+@app.command()
+def limit(survey: SurveyFile, n: People = 10_000, as_json: AsJson = False) -> None:
+    """Prove how much less error any other mechanism under the same metrics could have."""
+    found = bounds.limits(survey_in(survey), n)
+    show(found.to_dict(), str(found), as_json)
 
 
 @app.command()

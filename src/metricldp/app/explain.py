@@ -241,12 +241,12 @@ def _others_lines(entry: dict[str, Any]) -> list[str]:
         return []
     mine, others = entry["variance"], entry["others"]
     told = ", ".join(f"{n} {others[n] / mine:,.3g}" for n in sorted(others, key=others.get))
-    what = f"a person adds {mine:.3g} to the squared error of a question, mean over"
-    return [f"  beside    {what} {_all(entry['asked'])}; with others so many times that: {told}"]
+    what = f"a person adds {mine:.3g} to the squared error of {_questions(entry['asked'])}"
+    return [f"  beside    {what}; with others so many times that: {told}"]
 
 
-def _all(workload: str) -> str:
-    return "the mean" if workload == "mean" else f"all {workload}"
+def _questions(workload: str) -> str:
+    return "the mean" if workload == "mean" else f"a question, mean over all {workload}"
 
 
 def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
@@ -323,7 +323,7 @@ def _plan_lines(entry: dict[str, Any]) -> list[str]:
             "  plan      made for rows that were given, which the survey does not hold; where they",
             "            left a count open, every value counted a hundredth of their largest entry",
         ]
-    made = f"  plan      made for {_all(entry['workload'])}"
+    made = f"  plan      made for all {entry['workload']}".replace("all mean", "the mean")
     if "total_error" not in entry:
         return [made]
     total, usual = entry["total_error"], entry["auto_total_error"]

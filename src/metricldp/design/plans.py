@@ -144,7 +144,7 @@ def workload_of(workload: Any, size: int) -> Workload:
         if workload not in WORKLOADS:
             raise QueryError(
                 f"no workload is called {shown(workload)}{guess(workload, WORKLOADS)}; "
-                f"there are {', '.join(WORKLOADS)}, such as '10 bars', or give its rows"
+                f"there are {', '.join(WORKLOADS)} and bars ('10 bars'), or give its rows"
             )
         return WORKLOADS[workload](size)
     if isinstance(workload, Mapping):

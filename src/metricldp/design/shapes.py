@@ -12,8 +12,11 @@ starts, and proves nothing when it fails.
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +38,12 @@ _MOST_STEPS = 150
 _KEPT = 1e-9
 """How far the equalities may be from 1 at the end of a round."""
 
+_SLOW_BEYOND = 12
+"""Positions beyond which a search takes many seconds without compiled loops."""
+
 loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
+watching: ContextVar[Callable[[float], None]] = ContextVar("watching", default=lambda share: None)
+"""Who is told how far a search is, as a share from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +71,11 @@ def best_mixture(
     first: Sequence[Heights] = (),
     target: float = 1.002,
     seconds: float = 60.0,
-    progress: Callable[[float], None] = lambda excess: None,
 ) -> BestMixture:
     """Rounds of weighing and searching until nothing above the target is found, or time is up."""
     loops.expect(1)
-    size, until = len(apart), time.monotonic() + seconds
+    size, began = len(apart), time.monotonic()
+    _tell_if_slow(size)
     draw = np.random.default_rng(1)
     prior = np.full(size, 1 / size) if prior is None else prior
     listed = loops.now.every_shape(apart, _MOST_LISTED)
@@ -92,8 +100,9 @@ def best_mixture(
                 excess = max(excess, ratio)
                 if ratio > 1 + gap / 10:
                     found += [here - here.min()]
-        progress(excess)
-        if (excess < target and gap < target - 1) or time.monotonic() > until:
+        passed = time.monotonic() - began
+        watching.get()(max(passed / seconds, 1 - math.sqrt(max(excess - target, 0))))
+        if (excess < target and gap < target - 1) or passed > seconds:
             break
         gap = min(gap, max(_LAST_GAP, (max(excess, target) - 1) / 20))
         used = p > _RARE * p.max()
@@ -106,6 +115,22 @@ def best_mixture(
             heights = np.concatenate([heights, *(row[None] for row in new)])
             p = np.concatenate([0.95 * p, np.full(len(new), share)])
     return _pruned(heights, p, unit, gram, prior, excess, listed)
+
+
+def _tell_if_slow(size: int) -> None:
+    if size > _SLOW_BEYOND and loops.now is loops_plain:
+        warnings.warn(
+            "the search for shapes is slow without numba, and ends too early in its time; install "
+            "the extra fast: pip install 'metricldp[fast]'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def few_shapes(apart: Heights) -> bool:
+    """Whether all shapes can be listed, so that the best channel is known to be the best."""
+    loops.expect(1)
+    return bool(len(loops.now.every_shape(apart, _MOST_LISTED)))
 
 
 def _ratios(shapes: Floats, quadratic: Floats, prices: Floats) -> Floats:

@@ -1,0 +1,160 @@
+"""How near a survey's channels are to the best that any mechanism can do under their metrics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import table
+from metricldp.channels.base import Channel
+from metricldp.design.auto import mean_variance
+from metricldp.design.limits import MOST_LIMITED, limit
+from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
+from metricldp.store.readings import attribute_of
+from metricldp.survey.agreement import Agreement
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """The root of the mean squared error of an attribute's questions, and what none is below."""
+
+    attribute: str
+    mechanism: str
+    workload: str
+    n: int
+    error: float
+    limit: float
+    exact: bool
+    """Whether the limit is what the best channel has; else it may be too small."""
+
+    @property
+    def room(self) -> float:
+        """How much smaller the error could be at most, as a share."""
+        return 1 - self.limit / self.error
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**found, "room": self.room}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """An entry for each attribute that has a limit, and why others have none."""
+
+    entries: tuple[Nearness, ...]
+    without: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"limits": [entry.to_dict() for entry in self.entries], "without": self.without}
+
+    def __str__(self) -> str:
+        rows = [("attribute", "mechanism", "questions", "proof", "error", "none is below", "room")]
+        for e in self.entries:
+            numbers = f"± {e.error:,.4g}", f"± {e.limit:,.4g}", f"{e.room:.1%}"
+            how = "all shapes" if e.exact else "relaxation"
+            rows.append((e.attribute, e.mechanism, e.workload, how, *numbers))
+        lines = [table(rows, left=4)] if self.entries else []
+        if self.entries:
+            lines.append(
+                f"in people, of {self.entries[0].n:,}: the root of the mean squared error of the "
+                "questions. No mechanism\nthat keeps the same metric and decodes without bias, one "
+                "report a person, has a smaller one."
+            )
+            if not all(e.exact for e in self.entries):
+                lines.append("Limits from a relaxation hold, too, but the best may be above them.")
+        return "\n".join([*lines, *(f"{name}: {why}" for name, why in self.without.items())])
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a survey's mechanisms are, and how the searches for them ended."""
+
+    entries: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, survey: Agreement) -> Made:
+        return cls(tuple(_made(survey, name) for name in survey.channels))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"made": list(self.entries)}
+
+    def __str__(self) -> str:
+        rows = [("attribute", "mechanism", "made for", "values", "bits")]
+        for e in self.entries:
+            words = (e["attribute"], e["mechanism"], e["workload"] or "")
+            rows.append((*words, f"{e['values']:,}", f"{e['bits']:,}"))
+        return "\n".join([table(rows, left=3), *(_ending(e) for e in self.entries if "gap" in e)])
+
+
+def _made(survey: Agreement, name: str) -> dict[str, Any]:
+    own, channel = survey.mechanisms[name], survey.channels[name]
+    found: dict[str, Any] = {
+        "attribute": name,
+        "mechanism": own.name,
+        "workload": own.workload,
+        "values": survey.attributes[name].size,
+        "bits": channel.bits,
+    }
+    search = getattr(own, "search", None)
+    if search is not None:
+        found["proved"] = search.limit is not None
+        found["gap"] = search.excess - 1
+        if search.limit is not None:
+            found["gap"] = search.total / search.limit - 1
+    return found
+
+
+def _ending(entry: dict[str, Any]) -> str:
+    head, gap = f"{entry['attribute']}:", f"{max(entry['gap'], 0):.2g}"
+    if entry["proved"]:
+        return (
+            f"{head} no channel has an error that is smaller by more than a share of {gap}, proved"
+        )
+    return f"{head} the search found nothing better by more than a share of {gap}; no proof"
+
+
+def limits(survey: Agreement, n: int = 10_000) -> Limits:
+    """Of every attribute: for the questions and the people that its mechanism was made for."""
+    found, without = [], {}
+    for name in survey.attributes:
+        try:
+            found.append(nearness(survey, name, n=n))
+        except QueryError as why:
+            without[name] = str(why)
+    return Limits(tuple(found), without)
+
+
+def nearness(
+    survey: Agreement, name: str, *, workload: Any = None, prior: Any = None, n: int = 10_000
+) -> Nearness:
+    """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid."""
+    attribute, channel = attribute_of(survey, name), survey.channels.get(name)
+    if attribute.kind == "weight" or not isinstance(channel, Channel):
+        raise QueryError(f"{name} has no channel of its own, so no limit of its own")
+    if attribute.size > MOST_LIMITED:
+        raise QueryError(
+            f"limits are found for up to {MOST_LIMITED} values, not {attribute.size:,}"
+        )
+    own = survey.mechanisms[name]
+    made_for = None if own.workload == GIVEN else own.workload
+    asked = made_for if workload is None else workload
+    asked = checked_workload(asked, attribute.size, attribute.ordered)
+    spread = checked_prior(getattr(own, "prior", None) if prior is None else prior, attribute.size)
+    weights = np.ones(attribute.size) if spread is None else np.array(spread)
+    questions = workload_of(asked, attribute.size)
+    gram = questions.gram()
+    least = limit(attribute.size, survey.kept[name], gram, weights)
+    known = np.average(np.diag(gram), weights=weights)
+    return Nearness(
+        name,
+        own.name,
+        asked if isinstance(asked, str) else "of your own",
+        n,
+        math.sqrt(n * mean_variance(channel, asked, spread)),
+        math.sqrt(n * max(0.0, float(least.total - known)) / questions.rows),
+        least.exact,
+    )

@@ -1,0 +1,99 @@
+"""Limits that are proved: never above the best channel, near it, and forms that hold."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from test_shapes import SKEWED, every_shape, metrics
+
+from metricldp import Survey, SurveyError
+from metricldp.attributes.integer import Integer
+from metricldp.design import limits
+from metricldp.design.shapes import best_mixture
+from metricldp.design.workloads import Workload
+from metricldp.lab.limits import limits as all_limits
+from metricldp.lab.limits import nearness
+from metricldp.metrics import Line, Uniform
+from metricldp.metrics.window import Bent, Window
+
+
+def relaxed(size, metric, gram, prior=None):
+    spread = np.full(size, 1 / size) if prior is None else np.array(prior) / sum(prior)
+    return limits._Dual(size, metric, gram, spread).best()
+
+
+@pytest.mark.parametrize("index", range(11))
+def test_a_relaxation_is_below_the_best_of_all_shapes(index):
+    size = 5
+    metric, gram = metrics(size, Fraction(1))[index], Workload.all_ranges(size).gram()
+    for prior in (None, SKEWED):
+        exact = limits.limit(size, metric, gram, None if prior is None else np.array(prior))
+        assert exact.exact
+        apart = np.asarray(metric.whole(size), dtype=np.int64)
+        spread = None if prior is None else np.array(prior) / sum(prior)
+        best = best_mixture(apart, float(metric.step), gram, prior=spread, target=1 + 1e-5)
+        assert exact.total <= best.total <= exact.total * (1 + 1e-3)
+        below = relaxed(size, metric, gram, prior)
+        assert 0.75 * best.total <= below <= best.total * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("size", "metric", "known"),
+    [(16, Line(Fraction(35, 100)), 9.889), (16, Line(Fraction(1, 10)), 168.9)],
+)
+def test_limits_of_lines_are_the_known_ones(size, metric, known):
+    workload = Workload.all_ranges(size)
+    found = limits.limit(size, metric, workload.gram())
+    assert not found.exact
+    variance = (found.total - workload.gram().trace() / size) / workload.rows
+    assert variance == pytest.approx(known, rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Window(Fraction(1), 2),
+        Window(Fraction(1, 2), 2, Fraction(1)),
+        Bent(Fraction(1), cap=Fraction(2)),
+        Uniform(Fraction(2)),
+    ],
+)
+def test_every_form_is_at_least_0_on_every_shape(metric):
+    """And its twin, a form moved by a hundredth, is not: the test would see a false one."""
+    size = 5
+    dual = limits._Dual(size, metric, np.eye(size), np.full(size, 1 / size))
+    apart = np.asarray(metric.whole(size), dtype=np.int64)
+    shapes = np.exp(float(metric.step) * every_shape(apart))
+    shapes /= shapes.mean(axis=1, keepdims=True)
+    assert (shapes @ dual.rows.T).min() > -1e-12
+    assert (shapes <= dual.reach + 1e-12).all()
+    squares = (shapes[:, :, None] * shapes[:, None, :]).reshape(len(shapes), -1)
+    forms = np.zeros((dual.forms, size * size))
+    np.add.at(forms, (dual.owner, dual.at), dual.parts)
+    values = squares @ forms.T
+    assert values.min() > -1e-9
+    moved = values - 0.01 * np.abs(squares) @ np.abs(forms).T
+    assert (moved.min(axis=0) < -1e-6).all(), "every form touches 0 somewhere"
+
+
+def test_a_survey_says_how_near_it_is():
+    survey = Survey(
+        {
+            "a": Integer(0, 5, epsilon=1, within=2, mechanism="designed"),
+            "b": Integer(0, 5, epsilon=1, within=2, mechanism="geometric"),
+            "long": Integer(0, 999, epsilon=1),
+        }
+    )
+    best, plain = all_limits(survey, n=100).entries
+    assert best.exact and 0 <= best.room < 0.002
+    assert plain.limit == pytest.approx(best.limit) and plain.room > 0.4
+    assert best.error == pytest.approx(
+        survey.predict(attribute="a", workload="ranges", n=100, prior="uniform"), rel=1e-6
+    )
+    told = str(all_limits(survey, n=100))
+    assert "long: limits are found for up to 128 values, not 1,000" in told
+    assert all_limits(survey).to_dict()["limits"][0]["mechanism"] == "designed"
+    with pytest.raises(SurveyError, match="no workload is called"):
+        nearness(survey, "a", workload="rangs")
+    skewed = nearness(survey, "a", workload={"mean": 1, "3 bars": 1}, prior=[9, 1, 1, 1, 1, 1])
+    assert skewed.limit < skewed.error
