@@ -3,12 +3,14 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from metricldp import SurveyError
 from metricldp.channels.conformance import check_channel
+from metricldp.design import loops_plain, shaped
 from metricldp.design.designed import Designed, Tents
 from metricldp.design.shaped import ShapedNoise
 from metricldp.design.shapes import best_mixture
@@ -173,6 +175,20 @@ def test_known_errors_of_shaped_noise(size, metric, most):
     channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
     assert channel.patterns <= 8
     assert channel.mean_range_variance() <= most
+
+
+def test_a_search_with_costly_moves_ends_early(monkeypatch):
+    """As many moves as would take Python a minute; the temperature falls with the work, too."""
+    size, metric = 12, Window(Fraction(1), 3)
+    steps, gram = shaped.steps_of(size, metric), Workload.all_ranges(size).gram()
+    monkeypatch.setattr(shaped, "loops", SimpleNamespace(now=loops_plain))
+    found = []
+    for work in (0, 3_000, 30_000):
+        monkeypatch.setattr(loops_plain, "MOST_WORK", work or 1)
+        heights, objective = shaped._searched(gram, steps, 14, 2)
+        assert shaped.too_far(tuple(map(tuple, heights)), steps.apart) is None
+        found.append(objective)
+    assert found[0] > 1.02 * found[1] > 1.02 * found[2]
 
 
 def test_broken_files_are_refused():
