@@ -34,11 +34,11 @@ class Survey(Agreement):
 
     >>> from metricldp import Survey, Integer, Categorical
     >>> survey = Survey({
-    ...     "age": Integer(0, 99, epsilon=1, per=5),
+    ...     "age": Integer(0, 99, epsilon=1, within=5, cap=3),
     ...     "region": Categorical(["north", "south"], epsilon=2),
     ... })
-    >>> survey.attributes["age"].mechanism
-    'geometric'
+    >>> survey.mechanisms["age"].name
+    'shaped'
     """
 
     # The doors -----------------------------------------------------------------------------------

@@ -397,6 +397,7 @@ PLANE = {"name": "shaped", "metric": "plane"}
             "a plane has two attributes, not 3",
         ),
         (place(4, 4, epsilon=0.3), {**PLANE, "name": "tents"}, "would need a probability below 0"),
+        (place(3, 3, epsilon=1e-9), PLANE, "epsilon is too small for cells to be told apart"),
     ],
 )
 def test_refused(attributes, joint, message):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from metricldp import SurveyError
 from metricldp.channels.base import Channel
 from metricldp.channels.conformance import check_channel
+from metricldp.design import loops_plain, shaped
 from metricldp.design.designed import Designed, Tents
 from metricldp.design.plans import completed, workload_of
 from metricldp.design.shaped import ShapedNoise
@@ -175,6 +177,20 @@ def test_known_errors_of_shaped_noise(size, metric, most):
     channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
     assert channel.patterns <= 8
     assert channel.mean_range_variance() <= most
+
+
+def test_a_search_with_costly_moves_ends_early(monkeypatch):
+    """As many moves as would take Python a minute; the temperature falls with the work, too."""
+    size, metric = 12, Window(Fraction(1), 3)
+    steps, gram = shaped.steps_of(size, metric), Workload.all_ranges(size).gram()
+    monkeypatch.setattr(shaped, "loops", SimpleNamespace(now=loops_plain))
+    found = []
+    for work in (0, 3_000, 30_000):
+        monkeypatch.setattr(loops_plain, "MOST_WORK", work or 1)
+        heights, objective = shaped._searched(gram, steps, 14, 2)
+        assert shaped.too_far(tuple(map(tuple, heights)), steps.apart) is None
+        found.append(objective)
+    assert found[0] > 1.02 * found[1] > 1.02 * found[2]
 
 
 def test_broken_files_are_refused():

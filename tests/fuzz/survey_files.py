@@ -74,6 +74,8 @@ TEXTS += ["ranges", "prefixes", "values", "identity", "hierarchy", "graph", "tre
 TEXTS += [
     "shaped",
     "tents",
+    "plane",
+    "sum",
     "given",
     "0011221100",
     "sensitive",
@@ -116,6 +118,7 @@ KEYS += [
     "cap",
     "cyclic",
     "patterns",
+    "around",
     "shapes",
     "tops",
     "reach",

@@ -193,7 +193,7 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
         ({("x", "hidden"): "hio"}, f"x, hidden: hidden is weight; {KINDS}"),
         ({("x", "real"): "hio"}, f"x, real: real is real; {KINDS}"),
         ({("x", "open"): "hio"}, "x, open: say how many bins open has"),
-        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, threshold; drop it"),
+        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, 'threshold'; drop it"),
         ({("x", "said"): "planar-laplace"}, "x, said: planar Laplace noise is for distances"),
     ],
 )

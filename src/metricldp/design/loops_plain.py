@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+MOST_WORK = 3_000_000_000
+"""Steps of the innermost loop in one search: three seconds or so."""
+
 
 def anneal(
     heights: Any,
@@ -33,7 +36,7 @@ def anneal(
     up to `reach` or half of the ring; where there are several lengths, a box: the ring is then made
     of rows of such lengths, each beginning where another ends. A move is
     accepted if it helps, or with probability exp(-loss / temperature), which falls from hot to
-    cold; losses are relative.
+    cold; losses are relative. Where moves are costly, there are fewer.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
@@ -49,7 +52,10 @@ def anneal(
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
     inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    work = 0
     for move in range(moves):
+        if work > MOST_WORK:
+            break
         if (
             stale.any()
         ):  # at the beginning, and where probabilities have moved far: no error adds up
@@ -103,6 +109,7 @@ def anneal(
             inside[moved[q]] = False
         if not fits:
             continue
+        work += length * count
         factor = up if sign > 0 else down
         new_real[:], new_imaginary[:] = real[j], imaginary[j]
         for q in range(length):
@@ -119,7 +126,7 @@ def anneal(
             new_power[k] = (new_real[k] ** 2 + new_imaginary[k] ** 2) * scale
             new += gram[k] / max(total[k] - power[j, k] + new_power[k], 1e-300)
         new *= patterns
-        heat = hot * (cold / hot) ** (move / moves)
+        heat = hot * (cold / hot) ** max(move / moves, work / MOST_WORK)
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
             continue
         now = new

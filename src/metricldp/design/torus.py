@@ -78,7 +78,12 @@ def best_torus(gram: Floats, grid: Grid) -> tuple[tuple[int, ...], tuple[Shape, 
     for lengths in _lengths(grid):
         torus = Torus(grid, lengths)
         patterns = _searched(gram, torus)
-        found.append((torus.channel(patterns).mean_square(gram), lengths, patterns))
+        try:
+            found.append((torus.channel(patterns).mean_square(gram), lengths, patterns))
+        except np.linalg.LinAlgError:
+            raise SurveyError(
+                "epsilon is too small for cells to be told apart in floats; use a larger epsilon"
+            ) from None
     return min(found)[1:]
 
 

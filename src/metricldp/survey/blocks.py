@@ -49,7 +49,8 @@ class Block:
                 raise SurveyError(f"{told}: say how many bins {name} has")
             if attribute.mechanism != registry.AUTO:
                 raise SurveyError(
-                    f"{told}: {name} has a mechanism of its own, {attribute.mechanism}; drop it"
+                    f"{told}: {name} has a mechanism of its own, {shown(attribute.mechanism)}; "
+                    "drop it"
                 )
         sizes = tuple(attribute.size for attribute in attributes.values())
         metrics = tuple(attribute.distances.scaled(share) for attribute in attributes.values())
