@@ -35,6 +35,7 @@ bench: .venv-bench/.runs
 	.venv-bench/bin/python benchmarks/core.py
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/optimise.py
+	.venv-bench/bin/python benchmarks/design.py
 
 # Facts for ever: after this, git must show new ones only.
 vectors: .venv/.tests

@@ -1,6 +1,8 @@
 """Limits that are proved: never above the best channel, near it, and forms that hold."""
 
+import importlib.util
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,3 +99,28 @@ def test_a_survey_says_how_near_it_is():
         nearness(survey, "a", workload="rangs")
     skewed = nearness(survey, "a", workload={"mean": 1, "3 bars": 1}, prior=[9, 1, 1, 1, 1, 1])
     assert skewed.limit < skewed.error
+
+
+def grid():
+    """The sixty settings of the benchmark."""
+    path = Path(__file__).parents[2] / "benchmarks" / "design.py"
+    spec = importlib.util.spec_from_file_location("benchmark_of_designs", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+GRID = grid()
+SETTINGS = list(GRID.settings())
+QUICK = {3, 44, 55}
+
+
+@pytest.mark.parametrize(
+    "index", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in range(60)]
+)
+def test_auto_is_never_worse_than_any_other_mechanism(index):
+    """By more than the hundredth that a simpler one may cost."""
+    assert len(SETTINGS) == 60
+    size, _, metric, workload = SETTINGS[index]
+    _, mine, best, other = GRID.against_all(size, metric, workload)
+    assert mine <= 1.01 * other, best

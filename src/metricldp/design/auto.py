@@ -20,8 +20,9 @@ from metricldp.metrics import Metric
 
 MAX_UNARY_BITS = 256
 """Bits of a report that nobody asked for: with more values unary encoding has to be asked for."""
-MAX_SEARCHED = 16
-"""Positions up to which the best mixture of shapes is found in a second, and takes part unasked."""
+MAX_SEARCHED, MAX_SEARCHED_FOR = 16, 40
+"""Positions up to which the best mixture of shapes takes part unasked: there it is found in a
+second, or in some ten for questions such as the bars of a histogram, which fit no ring."""
 MAX_WEIGHED = 2048
 """Positions up to which the exact error of shaped noise takes some seconds."""
 FAR_ENOUGH = 1
@@ -75,7 +76,8 @@ def _competing(
     workload: str | Workload,
     prior: tuple[float, ...] | None,
 ) -> Iterator[tuple[Mechanism, float]]:
-    names = list(_candidates(size, metric, ordered))
+    even = workload in ("ranges", "prefixes", "values")
+    names = list(_candidates(size, metric, ordered, MAX_SEARCHED if even else MAX_SEARCHED_FOR))
     for name in names:
         wishes = {"workload": workload, "prior": prior}
         own = BUILT_IN[name]
@@ -99,7 +101,9 @@ def without_search(size: int, metric: Metric, *, ordered: bool, workload: str) -
     return found
 
 
-def _candidates(size: int, metric: Metric, ordered: bool) -> Iterator[str]:
+def _candidates(
+    size: int, metric: Metric, ordered: bool, searched: int = MAX_SEARCHED
+) -> Iterator[str]:
     """Names, the simplest first; one alone is taken unweighed."""
     line, by_difference = metric.is_line, metric.by_difference(size) is not None
     if MAX_WEIGHED < size <= MOST_SHAPED and by_difference and ordered and not line:
@@ -113,11 +117,8 @@ def _candidates(size: int, metric: Metric, ordered: bool) -> Iterator[str]:
         return
     if not line and size <= MAX_UNARY_BITS:
         yield "unary"
-    if not by_difference:
-        yield "tents"
-    elif ordered or line:
-        yield "shaped"
-    if size <= MAX_SEARCHED:
+    yield "shaped" if by_difference else "tents"
+    if size <= searched:
         yield "designed"
 
 

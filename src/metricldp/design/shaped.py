@@ -45,7 +45,8 @@ MOST_POSITIONS = 4096
 MOST_REPORTS = 1 << 16
 MOST_UNITS = 8
 """Units of height in the smallest distance; others are rounded down to a multiple of the unit."""
-_PATTERNS, _FEWER = 8, 4
+_PATTERNS, _FEWER, _ALIKE = 8, 4, 16
+"""The last where all pairs are alike: small sets need more turns to meet each other evenly."""
 _MANY_POSITIONS = 1024
 """With more the exact error takes too long to choose by, and fewer patterns are enough."""
 _PADS = (2, 4)
@@ -222,9 +223,10 @@ def best_patterns(
     """
     loops.expect(1)
     small = steps.size <= _MANY_POSITIONS
+    count = _ALIKE if steps.cap == steps.each else _PATTERNS
     found = []
     for around in _lengths(steps) if small else list(_lengths(steps))[:1]:
-        heights, objective = _searched(gram, steps, around, _PATTERNS if small else _FEWER)
+        heights, objective = _searched(gram, steps, around, count if small else _FEWER)
         patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
         if small:
             channel = Shaped.of(steps.size, patterns, steps.unit, prior)
