@@ -131,6 +131,33 @@ def test_shaped_noise_is_near_the_best_and_far_better_than_planar_laplace():
     assert variance(planar) > 2 * shaped
 
 
+def test_what_a_place_is_made_for():
+    """A workload of names or rows, a prior for designed, and limits of its search."""
+    sides = place(3, 3, **WITHIN)
+    usual = blurred(sides, "designed")
+
+    def of_cells(survey, count=9):
+        where = [dict(zip(BOTH, cell, strict=True)) for cell in np.ndindex(3, 3)]
+        return sum(survey.predict(w, n=1, prior="uniform") ** 2 for w in where[:count])
+
+    for name in ("shaped", "designed"):
+        values = blurred(sides, name, workload="values")
+        assert values.mechanisms["east"].workload == "values"
+        ranges = usual if name == "designed" else blurred(sides, name)
+        assert of_cells(values) < of_cells(ranges)
+    rows = blurred(sides, "designed", workload=np.eye(9)[:1].tolist())
+    assert rows.mechanisms["east"].workload == "given"
+    assert Survey.from_json(rows.to_json()) == rows
+    assert of_cells(rows, 1) < of_cells(usual, 1)
+    people = np.array([[50, 1, 1], [1, 1, 1], [1, 1, 50]])
+    known = blurred(sides, "designed", prior=people.ravel().tolist(), gap=0.01, seconds=20)
+    assert "seconds" not in known.to_dict()["joint"][0]["mechanism"]
+    assert Survey.from_toml(known.to_toml()) == known
+    box = {"east": (0, 1), "north": (0, 1)}
+    assert known.predict(box, n=1, prior=people) < usual.predict(box, n=1, prior=people)
+    assert known.certify().holds
+
+
 def test_what_stays_the_same_for_attributes_beside_a_place():
     alone = Survey({"age": side(10, epsilon=1)})
     survey = Survey(
@@ -231,6 +258,11 @@ PLANE = {"name": "shaped", "metric": "plane"}
             "a plane has two attributes, not 3",
         ),
         (place(4, 4, epsilon=0.3), {**PLANE, "name": "tents"}, "would need a probability below 0"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": {"ranges": 1}}, "of several attributes"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
+        (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'shaped' has no entry 'prior'"),
         (place(3, 3, epsilon=1e-9), PLANE, "epsilon is too small for cells to be told apart"),
     ],
 )
