@@ -348,6 +348,8 @@ def test_people_of_a_file_as_a_prior(survey, tmp_path):
     assert found.chances[0].chance == 0.5
     assert found.chances[1].easiest == "10"
     assert words in " ".join(str(found).split())
+    with pytest.raises(QueryError, match="says nothing of rent=answered"):
+        shares_in(survey, ["rent=answered"], tmp_path / "people.csv")
 
 
 def test_long_attributes(monkeypatch):
@@ -358,6 +360,20 @@ def test_long_attributes(monkeypatch):
     assert {c.attribute for c in found.chances} == {"x"}
     assert found.left_out == ("y: left out, its 41 positions are more than 40",)
     assert found.left_out[0] in str(found)
+    found = Survey(kinds).risk("y")
+    with pytest.raises(QueryError, match="nothing to draw; y: left out"):
+        found.picture("a.png")
+
+
+def test_blocks_of_very_many_cells_are_explained_and_have_the_limit():
+    kinds = {name: Integer(0, 99, epsilon=1, per=5) for name in "abcdef"}
+    survey = Survey(kinds, joint={tuple(kinds): "hio"})
+    assert str(survey.explain()).count("never surer than") == 6
+    found = survey.risk(reports=1)
+    assert [c.chance is None for c in found.chances[:2]] == [False, True]
+    assert found.left_out == (
+        "a+b+c+d+e+f: left out, its 1,000,000,000,000 positions are more than 4,096",
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from metricldp.lab.pages import Curve, Panel, Panels, filled, hue
 from metricldp.reports.files import read_positions
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 from metricldp.survey.strength import up
 
 EVENLY = "spread evenly"
@@ -124,6 +125,8 @@ class Risk:
 
     def picture(self, file: str) -> Panels:
         """Chances against the number of reports, a panel for each attribute."""
+        if not self.chances:
+            raise QueryError(f"there is nothing to draw; {'; '.join(self.left_out)}")
         panels = []
         for name, found in groupby(self.chances, lambda chance: chance.attribute):
             title, curves = name, []
@@ -256,6 +259,8 @@ def shares_in(
     every = {m for n in names for m in (survey.blocks[n].names if n in survey.blocks else [n])}
     asked = {name: a for name, a in survey.attributes.items() if name in every}
     wanted = {n: a for n, a in asked.items() if not a.asks_whether and a.size <= MOST_POSITIONS}
+    if not wanted:
+        raise QueryError(f"a file of people says nothing of {names[0]}; leave the prior out")
     read = read_positions(wanted, people, clip=clip, show_values=show_values)
     for name, positions in read.items():
         parts = 1 << FRACTION_BITS if wanted[name].rounded_at_random else 1
@@ -278,13 +283,15 @@ def chances_of(
     found = []
     for within in withins:
         kind = _guesses(survey, name, within)
+        if seen is None:
+            limits = {r: kind.limit(spread, distances, r) for r in counts}
+            before = float(kind.sums(spread[None]).max())
+            found.append(Chance(name, within, 0, before, 0.0, before))
+            found += [Chance(name, within, r, None, 0.0, most) for r, most in limits.items()]
+            continue
         attack = Attack(seen, spread, distances, np.random.default_rng(seed), seeded(seed))
         before = float(kind.sums(attack.prior[None]).max())
         found.append(Chance(name, within, 0, before, 0.0, before))
-        if survey.channels.get(name) is None and seen.every is None:
-            limits = {r: kind.limit(attack.prior, distances, r) for r in counts}
-            found += [Chance(name, within, r, None, 0.0, most) for r, most in limits.items()]
-            continue
         easiest, gains = attack.gains(kind, counts)
         label = _label(survey, name, easiest)
         for r, (share, own, limit) in zip(counts, gains, strict=True):
@@ -294,25 +301,40 @@ def chances_of(
 
 def _seen(
     survey: Agreement, name: str, shares: Mapping[str, Floats]
-) -> tuple[Seen, Floats, Floats]:
-    """What is seen of an attribute or a block, how people are spread over its states, and E."""
-    if name in survey.channels:
+) -> tuple[Seen | None, Floats, Floats]:
+    """What is seen of an attribute or a block, how people are spread over its states, and E.
+
+    Nothing is, where a block has too many reports: then they are spread over what is guessed.
+    """
+    if name in survey.blocks:
+        block, axis = survey.blocks[name], None
+        distances = _apart(block)
+    else:
         distances = survey.kept[name].matrix(survey.attributes[name].size)
-        return Alone(survey.channels[name]), shares[name], distances
-    block = survey.blocks.get(name) or survey.block_of(name)
-    assert block is not None
+        found = survey.block_of(name)
+        if found is None:
+            return Alone(survey.channels[name]), shares[name], distances
+        block, axis = found, found.names.index(name)
+        if math.prod(block.sizes) > MOST_POSITIONS:
+            return None, shares[name], distances
     spread = np.ones(1)
     for other in block.names:
         spread = np.multiply.outer(spread, shares[other]).reshape(-1)
-    if name in block.names:
-        distances = survey.kept[name].matrix(survey.attributes[name].size)
-        return Together(block.channel, block.names.index(name)), spread, distances
+    seen = Together(block.channel, axis)
+    if seen.every is None:
+        return None, seen.attribute(spread[None])[0], distances
+    return seen, spread, distances
+
+
+def _apart(block: Block) -> Floats:
+    """E of any two cells: that of the grid, or as the attributes' distances are joined."""
+    cells = np.indices(block.sizes).reshape(len(block.sizes), -1)
     if block.mechanism.grid is not None:
-        return Together(block.channel, None), spread, block.mechanism.grid.matrix(len(spread))
-    norm, cells = block.mechanism.largest_norm, np.indices(block.sizes).reshape(-1, len(spread))
+        return block.mechanism.grid.matrix(cells.shape[1])
+    norm = block.mechanism.largest_norm
     sides = zip(block.metrics, block.sizes, cells, strict=True)
     powers = (m.matrix(size)[np.ix_(at, at)] ** norm for m, size, at in sides)
-    return Together(block.channel, None), spread, np.asarray(sum(powers) ** (1 / norm))
+    return np.asarray(sum(powers) ** (1 / norm))
 
 
 def _label(survey: Agreement, name: str, state: int) -> str:
