@@ -63,6 +63,7 @@ DRAWN = {
     "figure2.png": partial(of_a_page, "figure2", "figure2.png"),
     "table2-ranges.png": partial(of_a_page, "table2", "table2-ranges.png"),
     "table2-within.png": partial(of_a_page, "table2", "table2-within.png"),
+    "table2-within-two.png": partial(of_a_page, "table2", "table2-within-two.png"),
 }
 
 

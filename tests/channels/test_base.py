@@ -9,7 +9,17 @@ import pytest
 
 from metricldp import Integer, Survey
 from metricldp.basics.exact import ONE
-from metricldp.channels import Channel, Geometric, Matrix, Response, Threshold, base
+from metricldp.channels import (
+    Channel,
+    Geometric,
+    Matrix,
+    Response,
+    Threshold,
+    ThresholdDummy,
+    ThresholdPaper,
+    Unary,
+    base,
+)
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
 from metricldp.coins.stream import Coins
@@ -352,6 +362,42 @@ def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
 
 
 # What is the same for all
+
+
+def exact_logs(channel, column):
+    law = [[channel.probability(x, row) for x in range(channel.size)] for row in column]
+    with np.errstate(divide="ignore"):
+        return np.log(np.array(law, dtype=float))
+
+
+UNEVEN = Unary.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1)])
+NEVER = Table.of([[ONE // 2, ONE // 2, 0], [ONE // 4, ONE // 2, ONE // 4]])
+ROWS = Matrix.of([[0, 2, 1], [1, 1, 0], [3, 0, 5]], [Fraction(1, 3), Fraction(2), Fraction(1)], 2)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        Geometric.for_epsilon(5, Fraction(2, 3)),
+        *(kind.for_epsilon(4, Fraction(1, 2)) for kind in (Threshold, ThresholdPaper)),
+        ThresholdDummy.for_epsilon(4, Fraction(1, 2)),
+        Response.for_epsilon(4, Fraction(1)),
+        UNEVEN,
+        NEVER,
+        ROWS,
+        LocalHashing.for_epsilon(3, Fraction(1)),
+        UnaryHierarchy.branched(2, 3, Fraction(1)),
+    ],
+    ids=lambda channel: channel.mechanism,
+)
+def test_columns_are_as_likely_as_their_integers_say(channel):
+    """In any order, and the same report more than once; by a way of their own, and without one."""
+    every = channel.every_report()
+    column = every[np.random.default_rng(3).integers(len(every), size=40)]
+    exact = exact_logs(channel, column)
+    for found in (channel.log_chances(column), Channel.log_chances(channel, column)):
+        assert found.shape == (40, channel.size)
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
 
 
 def test_a_channel_without_words_of_its_own_says_its_fields():

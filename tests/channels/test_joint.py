@@ -146,6 +146,21 @@ def test_reports_are_listed_once_each():
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
 
 
+def test_chances_of_whole_columns():
+    columns, law = laws()
+    found = CHANNEL.log_chances(columns)
+    assert found.shape == (law.shape[1], *SIZES)
+    np.testing.assert_allclose(np.exp(found).reshape(law.shape[1], -1), law.T, rtol=1e-12)
+
+    class Sure(type(CHANNEL)):
+        def probability(self, x, report):
+            return Fraction(int(x[0] == report[0]))
+
+    sure = Sure(CHANNEL.sizes, CHANNEL.channels).log_chances(columns)
+    assert np.array_equal(sure[:, :, 0, 0] == 0, columns[0][:, None] == np.arange(SIZES[0]))
+    assert (sure[sure != 0] == -np.inf).all()
+
+
 def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
     assert CHANNEL.bits == 2 + 1 + 2 + 1
     for seed, x in enumerate(PEOPLE):

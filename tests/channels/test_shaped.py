@@ -90,6 +90,8 @@ def test_probabilities_and_worst_ratios(size):
     found = [[made.probability(x, np.int64(y)) for y in range(24)] for x in range(size)]
     assert found == expected
     assert all(sum(row) == 1 for row in found)
+    logs = made.log_chances(np.arange(24, dtype=np.uint8))
+    np.testing.assert_allclose(np.exp(logs), np.array(expected, dtype=float).T, rtol=1e-12)
     for x, other in product(range(size), repeat=2):
         ratios = [p / q for p, q in zip(expected[x], expected[other], strict=True)]
         assert made.worst_ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))

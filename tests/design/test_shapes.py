@@ -266,6 +266,17 @@ def test_a_design_for_a_prior_is_the_best_for_it():
         assert (1 - 1e-6) * least <= channel.mean_square(gram, SKEWED) <= most
 
 
+@pytest.mark.parametrize(("width", "around"), [(12, None), (20, None), (28, None), (10, 32)])
+def test_a_wide_window_costs_no_more_than_all_pairs_alike(width, around):
+    """That keeps more than the window; a search that did not know of it had up to a tenth more."""
+    epsilon = Fraction(1)
+    errors = [
+        ShapedNoise().settled(32, metric, ordered=True).channel(32, metric).mean_range_variance()
+        for metric in (Window(epsilon, width, around=around), Uniform(epsilon))
+    ]
+    assert errors[0] <= errors[1] * (1 + 1e-9)
+
+
 def test_shaped_noise_decodes_for_its_prior():
     """Its closed form is the mean square of its decoders, enumerated, and no decoder has less."""
     size, metric = 6, Window(Fraction(1), 2)

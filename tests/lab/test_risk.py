@@ -23,10 +23,11 @@ from metricldp import (
     Weight,
 )
 from metricldp.basics.errors import QueryError
+from metricldp.channels.joint import JointChannel
 from metricldp.lab import guessing
 from metricldp.lab import risk as module
 from metricldp.lab.crowd import seeded
-from metricldp.lab.guessing import Alone, Attack, Guesses
+from metricldp.lab.guessing import Alone, Attack, Stretches
 from metricldp.lab.risk import risk, shares_in
 
 OF_SHAPES = ("shaped", "designed", "tents")
@@ -124,12 +125,58 @@ def test_blocks_as_by_hand():
     assert abs(twin - share) > 1e-5, "reports that forget the other attribute would be seen"
 
 
+def of_both(mechanism, **norm):
+    kinds = {"x": Integer(0, 3, epsilon=1, within=1), "y": Integer(0, 2, epsilon=1, within=1)}
+    if mechanism == "planar-laplace":
+        kinds = {"x": Integer(0, 3, epsilon=1), "y": Integer(0, 2, epsilon=1)}
+    return Survey(kinds, joint={("x", "y"): mechanism}, **norm)
+
+
+@pytest.mark.parametrize("mechanism", ["planar-laplace", "hio", "shaped", "designed"])
+def test_whole_blocks_as_by_hand(mechanism):
+    survey = of_both(mechanism)
+    _, law = every_report_of(survey)
+    prior = {"x": [0.4, 0.3, 0.2, 0.1], "y": [0.5, 0.3, 0.2]}
+    spread = np.multiply.outer(*map(np.array, prior.values())).reshape(-1)
+    near = np.kron(near_by(4, 1), near_by(3, 1))
+    found = risk(survey, "x+y", prior=prior, reports=1).chances
+    assert [c.within for c in found] == [None, None, 1.0, 1.0]
+    for chance, sides in ((found[1], np.eye(12)), (found[3], near)):
+        share, rights, surest = by_hand(law, spread, sides, 1)
+        assert chance.chance == pytest.approx(share, rel=1e-9)
+        assert chance.of_easiest == pytest.approx(rights.max(), rel=1e-6)
+        assert surest <= chance.limit + 1e-9
+        assert chance.easiest.count(", ") == 1
+    every = survey.risk(reports=1)
+    assert list(dict.fromkeys(c.attribute for c in every.chances)) == ["x", "y", "x+y"]
+    assert f"x+y: x and y, blurred together by {mechanism}" in str(every)
+    assert "the cell" in str(every)
+
+
+def test_chances_of_hio_are_those_of_its_integers():
+    channel = of_both("hio").blocks["x+y"].channel
+    columns = channel.every_report()
+    assert np.allclose(channel.log_chances(columns), JointChannel.log_chances(channel, columns))
+
+
+def test_the_distance_of_two_people_is_that_of_their_block():
+    """Of a grid its own, else the sum, or the straight line."""
+    for mechanism, distance in (
+        ("planar-laplace", math.sqrt(2)),
+        ("faces", 2.0),
+        ({"name": "shaped", "metric": "plane"}, 2.0),
+    ):
+        survey = of_both(mechanism)
+        prior = {name: np.full(a.size, 1 / a.size) for name, a in survey.attributes.items()}
+        assert module._seen(survey, "x+y", prior)[2][0, 4] == pytest.approx(distance)
+
+
 def test_blocks_whose_reports_cannot_be_told_have_the_limit():
     kinds = {"x": Integer(0, 5, epsilon=1), "y": Integer(0, 5, epsilon=1)}
     found = risk(Survey(kinds, joint={("x", "y"): "faces"}), "x")
     assert all(c.chance is None for c in found.chances if c.reports)
     alone = risk(Survey({"x": kinds["x"]}), "x")
-    assert [c.limit for c in found.chances] == [c.limit for c in alone.chances]
+    assert [c.limit for c in found.chances] == pytest.approx([c.limit for c in alone.chances])
     assert "easiest" not in str(found)
     assert len(found.picture("a.png").rows[0][0].curves) == 2
 
@@ -157,7 +204,7 @@ def test_no_shape_is_surer_than_the_limit(reports, ring):
     size = 12
     described = Cyclic(size, epsilon=1, within=3) if ring else Integer(0, 11, epsilon=1, within=3)
     distances = described.distances.matrix(size)
-    kind = Guesses.around(size, 2) if ring else Guesses.near(np.arange(12.0), 2)
+    kind = Stretches.around(size, 2) if ring else Stretches.near(np.arange(12.0), 2)
     near = near_by(size, 2, ring)
     for _ in range(200):
         prior = rng.dirichlet(np.full(size, 0.5))
@@ -200,7 +247,7 @@ def gains(seen, kind):
     return Attack(seen, prior, distances, np.random.default_rng(8), seeded(8)).gains(kind, (1, 2))
 
 
-@pytest.mark.parametrize("kind", [Guesses.of_one(6), Guesses.near(np.arange(6.0), 1)])
+@pytest.mark.parametrize("kind", [Stretches.of_one(6), Stretches.near(np.arange(6.0), 1)])
 def test_samples_agree_with_lists(kind, monkeypatch):
     easiest, exact = gains(Alone(SAMPLED["full"]), kind)
     monkeypatch.setattr(guessing, "DRAWS", DRAWS)
@@ -301,6 +348,8 @@ def test_people_of_a_file_as_a_prior(survey, tmp_path):
     assert found.chances[0].chance == 0.5
     assert found.chances[1].easiest == "10"
     assert words in " ".join(str(found).split())
+    with pytest.raises(QueryError, match="says nothing of rent=answered"):
+        shares_in(survey, ["rent=answered"], tmp_path / "people.csv")
 
 
 def test_long_attributes(monkeypatch):
@@ -311,6 +360,20 @@ def test_long_attributes(monkeypatch):
     assert {c.attribute for c in found.chances} == {"x"}
     assert found.left_out == ("y: left out, its 41 positions are more than 40",)
     assert found.left_out[0] in str(found)
+    found = Survey(kinds).risk("y")
+    with pytest.raises(QueryError, match="nothing to draw; y: left out"):
+        found.picture("a.png")
+
+
+def test_blocks_of_very_many_cells_are_explained_and_have_the_limit():
+    kinds = {name: Integer(0, 99, epsilon=1, per=5) for name in "abcdef"}
+    survey = Survey(kinds, joint={tuple(kinds): "hio"})
+    assert str(survey.explain()).count("never surer than") == 6
+    found = survey.risk(reports=1)
+    assert [c.chance is None for c in found.chances[:2]] == [False, True]
+    assert found.left_out == (
+        "a+b+c+d+e+f: left out, its 1,000,000,000,000 positions are more than 4,096",
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,6 +393,7 @@ def test_long_attributes(monkeypatch):
         ({"reports": "2"}, "not '2'"),
         ({"seed": -1}, "at least 0, not -1"),
         ({"seed": 0.5}, "not 0.5"),
+        ({"attribute": "age+region"}, "no attribute 'age+region'"),
         ({"prior": "worst"}, "not 'worst'"),
         ({"prior": [1, 2]}, "name it, or give a dict"),
         ({"attribute": "age", "prior": [1, 2]}, "shape (100,), not (2,)"),

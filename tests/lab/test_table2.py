@@ -20,7 +20,7 @@ SMALL = replace(
     sizes_of_two=(4, 8, 16),
     attributes=(1, 2),
     middle=16,
-    meanings=((1, 8, (1, 4, 7)), (1, 64, (1, 8, 63)), (2, 8, (1, 3, 7))),
+    meanings=((1, 8, (1, 4, 7)), (1, 64, (1, 8, 63)), (2, 6, (1, 5))),
     questions=20,
     questions_of_many=8,
     quantiles=3,
@@ -235,7 +235,7 @@ def test_the_page_says_who_wins_where(points, checked):
     assert "clipped geometric noise: falls" in words
     assert "Epsilon between any two beats epsilon per step from w = " in words
     assert "within w is never behind." in words
-    assert "### 2 attributes of 8 values" in words
+    assert "### 2 attributes of 6 values" in words
     assert "The check at one false alarm in 1,000,000 runs holds." in words
     wrong = [replace(checked[0], surprise=1e-12)]
     assert "runs FAILS." in table2_page.describe(SMALL, points, table2.slopes(points), wrong)

@@ -284,7 +284,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
     if not attribute.is_weight:
         lines += _accuracy_lines(entry)
     if "guess" in entry:
-        lines.append(f"  attacker  {risk.short_line(attribute, entry['guess'])}")
+        lines.append(f"  attacker  {risk.short_line(entry['guess'])}")
     return lines + _plan_lines(entry) + _others_lines(entry)
 
 

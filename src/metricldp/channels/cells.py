@@ -3,7 +3,8 @@
 Every cell has a position of the channel, sum_d x_d strides_d, and a person's report is that of
 their cell's position. With P(y | c) the law of cell c and pbar its mean over cells, M = sum_y
 P(y | c) P(y | c') / pbar(y) and u = M^-1 f, the decoder F(y) = sum_c u(c) P(y | c) / pbar(y) is
-unbiased for any function f of the cell, and the best one for people spread evenly.
+unbiased for any function f of the cell, and the best one for people spread evenly, or as the prior
+of the channel says, by which pbar is then weighed.
 """
 
 from __future__ import annotations
@@ -97,11 +98,16 @@ class Cells(JointChannel):
         logs = self.log_chances(self.every_report())
         return np.exp(logs).reshape(len(logs), -1).T.copy()
 
+    @property
+    def _likely(self) -> Floats:
+        """P(y | c) / pbar(y)."""
+        return np.asarray(self._shares / np.average(self._shares, axis=0, weights=self.one.prior))
+
     @cached_property
     def _decoder(self) -> Floats:
         """Of the count of each cell: (cells, reports)."""
         shares, everywhere = self._shares, np.eye(len(self._shares))
-        likely = shares / shares.mean(axis=0)
+        likely = self._likely
         try:
             found = np.linalg.solve(likely @ shares.T, likely)
         except np.linalg.LinAlgError:
@@ -115,8 +121,7 @@ class Cells(JointChannel):
 
     def mean_square(self, gram: Floats) -> float:
         """tr G M^-1: the sum over a workload's rows of the mean square of their decoders."""
-        likely = self._shares / self._shares.mean(axis=0)
-        return float(np.trace(np.linalg.solve(likely @ self._shares.T, gram)))
+        return float(np.trace(np.linalg.solve(self._likely @ self._shares.T, gram)))
 
     def decoder(self, functions: Functions) -> Floats:
         return np.asarray(self._products(functions) @ self._decoder)

@@ -18,7 +18,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.numbers import is_whole
+from metricldp.basics.numbers import is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
 from metricldp.channels.cells import Cells
@@ -26,10 +26,17 @@ from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, Peop
 from metricldp.channels.levels import to_text
 from metricldp.channels.mechanism import Label
 from metricldp.channels.table import Table
-from metricldp.design.designed import Designed, Tents, best_shapes
-from metricldp.design.plans import GIVEN, checked_workload, said_workload, workload_of
+from metricldp.design.designed import Designed, Tents
+from metricldp.design.plans import (
+    GIVEN,
+    checked_workload,
+    completed,
+    said_workload,
+    workload_of,
+)
 from metricldp.design.shaped import checked_patterns
 from metricldp.design.torus import Torus, best_torus, in_units
+from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 
@@ -111,16 +118,25 @@ def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
     return in_plane([axis for axis in axes.values() if axis])
 
 
-def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Floats]:
-    """What a workload is called, and its Gram matrix on cells; categories are asked one by one."""
+def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Workload]:
+    """What a workload is called, and rows over cells with its Gram matrix.
+
+    A name is about every attribute: boxes of ranges, say. Categories are asked one by one.
+    """
+    if isinstance(workload, Mapping) or (isinstance(workload, str) and workload == "mean"):
+        raise SurveyError(
+            "a workload of several attributes together is ranges, prefixes, values or bars of "
+            f"each, or rows over all cells, not {shown(workload)}"
+        )
     said = checked_workload(workload, grid.numbers.size, any(ordered))
     if not isinstance(said, str):
-        return GIVEN, said.gram()
+        return GIVEN, completed(said)
     gram: Floats = np.ones((1, 1))
     for line, size in zip(ordered, grid.sizes, strict=True):
+        checked_workload(said, size, line)
         own = workload_of(said if line else "values", size).gram()
         gram = np.asarray(np.kron(gram, own), dtype=np.float64)
-    return said, gram
+    return said, completed(Workload.from_rows(root_of(gram)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,10 +169,10 @@ class ShapesOnCells(OnCells):
                     f"{size:,} cells are too many to be designed for; use at most "
                     f"{MOST_DESIGNED_CELLS}, or mechanism shaped"
                 )
-            named, gram = _asked(of.workload, self.on, ordered)
-            shapes, tops, _ = best_shapes(gram, size, self.on)
-            of = replace(of, workload=named, shapes=shapes, tops=tops)
-        return replace(self, of=of.settled(size, self.on, ordered=any(ordered), label=label))
+            named, workload = _asked(of.workload, self.on, ordered)
+            found = replace(of, workload=workload).settled(size, self.on, label=label)
+            return replace(self, of=replace(found, workload=named))
+        return replace(self, of=of.settled(size, self.on, label=label))
 
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         return Cells.in_rows(sizes, cast(Table, self.of.channel(math.prod(sizes), self.on)))
@@ -180,8 +196,8 @@ class ShapedOnCells(OnCells):
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         if self.patterns is None:
-            named, gram = _asked(self.workload, self.on, ordered)
-            lengths, patterns = best_torus(gram, in_units(self.on))
+            named, workload = _asked(self.workload, self.on, ordered)
+            lengths, patterns = best_torus(workload.gram(), in_units(self.on))
             return replace(self, workload=named, around=lengths, patterns=patterns)
         sizes = self.on.sizes
         fits = is_list(self.around) and len(self.around) == len(sizes)

@@ -52,6 +52,8 @@ _MANY_POSITIONS = 1024
 _PADS = (2, 4)
 """How many times width / epsilon places there are beyond the positions."""
 MOVES, COLD = 300_000, 1e-5
+_WIDE = 3
+"""A window is wide that is more than one part in so many of the domain."""
 _UNBOUNDED = 1 << 30
 LARGEST_UNIT = 30.0
 """What is farther apart than e^30 makes no difference to a search."""
@@ -223,10 +225,10 @@ def best_patterns(
     """
     loops.expect(1)
     small = steps.size <= _MANY_POSITIONS
-    count = _ALIKE if steps.cap == steps.each else _PATTERNS
     found = []
-    for around in _lengths(steps) if small else list(_lengths(steps))[:1]:
-        heights, objective = _searched(gram, steps, around, count if small else _FEWER)
+    for tried, around in _tried(steps) if small else list(_tried(steps))[:1]:
+        count = _ALIKE if tried.cap == tried.each else _PATTERNS
+        heights, objective = _searched(gram, tried, around, count if small else _FEWER)
         patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
         if small:
             channel = Shaped.of(steps.size, patterns, steps.unit, prior)
@@ -235,13 +237,17 @@ def best_patterns(
     return min(found)[1]
 
 
-def _lengths(steps: Steps) -> Iterator[int]:
+def _tried(steps: Steps) -> Iterator[tuple[Steps, int]]:
+    """Lengths of the ring; for wide windows also what treats all pairs alike, and keeps more."""
     if steps.cyclic or steps.cap == steps.each:
-        yield steps.size
-        return
-    reach = steps.width / float(steps.unit * steps.each)
-    lengths = (min(round(steps.size + pad * reach), 2 * steps.size) for pad in _PADS)
-    yield from dict.fromkeys(n + n % 2 for n in lengths)
+        yield steps, steps.size
+    else:
+        reach = steps.width / float(steps.unit * steps.each)
+        lengths = (min(round(steps.size + pad * reach), 2 * steps.size) for pad in _PADS)
+        yield from ((steps, n) for n in dict.fromkeys(n + n % 2 for n in lengths))
+    farthest = steps.size // 2 if steps.cyclic else steps.size - 1
+    if steps.cap > steps.each and _WIDE * steps.width > farthest:
+        yield replace(steps, apart=(0, *[steps.each] * (steps.size - 1))), steps.size
 
 
 def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:

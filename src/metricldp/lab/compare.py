@@ -172,7 +172,7 @@ def page(found: Comparison) -> Page:
     """The whole table as text, the rows, and a picture of the best."""
     blocks = {
         f"{about} ({rows[0].questions})": [
-            Line(f"{_label(row)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.error)
+            Line(f"{_label(row, rows)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.error)
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
@@ -188,9 +188,10 @@ def page(found: Comparison) -> Page:
     )
 
 
-def _label(row: Row) -> str:
-    """The mechanism; of HIO at several epsilons, and of what is fitted, the title says which."""
-    return row.title if row.joint or row.exact is None else row.mechanism
+def _label(row: Row, rows: Sequence[Row]) -> str:
+    """The mechanism; what people call it where several rows have it, or where it is biased."""
+    several = sum(row.mechanism == other.mechanism for other in rows) > 1
+    return row.title if row.title and (several or row.exact is None) else row.mechanism
 
 
 # The work

@@ -9,6 +9,7 @@ whole way, from their values to answers, check it.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.optional import loaded
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.channels.joint import JointChannel
-from metricldp.channels.mechanism import ANY_TWO, Mechanism
+from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.design.registry import AUTO, every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
@@ -137,14 +138,26 @@ class JointContender(Contender):
 
 
 @dataclass(frozen=True)
-class FacesContender(Contender):
-    """Laplace faces, for at least two attributes; of one they would be prefix sums."""
+class AsOne(Contender):
+    """A mechanism that blurs at least two attributes together, by their own metrics."""
+
+    cells: int = 1 << 16
+    """Combinations of values up to which it is quick enough to be made."""
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
-        if len(attributes) < 2 or any(a.size > self.most for a in attributes.values()):
-            raise SurveyError(f"{self.title}: two attributes or more, of {self.most} values each")
+        sizes = [attribute.size for attribute in attributes.values()]
+        if len(sizes) < 2 or max(sizes) > self.most or math.prod(sizes) > self.cells:
+            raise SurveyError(
+                f"{self.title}: two attributes or more, of {self.most} values each and "
+                f"{self.cells:,} combinations"
+            )
         usual = {name: replace(a, mechanism=AUTO) for name, a in attributes.items()}
         return Entry(self, Agreement(usual, joint={tuple(usual): self.mechanism}))
+
+
+@dataclass(frozen=True)
+class AlikeAsOne(Alike, AsOne):
+    """The same with one epsilon between any two values of each."""
 
 
 _HIO = tuple(
@@ -173,7 +186,7 @@ def in_table_2() -> tuple[Contender, ...]:
     """Those of table 2: always the same, whoever else is installed."""
     alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
     alike = _made_for(ANY_TWO, "all pairs alike", Alike, "shaped", "designed")
-    return (*alone, *alike, *_HIO, FacesContender.of(mechanism("faces")))
+    return (*alone, *alike, *_HIO, AsOne.of(mechanism("faces")))
 
 
 def _made_for(promise: str, told: str, kind: type[Contender], *names: str) -> Iterator[Contender]:
@@ -185,9 +198,15 @@ def _made_for(promise: str, told: str, kind: type[Contender], *names: str) -> It
 
 @cache
 def as_meant() -> tuple[Contender, ...]:
-    """Those that can keep epsilon within w itself, where w is what changes."""
+    """Those that can keep epsilon within w itself, where w is what changes; cells by all three."""
     made = _made_for(WITHIN, "within w", Contender, "shaped", "designed", "tents")
-    return (*made, Contender(AUTO, "what auto takes, within w", WITHIN, Mechanism.source))
+    auto = Contender(AUTO, "what auto takes, within w", WITHIN, Mechanism.source)
+    own = _OVER_CELLS, replace(_OVER_CELLS, title=f"{_OVER_CELLS.title}, within w", promise=WITHIN)
+    alike = AlikeAsOne(**{**vars(_OVER_CELLS), "promise": ANY_TWO})
+    return (*made, auto, *own, replace(alike, title=f"{alike.title}, all pairs alike"))
+
+
+_OVER_CELLS = AsOne("shaped", "shaped noise over cells", PER_STEP, Mechanism.source, cells=256)
 
 
 @cache
@@ -195,7 +214,7 @@ def everybody() -> tuple[Contender, ...]:
     """Those, and all others that are installed and can be computed."""
     others = (m for m in every_mechanism() if m.max_computed and not m.joint)
     rest = (Contender.of(found) for found in others if found.name not in _IN_TABLE_2)
-    return (*in_table_2(), *rest, *_CONSISTENT)
+    return (*in_table_2(), _OVER_CELLS, *rest, *_CONSISTENT)
 
 
 def entries(

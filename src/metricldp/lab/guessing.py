@@ -41,8 +41,6 @@ _MOST_CHANCES = 1 << 24
 """with so many probabilities of them,"""
 _MOST_SETS = 1 << 16
 """and so many sets of several reports."""
-_MOST_TOGETHER = 1 << 20
-"""Probabilities of reports of several attributes: they are slower."""
 _AT_ONCE = 1 << 21
 """Probabilities that are looked at together."""
 _TIE = 1e-12
@@ -75,47 +73,17 @@ class Total:
         return Share(mean, math.sqrt(spread / (self.count - 1)))
 
 
-@dataclass(frozen=True, eq=False)
-class Guesses:
-    """All guesses that can be made: `length` positions from `first` on, over the end of a ring."""
+class Guesses(ABC):
+    """All guesses that can be made: the positions near each. If x is near y, y is near x."""
 
-    first: Integers
-    length: Integers
-
-    @classmethod
-    def of_one(cls, size: int) -> Guesses:
-        """Each position by itself."""
-        return cls(np.arange(size), np.ones(size, dtype=np.int64))
-
-    @classmethod
-    def near(cls, numbers: Floats, within: float) -> Guesses:
-        """Around each of some rising numbers, those at most so far from it."""
-        slack = 1e-9 * within
-        first = np.searchsorted(numbers, numbers - within - slack)
-        return cls(first, np.searchsorted(numbers, numbers + within + slack) - first)
-
-    @classmethod
-    def around(cls, size: int, steps: int) -> Guesses:
-        """The same on a ring."""
-        length = np.full(size, min(2 * steps + 1, size))
-        return cls((np.arange(size) - steps) % size, length)
-
+    @abstractmethod
     def sums(self, weights: Floats) -> Floats:
-        """The weight of every guess, (n, size) -> (n, guesses)."""
-        if (self.length == 1).all():
-            return weights[:, self.first]
-        ends = self.first + self.length
-        if ends.max() > weights.shape[1]:
-            weights = np.concatenate([weights, weights], axis=1)
-        before = np.zeros((len(weights), weights.shape[1] + 1))
-        np.cumsum(weights, axis=1, out=before[:, 1:])
-        return np.asarray(before[:, ends] - before[:, self.first])
+        """The weight of every guess, (n, size) -> (n, size)."""
 
     def best(self, weights: Floats) -> tuple[Floats, Floats]:
         """The weight of the best guess, (n,), and how often it is right about each position.
 
-        Of several that are equally good each is made equally often. A guess is near a position
-        if that is near the guess.
+        Of several that are equally good each is made equally often.
         """
         sums = self.sums(weights)
         most = sums.max(axis=1)
@@ -134,6 +102,57 @@ class Guesses:
         there = self.sums(prior[None])[0]
         some = there > 0
         return float((there[some] / (there[some] + least[some])).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches(Guesses):
+    """Of one attribute: `length` positions from `first` on, over the end of a ring."""
+
+    first: Integers
+    length: Integers
+
+    @classmethod
+    def of_one(cls, size: int) -> Stretches:
+        """Each position by itself."""
+        return cls(np.arange(size), np.ones(size, dtype=np.int64))
+
+    @classmethod
+    def near(cls, numbers: Floats, within: float) -> Stretches:
+        """Around each of some rising numbers, those at most so far from it."""
+        slack = 1e-9 * within
+        first = np.searchsorted(numbers, numbers - within - slack)
+        return cls(first, np.searchsorted(numbers, numbers + within + slack) - first)
+
+    @classmethod
+    def around(cls, size: int, steps: int) -> Stretches:
+        """The same on a ring."""
+        length = np.full(size, min(2 * steps + 1, size))
+        return cls((np.arange(size) - steps) % size, length)
+
+    def sums(self, weights: Floats) -> Floats:
+        if (self.length == 1).all():
+            return weights[:, self.first]
+        ends = self.first + self.length
+        if ends.max() > weights.shape[1]:
+            weights = np.concatenate([weights, weights], axis=1)
+        before = np.zeros((len(weights), weights.shape[1] + 1))
+        np.cumsum(weights, axis=1, out=before[:, 1:])
+        return np.asarray(before[:, ends] - before[:, self.first])
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes(Guesses):
+    """Of several attributes: near in all of them."""
+
+    sides: Sequence[Stretches]
+
+    def sums(self, weights: Floats) -> Floats:
+        found = weights.reshape(-1, *(len(side.first) for side in self.sides))
+        for axis, side in enumerate(self.sides, start=1):
+            last = np.moveaxis(found, axis, -1)
+            sums = side.sums(last.reshape(-1, last.shape[-1])).reshape(last.shape)
+            found = np.moveaxis(sums, -1, axis)
+        return found.reshape(weights.shape)
 
 
 class Seen(ABC):
@@ -198,10 +217,10 @@ class Alone(Seen):
 
 @dataclass(frozen=True, eq=False)
 class Together(Seen):
-    """One of several attributes that are blurred together; reports tell of the others, too."""
+    """One of several attributes that are blurred together, or all; reports tell of all of them."""
 
     channel: JointChannel
-    axis: int
+    axis: int | None
 
     @property
     def states(self) -> int:
@@ -214,7 +233,7 @@ class Together(Seen):
     @cached_property
     def every(self) -> Floats | None:
         count = math.prod(self._outputs)
-        if not self.channel.has_chances or count * self.states > _MOST_TOGETHER:
+        if not self.channel.has_chances or count * self.states > _MOST_CHANCES:
             return None
         return self.channel.log_chances(self.channel.every_report()).reshape(count, -1)
 
@@ -225,6 +244,8 @@ class Together(Seen):
         return self.every[np.ravel_multi_index(ordered, self._outputs)]
 
     def attribute(self, weights: Floats) -> Floats:
+        if self.axis is None:
+            return weights
         others = tuple(d + 1 for d in range(len(self.channel.sizes)) if d != self.axis)
         return np.asarray(weights.reshape(-1, *self.channel.sizes).sum(axis=others))
 

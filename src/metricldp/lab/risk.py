@@ -24,11 +24,12 @@ from metricldp.basics.text import counted, plain, shown, table
 from metricldp.channels import Floats
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.lab.crowd import seeded
-from metricldp.lab.guessing import DRAWS, Alone, Attack, Guesses, Seen, Together
+from metricldp.lab.guessing import DRAWS, Alone, Attack, Boxes, Guesses, Seen, Stretches, Together
 from metricldp.lab.pages import Curve, Panel, Panels, filled, hue
 from metricldp.reports.files import read_positions
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 from metricldp.survey.strength import up
 
 EVENLY = "spread evenly"
@@ -124,6 +125,8 @@ class Risk:
 
     def picture(self, file: str) -> Panels:
         """Chances against the number of reports, a panel for each attribute."""
+        if not self.chances:
+            raise QueryError(f"there is nothing to draw; {'; '.join(self.left_out)}")
         panels = []
         for name, found in groupby(self.chances, lambda chance: chance.attribute):
             title, curves = name, []
@@ -186,48 +189,56 @@ def risk(
     found: list[Chance] = []
     left_out, words, about = [], {}, {}
     for name in names:
-        described = survey.attributes[name]
-        if described.size > MOST_POSITIONS:
-            left_out.append(
-                f"{name}: left out, its {described.size:,} positions are more than "
-                f"{MOST_POSITIONS:,}"
-            )
+        if (size := _size(survey, name)) > MOST_POSITIONS:
+            most = f"its {size:,} positions are more than {MOST_POSITIONS:,}"
+            left_out.append(f"{name}: left out, {most}")
             continue
-        found += chances_of(
-            survey, name, shares, _kinds(described, name, within), counts, int(seed)
-        )
-        words[name] = _word(described)
-        about[name] = f"{described.describe()}, blurred by {survey.mechanisms[name].name}"
+        kinds = _kinds(survey, name, within)
+        found += chances_of(survey, name, shares, kinds, counts, int(seed))
+        words[name], about[name] = _word(survey, name), _about(survey, name)
     if told is None:
         told = EVENLY if isinstance(prior, str) else "spread as was given"
     return Risk(survey.fingerprint, told, about, words, tuple(found), tuple(left_out))
 
 
+def _size(survey: Agreement, name: str) -> int:
+    block = survey.blocks.get(name)
+    return survey.attributes[name].size if block is None else math.prod(block.sizes)
+
+
+def _about(survey: Agreement, name: str) -> str:
+    if name in survey.blocks:
+        block = survey.blocks[name]
+        return f"{' and '.join(block.names)}, blurred together by {block.mechanism.name}"
+    return f"{survey.attributes[name].describe()}, blurred by {survey.mechanisms[name].name}"
+
+
 def in_short(survey: Agreement, name: str) -> dict[str, Any]:
     """The widest guess of an attribute after one report, people spread evenly, as data."""
-    described = survey.attributes[name]
-    if described.size > MOST_IN_SHORT:
+    if survey.attributes[name].size > MOST_IN_SHORT:
         return {}
-    within = usual_within(described, name)
+    within = usual_within(survey, name)
     before, after = chances_of(survey, name, _shares(survey, [name], "uniform"), [within], [1], 1)
-    found = {"within": within, "before": before.chance, "after": after.chance}
+    of = _word(survey, name) if within is None else f"within {plain(within)}"
+    found = {"of": of, "within": within, "before": before.chance, "after": after.chance}
     return {"guess": {**found, "error": after.error, "limit": after.limit}}
 
 
-def short_line(described: Attribute, guess: Mapping[str, Any]) -> str:
+def short_line(guess: Mapping[str, Any]) -> str:
     """The same in words."""
-    within, after = guess["within"], guess["after"]
-    what = _word(described) if within is None else f"within {plain(within)}"
     right = f"{_shown(guess['before'], 0.0)} right before a report"
-    right += "" if after is None else f", {_shown(after, guess['error'])} after one"
+    if guess["after"] is not None:
+        right += f", {_shown(guess['after'], guess['error'])} after one"
     most = _limit(guess["limit"])
-    return f"guesses {what}: {right}, never surer than {most} (people {EVENLY})"
+    return f"guesses {guess['of']}: {right}, never surer than {most} (people {EVENLY})"
 
 
 def asked_about(survey: Agreement, attribute: Any) -> list[str]:
-    """The attributes that are meant: one, or all that are blurred."""
+    """The attributes or blocks that are meant: one, or all that are blurred."""
     if attribute is None:
-        return [name for name, a in survey.attributes.items() if not a.is_public]
+        return [*(n for n, a in survey.attributes.items() if not a.is_public), *survey.blocks]
+    if isinstance(attribute, str) and attribute in survey.blocks:
+        return [attribute]
     if attribute_of(survey, attribute).is_public:
         raise QueryError(
             f"{attribute} is a public weight and sent in the clear: everybody knows it"
@@ -245,8 +256,11 @@ def shares_in(
 ) -> tuple[dict[str, Floats], str]:
     """How people in a file are spread, for all attributes that are looked at; and in words."""
     found, count = {}, 0
-    asked = {name: survey.attributes[name] for name in names}
+    every = {m for n in names for m in (survey.blocks[n].names if n in survey.blocks else [n])}
+    asked = {name: a for name, a in survey.attributes.items() if name in every}
     wanted = {n: a for n, a in asked.items() if not a.asks_whether and a.size <= MOST_POSITIONS}
+    if not wanted:
+        raise QueryError(f"a file of people says nothing of {names[0]}; leave the prior out")
     read = read_positions(wanted, people, clip=clip, show_values=show_values)
     for name, positions in read.items():
         parts = 1 << FRACTION_BITS if wanted[name].rounded_at_random else 1
@@ -264,37 +278,77 @@ def chances_of(
     counts: Sequence[int],
     seed: int,
 ) -> list[Chance]:
-    """Of one attribute: for each kind of guess before any report, and after so many."""
-    described, prior = survey.attributes[name], shares[name]
-    block = survey.block_of(name)
-    seen: Seen
-    if block is None:
-        seen, spread = Alone(survey.channels[name]), prior
-    else:
-        seen, spread = Together(block.channel, block.names.index(name)), np.ones(1)
-        for other in block.names:
-            spread = np.multiply.outer(spread, shares[other]).reshape(-1)
-    is_known = block is None or seen.every is not None
-    distances = survey.kept[name].matrix(described.size)
+    """Of an attribute or a block: for each kind of guess before any report, and after so many."""
+    seen, spread, distances = _seen(survey, name, shares)
     found = []
     for within in withins:
-        kind = _guesses(described, name, within)
-        before = float(kind.sums(prior[None]).max())
-        found.append(Chance(name, within, 0, before, 0.0, before))
-        if not is_known:
-            limits = {r: kind.limit(prior, distances, r) for r in counts}
+        kind = _guesses(survey, name, within)
+        if seen is None:
+            limits = {r: kind.limit(spread, distances, r) for r in counts}
+            before = float(kind.sums(spread[None]).max())
+            found.append(Chance(name, within, 0, before, 0.0, before))
             found += [Chance(name, within, r, None, 0.0, most) for r, most in limits.items()]
             continue
         attack = Attack(seen, spread, distances, np.random.default_rng(seed), seeded(seed))
+        before = float(kind.sums(attack.prior[None]).max())
+        found.append(Chance(name, within, 0, before, 0.0, before))
         easiest, gains = attack.gains(kind, counts)
-        label = described.label(easiest)
+        label = _label(survey, name, easiest)
         for r, (share, own, limit) in zip(counts, gains, strict=True):
             found.append(Chance(name, within, r, *share, limit, label, *own))
     return found
 
 
+def _seen(
+    survey: Agreement, name: str, shares: Mapping[str, Floats]
+) -> tuple[Seen | None, Floats, Floats]:
+    """What is seen of an attribute or a block, how people are spread over its states, and E.
+
+    Nothing is, where a block has too many reports: then they are spread over what is guessed.
+    """
+    if name in survey.blocks:
+        block, axis = survey.blocks[name], None
+        distances = _apart(block)
+    else:
+        distances = survey.kept[name].matrix(survey.attributes[name].size)
+        found = survey.block_of(name)
+        if found is None:
+            return Alone(survey.channels[name]), shares[name], distances
+        block, axis = found, found.names.index(name)
+        if math.prod(block.sizes) > MOST_POSITIONS:
+            return None, shares[name], distances
+    spread = np.ones(1)
+    for other in block.names:
+        spread = np.multiply.outer(spread, shares[other]).reshape(-1)
+    seen = Together(block.channel, axis)
+    if seen.every is None:
+        return None, seen.attribute(spread[None])[0], distances
+    return seen, spread, distances
+
+
+def _apart(block: Block) -> Floats:
+    """E of any two cells: that of the grid, or as the attributes' distances are joined."""
+    cells = np.indices(block.sizes).reshape(len(block.sizes), -1)
+    if block.mechanism.grid is not None:
+        return block.mechanism.grid.matrix(cells.shape[1])
+    norm = block.mechanism.largest_norm
+    sides = zip(block.metrics, block.sizes, cells, strict=True)
+    powers = (m.matrix(size)[np.ix_(at, at)] ** norm for m, size, at in sides)
+    return np.asarray(sum(powers) ** (1 / norm))
+
+
+def _label(survey: Agreement, name: str, state: int) -> str:
+    if name not in survey.blocks:
+        return survey.attributes[name].label(state)
+    block = survey.blocks[name]
+    places = zip(block.names, np.unravel_index(state, block.sizes), strict=True)
+    return ", ".join(survey.attributes[one].label(int(at)) for one, at in places)
+
+
 def _shares(survey: Agreement, names: Sequence[str], prior: Any) -> dict[str, Floats]:
-    """The prior of each attribute, and of those that are blurred together with it."""
+    """The prior of each attribute that is meant, and of those that are blurred together with it."""
+    inner = {n: b for n, b in survey.blocks.items() if n in names}
+    names = list(dict.fromkeys(m for n in names for m in (inner[n].names if n in inner else [n])))
     _, prior, _ = expected(1, prior, None)
     if isinstance(prior, str):
         if prior != "uniform":
@@ -324,42 +378,61 @@ def _series(reports: int) -> list[int]:
     return [*(r for r in found if r < reports), reports]
 
 
-def _word(described: Attribute) -> str:
+def _word(survey: Agreement, name: str) -> str:
+    if name in survey.blocks:
+        return "the cell"
+    described = survey.attributes[name]
     if described.in_bins:
         return "the bin"
     return "the point" if described.rounded_at_random else "the value"
 
 
-def usual_within(described: Attribute, name: str) -> float | None:
-    """What the promise is stated for, where a guess may be off by that and still say something."""
+def usual_within(survey: Agreement, name: str) -> float | None:
+    """What the promise is stated for, where a guess may be off by that and still say something.
+
+    Of a block, if it is the same for all its attributes.
+    """
+    if name in survey.blocks:
+        found = {usual_within(survey, one) for one in survey.blocks[name].names}
+        return found.pop() if len(found) == 1 else None
+    described = survey.attributes[name]
     said: Any = getattr(described, "within", None) or getattr(described, "per", None)
     if said is None or not described.ordered or described.metric_kind == "relative":
         return None
-    length = _guesses(described, name, float(said)).length
+    length = _stretches(described, name, float(said)).length
     return float(said) if length.max() > 1 and length.min() < described.size else None
 
 
-def _kinds(described: Attribute, name: str, within: Any) -> list[float | None]:
+def _kinds(survey: Agreement, name: str, within: Any) -> list[float | None]:
     if within is None:
-        usual = usual_within(described, name)
+        usual = usual_within(survey, name)
         return [None] if usual is None else [None, usual]
-    if not described.ordered:
-        raise QueryError(f"{name} has no order, so no guess of it is near; leave within out")
-    if not is_number(within) or not math.isfinite(within) or within <= 0:
-        raise QueryError(f"within is a positive number, not {shown(within)}")
-    if _guesses(described, name, float(within)).length.max() == 1:
-        raise QueryError(
-            f"no two values of {name} are within {plain(within)}; leave it out, and guess the "
-            "value itself"
-        )
+    for one in survey.blocks[name].names if name in survey.blocks else [name]:
+        described = survey.attributes[one]
+        if not described.ordered:
+            raise QueryError(f"{one} has no order, so no guess of it is near; leave within out")
+        if not is_number(within) or not math.isfinite(within) or within <= 0:
+            raise QueryError(f"within is a positive number, not {shown(within)}")
+        if _stretches(described, one, float(within)).length.max() == 1:
+            raise QueryError(
+                f"no two values of {one} are within {plain(within)}; leave it out, and guess the "
+                "value itself"
+            )
     return [None, float(within)]
 
 
-def _guesses(described: Attribute, name: str, within: float | None) -> Guesses:
+def _guesses(survey: Agreement, name: str, within: float | None) -> Guesses:
+    if name not in survey.blocks:
+        return _stretches(survey.attributes[name], name, within)
+    names = survey.blocks[name].names
+    return Boxes([_stretches(survey.attributes[one], one, within) for one in names])
+
+
+def _stretches(described: Attribute, name: str, within: float | None) -> Stretches:
     size = described.size
     if within is None:
-        return Guesses.of_one(size)
+        return Stretches.of_one(size)
     if described.is_cyclic:
-        return Guesses.around(size, min(math.floor(within / described.grid_step + 1e-9), size))
+        return Stretches.around(size, min(math.floor(within / described.grid_step + 1e-9), size))
     numbers = np.arange(size, dtype=np.float64) if described.named else described.numbers(name)[0]
-    return Guesses.near(numbers, within)
+    return Stretches.near(numbers, within)

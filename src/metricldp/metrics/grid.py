@@ -96,7 +96,7 @@ class Grid(Metric):
     @cached_property
     def generating(self) -> list[tuple[int, ...]]:
         """The steps between two cells that are not made of two parts of what lies between them."""
-        most = 2 * int(self.numbers.max()) + 1
+        most = int(self.numbers.max()) + 1
         ways = self.numbers.copy()
         ways.flat[0] = most
         shortest = np.full(self.sizes, most, dtype=ways.dtype)
@@ -206,13 +206,13 @@ def _windows(axes: Sequence[Axis], apart: Sequence[int]) -> int:
 def _closed(numbers: Integers) -> Integers:
     """The way over cells that lie between, where it is shorter.
 
-    Distances grow along each attribute, so that other cells are no way round.
+    Distances grow along each attribute, so that other cells are no way round. A part is final when
+    its turn comes, since all that it is made of had theirs before; and so is what it leaves of a
+    way, if that is no later.
     """
-    closed, before = numbers.copy(), None
-    while before is None or not np.array_equal(closed, before):
-        before = closed.copy()
-        for part in np.ndindex(numbers.shape):
-            rest = closed[tuple(slice(0, n - p) for n, p in zip(numbers.shape, part, strict=True))]
-            found = closed[tuple(slice(p, None) for p in part)]
-            np.minimum(found, rest + closed[part], out=found)
+    closed = numbers.copy()
+    for part in np.ndindex(numbers.shape):
+        rest = closed[tuple(slice(0, n - p) for n, p in zip(numbers.shape, part, strict=True))]
+        found = closed[tuple(slice(p, None) for p in part)]
+        np.minimum(found, rest + closed[part], out=found)
     return closed

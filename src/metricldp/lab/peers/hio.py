@@ -43,7 +43,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE
+from metricldp.basics.exact import ONE, log
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
@@ -193,6 +193,21 @@ class HadamardBoxes(Boxes):
             mass /= len(tree.levels) << tree.digits[level]
             true ^= (index & position // tree.levels[level]).bit_count() & 1
         return mass * self.sign.probability(true, np.asarray(report[SIGN]))
+
+    def log_chances(self, columns: Columns) -> Floats:
+        """The sign that belongs to everybody under each report, and the law of levels."""
+        count, ways = len(columns[SIGN]), len(self.sizes)
+        sign = columns[SIGN].astype(np.int64).reshape(-1, *[1] * ways)
+        level_law = np.zeros(count)
+        for d, tree in enumerate(self.trees):
+            level = np.searchsorted(tree.starts, columns[d], side="right") - 1
+            index = columns[d].astype(np.int64) - np.array(tree.starts)[level]
+            nodes = np.arange(tree.size) // np.array(tree.levels)[level][:, None]
+            shape = [count, *(tree.size if k == d else 1 for k in range(ways))]
+            sign = sign ^ odd(index[:, None] & nodes).reshape(shape)
+            level_law += np.log(len(tree.levels) << np.array(tree.digits)[level])
+        kept, other = (log(self.sign.probability(0, np.asarray(y))) for y in (0, 1))
+        return np.asarray(np.where(sign, other, kept) - level_law.reshape(-1, *[1] * ways))
 
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """The sign is all that depends on the person, and two people differ in some sign.

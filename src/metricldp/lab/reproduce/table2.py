@@ -62,7 +62,7 @@ class Setting:
     meanings: tuple[tuple[int, int, tuple[int, ...]], ...] = (
         (1, 16, (1, 2, 4, 8, 15)),
         (1, 256, (1, 2, 4, 8, 16, 32, 64, 128, 255)),
-        (2, 64, (1, 2, 4, 8, 16, 32, 63)),
+        (2, 16, (1, 2, 4, 8, 15)),
     )
     """Attributes, m and every w where the meaning of epsilon changes."""
     questions: int = 200
@@ -226,7 +226,8 @@ def points(
     coins, todo = seeded(setting.seed), list(places(setting))
     found: list[Point] = []
     for k, place in enumerate(todo):
-        usual = (*in_table_2(), *as_meant()) if place[0] == "within" else in_table_2()
+        usual = in_table_2()
+        usual += as_meant() if place[0] == "within" else ()
         found += _points(setting, *place, coins, contenders or usual)
         progress((k + 1) / len(todo))
     return found

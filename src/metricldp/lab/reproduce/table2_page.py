@@ -129,8 +129,8 @@ def _panel(
     return Panel(told, xlabel, ylabel, curves, logs=logs, ticks=ticks)
 
 
-_COLD = ("#17a2a2", "#5ad1e6", "#3d87e0", "#11118f", "#7fb2ff", "#5b7f96")
-_STRONG = ("#e6007e", "#ff6f00", "#c9a0dc", "#000000")
+_COLD = ("#17a2a2", "#5ad1e6", "#3d87e0", "#11118f", "#7fb2ff", "#5b7f96", "#004c6d")
+_STRONG = ("#e6007e", "#ff6f00", "#c9a0dc", "#000000", "#8b0000")
 _WARM = (
     *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
     *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),

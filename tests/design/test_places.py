@@ -2,14 +2,11 @@
 
 import itertools
 import math
-from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from checks import assert_counts
 from metricldp import (
     Categorical,
     Coins,
@@ -23,12 +20,7 @@ from metricldp import (
     SurveyError,
 )
 from metricldp.answers.tally import Tally
-from metricldp.basics.exact import at_most_exp
 from metricldp.channels.cells import REPORT
-from metricldp.coins.tape import Tape
-from metricldp.design.cells import grid_of
-from metricldp.metrics.closed import closure
-from metricldp.metrics.grid import Axis, Grid, in_plane
 
 BOTH = ("east", "north")
 
@@ -72,164 +64,6 @@ def survey(request):
     if request.param not in made:
         made[request.param] = SURVEYS[request.param]()
     return made[request.param]
-
-
-# Metrics on cells
-
-
-def axis(size, *, windows=True, in_bins=False, step=Fraction(1), epsilon=1, cap=None):
-    return Axis(size, Fraction(epsilon), Fraction(step), windows, in_bins, cap)
-
-
-def test_whole_numbers_in_the_plane_are_windows_apart():
-    grid = in_plane([axis(9, step=Fraction(1, 3)), axis(7, step=Fraction(1, 3))])
-    for a, b in np.ndindex(9, 7):
-        assert grid.numbers[a, b] == math.ceil(math.sqrt(a * a + b * b) / 3 - 1e-12)
-
-
-def test_two_places_within_the_radius_are_never_farther_apart_than_epsilon():
-    """Wherever they lie in their bins, and twice that within twice the radius, and so on."""
-    radius, rng = 1.7, np.random.default_rng(1)
-    sides = {name: Continuous(0, 8, bins=16, epsilon=1, within=radius) for name in BOTH}
-    grid = grid_of(sides, "plane")
-    first = rng.uniform(0, 8, (40_000, 2))
-    turn, far = rng.uniform(0, 2 * math.pi, 40_000), rng.uniform(0, 5, 40_000)
-    second = first + far[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
-    inside = ((second >= 0) & (second < 8)).all(axis=1)
-    far = np.sqrt(((first - second) ** 2).sum(axis=1))
-    apart = np.abs((first // 0.5).astype(int) - (second // 0.5).astype(int))[inside]
-    allowed = np.ceil(far[inside] / radius)
-    assert (grid.numbers[apart[:, 0], apart[:, 1]] <= allowed).all()
-    # And no less than that is promised: somebody is as far apart as allowed.
-    assert (grid.numbers[apart[:, 0], apart[:, 1]] == allowed).mean() > 0.2
-    naive = np.ceil(np.sqrt((apart**2).sum(axis=1)) * 0.5 / radius)  # from middle to middle
-    assert (naive > allowed).any()
-
-
-@pytest.mark.parametrize(
-    "axes",
-    [
-        (axis(4, in_bins=True, step=Fraction(2, 3)), axis(5, in_bins=True, step=Fraction(2, 3))),
-        (axis(4, step=Fraction(1, 2)), axis(5, in_bins=True, step=Fraction(1, 3))),
-        (axis(4, windows=False), axis(5, windows=False, epsilon=Fraction(3, 7))),
-        (axis(4, cap=Fraction(5, 2)), axis(5, cap=Fraction(5, 2))),
-        (axis(4, windows=False, cap=Fraction(5, 2)), axis(3, windows=False, cap=Fraction(5, 2))),
-    ],
-)
-def test_a_grid_is_a_metric_and_generated_by_its_pairs(axes):
-    grid = in_plane(axes)
-    size = grid.numbers.size
-    whole = grid.whole(size)
-    assert np.array_equal(whole, closure(whole.copy()))
-    assert (whole[~np.eye(size, dtype=bool)] > 0).all()
-    pairs = list(grid.generating_pairs(size))
-    assert len(pairs) == len(set(pairs)) == grid.generating_count(size)
-    far = np.full((size, size), 10 * int(whole.max()), dtype=np.int64)
-    np.fill_diagonal(far, 0)
-    for x, other in pairs:
-        assert grid.distance(x, other) == grid.step * int(whole[x, other])
-        far[x, other] = far[other, x] = whole[x, other]
-    assert np.array_equal(closure(far), whole)
-    assert grid.smallest(size) == grid.step * int(whole[whole > 0].min())
-    assert grid.diameter(size) == grid.step * int(whole.max())
-    coarse = grid.coarser(8)
-    assert np.array_equal(coarse.whole(size), closure(coarse.whole(size).copy()))
-    assert (coarse.whole(size) * coarse.step <= whole * grid.step).all()
-
-
-def test_straight_lines_are_rounded_down_by_very_little():
-    grid = in_plane([axis(4, windows=False), axis(5, windows=False, epsilon=2)])
-    for x, other in itertools.combinations(range(20), 2):
-        (a, b), (c, d) = grid.cell(x), grid.cell(other)
-        exact = math.hypot(a - c, 2 * (b - d))
-        assert exact - 1e-5 < float(grid.distance(x, other)) <= exact
-
-
-def test_distances_add_up():
-    sides = {"hour": Cyclic(6, epsilon=1), "age": side(5, epsilon=0.3, within=2, cap=0.5)}
-    grid = grid_of(sides, "sum")
-    for x, other in itertools.product(range(30), repeat=2):
-        pairs = zip(sides.values(), grid.cell(x), grid.cell(other), strict=True)
-        assert grid.distance(x, other) == sum(a.distances.distance(p, q) for a, p, q in pairs)
-
-
-# Channels
-
-
-def cells_of(block):
-    return list(np.ndindex(*block.sizes))
-
-
-def test_the_loss_of_all_reports_is_within_the_metric(survey):
-    (block,) = survey.blocks.values()
-    channel, promised = block.channel, grid_of(survey.attributes, block.mechanism.metric)
-    reports = range(channel.one.outputs)
-    laws = [[channel.probability(x, {REPORT: y}) for y in reports] for x in cells_of(block)]
-    assert all(sum(law) == 1 for law in laws)
-    for x, other in itertools.combinations(range(len(laws)), 2):
-        ratios = [max(p / q, q / p) for p, q in zip(laws[x], laws[other], strict=True)]
-        assert max(ratios) == channel.worst_ratio(promised.cell(x), promised.cell(other))
-        assert at_most_exp(max(ratios), promised.distance(x, other))
-    assert survey.certify().holds
-    chances = np.array(laws, dtype=float)
-    assert np.allclose(chances, channel._shares, rtol=1e-12)
-
-
-def functions_of(block, count=3, seed=5):
-    rng = np.random.default_rng(seed)
-    return [rng.normal(size=(count, size)) for size in block.sizes]
-
-
-def expanded(terms, block):
-    total = np.zeros((len(terms[0].scale), *block.sizes))
-    for term in terms:
-        first, second = term.factors
-        total += term.scale[:, None, None] * first[:, :, None] * second[:, None, :]
-    return total.reshape(len(total), -1)
-
-
-def enumerated(block):
-    """What decoders of products, and their moments, are by all reports."""
-    channel, f, g = block.channel, functions_of(block), functions_of(block, seed=6)
-    every = channel.every_report()
-    laws = np.array(
-        [
-            [float(channel.probability(x, {REPORT: y})) for y in range(channel.one.outputs)]
-            for x in cells_of(block)
-        ]
-    )
-    F, G = channel.decoded(f, every), channel.decoded(g, every)
-    true = (f[0][:, :, None] * f[1][:, None, :]).reshape(3, -1)
-    means = np.allclose(F @ laws.T, true, atol=1e-8)
-    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moment(f, g), block), rtol=1e-8)
-    return means, seconds, np.allclose(np.abs(F).max(axis=1), channel.influence(f))
-
-
-def test_decoders_are_unbiased_with_exact_moments(survey):
-    (block,) = survey.blocks.values()
-    assert enumerated(block) == (True, True, True)
-
-
-def test_broken_decoders_are_caught():
-    (block,) = SURVEYS["tents, sum"]().blocks.values()
-    block.channel.__dict__["_decoder"] = block.channel._decoder * 1.001
-    assert not enumerated(block)[0]
-    block.channel.__dict__["_shares"] = np.roll(block.channel._shares, 1, axis=0)
-    assert not enumerated(block)[1]
-
-
-@pytest.mark.parametrize("name", ["shaped, plane", "tents, sum"])
-def test_both_samplers_have_the_law(name):
-    (block,) = SURVEYS[name]().blocks.values()
-    coins, n = Coins.seeded(3), 60_000
-    for x in cells_of(block)[:5]:
-        law = [block.channel.probability(x, {REPORT: y}) for y in range(block.channel.one.outputs)]
-        positions = [np.full(n, p) for p in x]
-        drawn = block.channel.encode(positions, coins)[REPORT]
-        assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
-        tape = Tape(coins)
-        one = Counter(block.channel.blur(x, tape) for _ in range(5_000))
-        assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
 
 
 # Surveys
@@ -295,6 +129,33 @@ def test_shaped_noise_is_near_the_best_and_far_better_than_planar_laplace():
     assert designed == pytest.approx(1.554, rel=0.01)
     assert designed < shaped < 1.12 * designed
     assert variance(planar) > 2 * shaped
+
+
+def test_what_a_place_is_made_for():
+    """A workload of names or rows, a prior for designed, and limits of its search."""
+    sides = place(3, 3, **WITHIN)
+    usual = blurred(sides, "designed")
+
+    def of_cells(survey, count=9):
+        where = [dict(zip(BOTH, cell, strict=True)) for cell in np.ndindex(3, 3)]
+        return sum(survey.predict(w, n=1, prior="uniform") ** 2 for w in where[:count])
+
+    for name in ("shaped", "designed"):
+        values = blurred(sides, name, workload="values")
+        assert values.mechanisms["east"].workload == "values"
+        ranges = usual if name == "designed" else blurred(sides, name)
+        assert of_cells(values) < of_cells(ranges)
+    rows = blurred(sides, "designed", workload=np.eye(9)[:1].tolist())
+    assert rows.mechanisms["east"].workload == "given"
+    assert Survey.from_json(rows.to_json()) == rows
+    assert of_cells(rows, 1) < of_cells(usual, 1)
+    people = np.array([[50, 1, 1], [1, 1, 1], [1, 1, 50]])
+    known = blurred(sides, "designed", prior=people.ravel().tolist(), gap=0.01, seconds=20)
+    assert "seconds" not in known.to_dict()["joint"][0]["mechanism"]
+    assert Survey.from_toml(known.to_toml()) == known
+    box = {"east": (0, 1), "north": (0, 1)}
+    assert known.predict(box, n=1, prior=people) < usual.predict(box, n=1, prior=people)
+    assert known.certify().holds
 
 
 def test_what_stays_the_same_for_attributes_beside_a_place():
@@ -397,6 +258,11 @@ PLANE = {"name": "shaped", "metric": "plane"}
             "a plane has two attributes, not 3",
         ),
         (place(4, 4, epsilon=0.3), {**PLANE, "name": "tents"}, "would need a probability below 0"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": {"ranges": 1}}, "of several attributes"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
+        (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'shaped' has no entry 'prior'"),
         (place(3, 3, epsilon=1e-9), PLANE, "epsilon is too small for cells to be told apart"),
     ],
 )
@@ -439,11 +305,3 @@ def test_three_attributes_as_one():
     assert product.predict(corner, n=1, prior="uniform") ** 2 > 100 * (
         joint.predict(corner, n=1, prior="uniform") ** 2
     )
-
-
-def test_equal_grids_are_equal():
-    one, two = (in_plane([axis(3), axis(4)]) for _ in range(2))
-    assert one == two
-    assert hash(one) == hash(two)
-    assert one != one.scaled(Fraction(1, 2))
-    assert isinstance(one, Grid)

@@ -1,0 +1,172 @@
+"""Several attributes as one: a channel of one integer over the cells of their grid."""
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checks import assert_counts
+from metricldp import Coins, QueryError, Survey
+from metricldp.basics.exact import at_most_exp
+from metricldp.channels.cells import REPORT, Cells
+from metricldp.channels.table import Table
+from metricldp.coins.tape import Tape
+from metricldp.design.cells import grid_of
+
+FACTS = Path(__file__).parents[2] / "vectors" / "cells.json"
+SURVEYS = [entry["survey"] for entry in json.loads(FACTS.read_text("utf-8"))["surveys"]]
+SURVEYS[3]["joint"][0]["mechanism"]["patterns"] = ["001011111111"]  # theirs tells nothing
+
+
+def blocks():
+    """Those that vectors hold: stated patterns and shapes of two attributes, and of three."""
+    for said in SURVEYS:
+        survey = Survey.from_dict(said)
+        yield survey, *survey.blocks.values()
+
+
+@pytest.fixture(params=range(len(SURVEYS)))
+def survey(request):
+    return Survey.from_dict(SURVEYS[request.param])
+
+
+def cells_of(block):
+    return list(np.ndindex(*block.sizes))
+
+
+def test_the_loss_of_all_reports_is_within_the_metric(survey):
+    (block,) = survey.blocks.values()
+    described = {name: survey.attributes[name] for name in block.names}
+    channel, promised = block.channel, grid_of(described, block.mechanism.metric)
+    reports = range(channel.one.outputs)
+    laws = [[channel.probability(x, {REPORT: y}) for y in reports] for x in cells_of(block)]
+    assert all(sum(law) == 1 for law in laws)
+    for x, other in itertools.combinations(range(len(laws)), 2):
+        ratios = [max(p / q, q / p) for p, q in zip(laws[x], laws[other], strict=True)]
+        assert max(ratios) == channel.worst_ratio(promised.cell(x), promised.cell(other))
+        assert at_most_exp(max(ratios), promised.distance(x, other))
+    assert survey.certify().holds
+    chances = np.array(laws, dtype=float)
+    assert np.allclose(chances, channel._shares, rtol=1e-12)
+
+
+def functions_of(block, count=3, seed=5):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(count, size)) for size in block.sizes]
+
+
+def expanded(terms, block):
+    total = np.zeros((len(terms[0].scale), *block.sizes))
+    for term in terms:
+        total += np.einsum(*_letters([term.scale, *term.factors]))
+    return total.reshape(len(total), -1)
+
+
+def _letters(arrays):
+    """The arguments of an outer product over all but the first axis."""
+    pairs = [(array, [0, d] if d else [0]) for d, array in enumerate(arrays)]
+    return *(part for pair in pairs for part in pair), list(range(len(arrays)))
+
+
+def enumerated(block):
+    """What decoders of products, and their moments, are by all reports."""
+    channel, f, g = block.channel, functions_of(block), functions_of(block, seed=6)
+    every = channel.every_report()
+    laws = np.array(
+        [
+            [float(channel.probability(x, {REPORT: y})) for y in range(channel.one.outputs)]
+            for x in cells_of(block)
+        ]
+    )
+    F, G = channel.decoded(f, every), channel.decoded(g, every)
+    true = np.einsum(*_letters([np.ones(3), *f])).reshape(3, -1)
+    means = np.allclose(F @ laws.T, true, atol=1e-8)
+    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moment(f, g), block), rtol=1e-8)
+    return means, seconds, np.allclose(np.abs(F).max(axis=1), channel.influence(f))
+
+
+def test_decoders_are_unbiased_with_exact_moments(survey):
+    (block,) = survey.blocks.values()
+    assert enumerated(block) == (True, True, True)
+
+
+def test_broken_decoders_are_caught():
+    ((_, block),) = itertools.islice(blocks(), 4, 5)
+    block.channel.__dict__["_decoder"] = block.channel._decoder * 1.001
+    assert not enumerated(block)[0]
+    block.channel.__dict__["_shares"] = np.roll(block.channel._shares, 1, axis=0)
+    assert not enumerated(block)[1]
+
+
+def test_both_samplers_have_the_law(survey):
+    (block,) = survey.blocks.values()
+    coins, n = Coins.seeded(3), 60_000
+    for x in cells_of(block)[:5]:
+        law = [block.channel.probability(x, {REPORT: y}) for y in range(block.channel.one.outputs)]
+        positions = [np.full(n, p) for p in x]
+        drawn = block.channel.encode(positions, coins)[REPORT]
+        assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
+        tape = Tape(coins)
+        one = Counter(block.channel.blur(x, tape) for _ in range(5_000))
+        assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
+
+
+def test_cells_in_rows():
+    table = Table.of([[1 << 63, 1 << 63]] * 24)
+    channel = Cells.in_rows((2, 3, 4), table)
+    assert channel.strides == (12, 4, 1)
+    assert channel.law() == {
+        "law": "cells",
+        "sizes": [2, 3, 4],
+        "strides": [12, 4, 1],
+        "of": table.law(),
+    }
+    assert channel.bits == 1
+    assert channel.cumulates
+
+
+def test_reports_that_tell_nothing_are_not_decoded():
+    half = [1 << 63, 1 << 63]
+    with pytest.raises(QueryError, match="these reports do not tell cells apart"):
+        Cells.in_rows((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
+
+
+def test_worst_pairs_are_all_pairs_of_cells():
+    ((_, block),) = itertools.islice(blocks(), 4, 5)
+    pairs = list(block.channel.worst_pairs())
+    assert [pair[:2] for pair in pairs] == list(itertools.combinations(np.ndindex(2, 2), 2))
+    for x, other, ratio in pairs:
+        assert ratio == block.channel.worst_ratio(x, other)
+
+
+def test_what_has_to_be_looked_at():
+    """Of noise that is added one pair for each way, of a table all that generate the metric."""
+    for (_, block), added in zip(blocks(), (True, True, True, True, False, False), strict=True):
+        grid = block.mechanism.grid
+        pairs = list(block.channel.proving_pairs(grid))
+        every = list(grid.generating_pairs(grid.numbers.size))
+        assert pairs == (list(grid.one_pair_each()) if added else every)
+
+
+def test_the_mean_square_is_that_of_the_decoders():
+    for _, block in blocks():
+        channel, size = block.channel, np.prod(block.sizes)
+        rows = np.random.default_rng(1).normal(size=(5, size))
+        decoders = rows @ channel._decoder
+        expected = ((decoders**2) @ channel._shares.T).mean(axis=1).sum()
+        assert channel.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
+
+
+def test_decoders_are_the_best_for_people_spread_evenly():
+    """No other unbiased decoder of a count has a smaller mean square."""
+    ((_, block),) = itertools.islice(blocks(), 1)
+    channel, rng = block.channel, np.random.default_rng(1)
+    shares, weight = channel._shares, channel._shares.mean(axis=0)
+    best = (channel._decoder**2 @ weight).sum()
+    for _ in range(20):
+        moved = rng.normal(size=channel._decoder.shape)
+        moved -= moved @ np.linalg.pinv(shares) @ shares  # means stay what they are
+        assert ((channel._decoder + 0.01 * moved) ** 2 @ weight).sum() >= best * (1 - 1e-12)
