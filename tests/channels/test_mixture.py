@@ -1,5 +1,6 @@
 """A mixture of shapes as a table: each level where its shape has it, the rest to one report."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -17,7 +18,9 @@ def test_every_weight_is_a_level_and_the_last_is_what_is_left():
     one, other = (levels(top, fall_of(unit), 2) for top in tops[:2])
     rows = [(one[0], other[2], 1), (one[1], other[0], 1), (one[2], other[0], 1)]
     assert found.weights == tuple((*row, ONE - sum(row)) for row in rows)
-    assert (found.size, found.outputs) == (3, 4)
+    assert (found.size, found.outputs, found.prior) == (3, 4, None)
+    prior = (0.5, 0.25, 0.25)
+    assert Mixture.made_of(shapes, tops, unit, prior) == replace(found, prior=prior)
     assert found.law() == {
         "law": "shapes",
         "size": 3,

@@ -8,9 +8,11 @@ import pytest
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.exact import ONE
+from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Line, Sensitive, Uniform
+from metricldp.metrics.grid import summed
 from metricldp.metrics.window import Window
 
 UNIT = Fraction(1, 2)
@@ -106,12 +108,20 @@ def test_one_pair_proves_a_difference():
     assert list(made.proving_pairs(one)) == list(one.generating_pairs(6))
 
 
+def priors(size):
+    """Nothing said, and two that are not even."""
+    rising = np.arange(1.0, size + 1)
+    return [None, *(tuple((few / few.sum()).tolist()) for few in (rising, rising[::-1] ** 2))]
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_decoders_are_unbiased_and_best_for_people_spread_evenly(size):
+@pytest.mark.parametrize("which", range(3))
+def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, which):
     """Against normal equations with the whole table: F = f (P D^-1 P^T)^-1 P D^-1."""
-    made = channel(size)
+    prior = priors(size)[which]
+    made = Shaped.of(size, PATTERNS, UNIT, prior)
     shares = np.array(table(made), dtype=float)
-    mean = shares.mean(axis=0)
+    mean = np.average(shares, axis=0, weights=prior)
     best = np.linalg.solve(shares / mean @ shares.T, shares / mean)
     draw = np.random.default_rng(size)
     for shape in [(size,), (3, size), (2, 3, size)]:
@@ -122,8 +132,18 @@ def test_decoders_are_unbiased_and_best_for_people_spread_evenly(size):
         reports = draw.normal(size=(*shape[:-1], 24))
         np.testing.assert_allclose(made.mean(reports), reports @ shares.T, atol=1e-12)
     rows = draw.normal(size=(5, size))
-    expected = ((rows @ best) ** 2 @ shares.T).mean(axis=1).sum()
-    assert made.mean_square(rows.T @ rows) == pytest.approx(expected, rel=1e-10)
+    squares = ((rows @ best) ** 2 @ shares.T).sum(axis=0)
+    for people in priors(size):
+        expected = np.average(squares, weights=people)
+        asked = None if people is None else np.array(people)
+        assert made.mean_square(rows.T @ rows, asked) == pytest.approx(expected, rel=1e-10)
+
+
+def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
+    grid = summed([Line(Fraction(1))] * 2, (2, 3))
+    made = Cells((2, 3), (3, 1), channel(6))
+    assert list(made.proving_pairs(grid)) == list(grid.one_pair_each())
+    assert len(list(made.proving_pairs(grid))) < grid.generating_count(6)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A channel as a table: every row is a law, drawn to the last unit and decoded with least error."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 
 from metricldp.basics.errors import CertificateError, QueryError
 from metricldp.basics.exact import ONE
+from metricldp.channels.cells import Cells
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
+from metricldp.metrics import Line
+from metricldp.metrics.grid import summed
 
 HALF, QUARTER, EIGHTH = ONE >> 1, ONE >> 2, ONE >> 3
 THIRD = (ONE - 1) // 3
@@ -83,6 +87,12 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
     expected = np.zeros((3, 5))
     expected[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
     np.testing.assert_allclose(table.coefficients(np.eye(3)), expected, atol=1e-12)
+    prior = (0.5, 0.25, 0.25)
+    weighted = shares[:, sent] / (prior @ shares[:, sent])
+    spread = np.zeros((3, 5))
+    spread[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
+    np.testing.assert_allclose(replace(table, prior=prior).coefficients(np.eye(3)), spread)
+    assert np.abs(spread - expected).max() > 0.01
     totals = np.arange(10.0).reshape(5, 2)
     np.testing.assert_allclose(table.cells(totals), expected @ totals, atol=1e-9)
 
@@ -116,3 +126,10 @@ def test_whole_numbers_decide_where_floats_see_no_difference():
 def test_rows_that_are_alike_have_ratio_one():
     table = Table.of([[HALF, 0, HALF], [HALF, 0, HALF], [0, 0, ONE]])
     assert table.worst_ratio(0, 1) == table.worst_ratio(2, 2) == 1
+
+
+def test_cells_of_a_table_are_proved_by_every_pair_that_generates():
+    grid = summed([Line(Fraction(1))] * 2, (2, 2))
+    cells = Cells.in_rows((2, 2), Table.of([[HALF, HALF]] * 4))
+    pairs = list(cells.proving_pairs(grid))
+    assert pairs == list(grid.generating_pairs(4)) and len(pairs) == 4

@@ -49,8 +49,9 @@ def limit_memory():
 def limited(seconds=SECONDS):
     """An alarm after so many seconds of work, or many more of waiting."""
 
-    def ring(*_):
-        raise TooLongError
+    def ring(number, _):
+        waited = number == signal.SIGALRM
+        raise TooLongError(f"{PATIENCE * seconds} s by the clock" if waited else f"{seconds} s")
 
     clocks = {signal.SIGPROF: signal.ITIMER_PROF, signal.SIGALRM: signal.ITIMER_REAL}
     before = {number: signal.signal(number, ring) for number in clocks}
@@ -79,8 +80,8 @@ def tried(target, where, case, work):
         text = str(refusal)
         if "\n" in text or len(text) > 2000:
             return Failure(target, where, f"a refusal of {len(text)} letters or lines", repr(case))
-    except TooLongError:
-        return Failure(target, where, f"took more than {SECONDS} s", repr(case))
+    except TooLongError as late:
+        return Failure(target, where, f"took more than {late}", repr(case))
     except MemoryError:
         return Failure(target, where, f"took more than {BYTES >> 30} GB", repr(case))
     except Exception as wrong:
