@@ -90,7 +90,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
         largest_norm=norm,
         adds_up=margins is not None,
         margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins[: sizes[0]]],
-        distance=lambda sizes, metrics, x, other: Fraction(allowed),
+        distance=lambda sizes, metrics, x, other: Fraction(allowed) * (sizes == (3, 3)),
         about=lambda attributes, share: SimpleNamespace(grid=None),
     )
     channel = SimpleNamespace(
@@ -104,6 +104,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
 def test_a_block_is_proved_by_every_link():
     proof = joint()
     assert proof.holds
+    assert (proof.attribute, proof.mechanism) == ("x, y", "made up")
     assert (proof.count, proof.labels) == (9 * 8 // 2, ("0, 1", "1, 2"))
     assert not joint(ratio=3).holds  # above e^1
     assert not joint(p=math.inf, parts=2).holds  # a share of 1 is too much for two
@@ -118,6 +119,8 @@ def test_what_a_block_keeps_is_within_the_plane():
     assert not joint(allowed=Fraction("2.24")).holds
     assert joint(allowed=1, alike=True).holds  # all alike: the smallest distance of any
     assert not joint(allowed=Fraction("1.01"), alike=True).holds
+    half = Fraction(1, 2)
+    assert joint(allowed=half, ratio=1, alike=True, share=half).holds
 
 
 def test_what_a_block_keeps_of_each_attribute_is_within_its_distances():
