@@ -607,6 +607,17 @@ def test_demo(small_demo, run):
     assert (small_demo / "demo.png").read_bytes().startswith(PNG)
 
 
+def test_the_survey_of_the_demo_is_what_it_says():
+    said = {
+        "age": Integer(0, 99, epsilon=1, within=5, cap=3),
+        "income": Continuous(0, 200_000, bins=100, epsilon=1, within=10_000, cap=3),
+        "region": Categorical(demo.REGIONS, epsilon=2),
+    }
+    for name, attribute in demo.survey().attributes.items():
+        assert attribute.to_dict() == said[name].to_dict()
+    assert [m.name for m in demo.survey().mechanisms.values()] == ["shaped", "shaped", "response"]
+
+
 def test_demo_for_a_program(small_demo, run):
     data = json.loads(run("demo", "-o", "other.png", "--json"))
     assert data["people"] == 5000

@@ -134,6 +134,39 @@ def test_reports_that_tell_nothing_are_not_decoded():
         Cells.in_rows((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
 
 
+def test_reports_that_tell_little_are_decoded_without_bias():
+    """Cells whose laws differ by a few parts in 100,000: rounding alone would show."""
+    half = 1 << 62
+    rows = [[half + (x << 44) * (y == x) for y in range(3)] for x in (0, 1, 2, 3)]
+    channel = Cells.in_rows((2, 2), Table.of([[*row, (1 << 64) - sum(row)] for row in rows]))
+    with pytest.raises(QueryError):  # two of four reports tell of four cells
+        channel.decoder([np.eye(2)[:1]] * 2)
+    rows = [[half + (1 << 45) * (y == x) for y in range(4)] for x in range(4)]
+    table = Table.of([[*row, (1 << 64) - sum(row)] for row in _lowered(rows)])
+    channel = Cells.in_rows((2, 2), table)
+    assert np.abs(channel._decoder @ channel._shares.T - np.eye(4)).max() < 1e-8
+
+
+def _lowered(rows):
+    return [[weight - (1 << 50) for weight in row] for row in rows]
+
+
+def test_a_prior_weighs_reports():
+    """The decoder of a channel with a prior is the best one for people spread like that."""
+    said = json.loads(json.dumps(SURVEYS[5]))
+    said["joint"][0]["mechanism"]["prior"] = [1, 2, 3, 30]
+    (known,) = Survey.from_dict(said).blocks.values()
+    (usual,) = Survey.from_dict(SURVEYS[5]).blocks.values()
+    spread = np.array([1, 2, 3, 30]) / 36
+    shares = known.channel._shares
+    squares = [
+        (channel._decoder**2 @ (spread @ shares)).sum()
+        for channel in (known.channel, usual.channel)
+    ]
+    assert squares[0] < squares[1]
+    assert np.allclose(known.channel._decoder @ shares.T, np.eye(4))
+
+
 def test_worst_pairs_are_all_pairs_of_cells():
     ((_, block),) = itertools.islice(blocks(), 4, 5)
     pairs = list(block.channel.worst_pairs())

@@ -187,8 +187,8 @@ def test_what_has_no_difference_is_not_summed():
     assert huge.distance(0, 3) == (1 << 70) + Fraction(1, 3)
     assert huge.generating == [(0, 1), (1, 0)]
     assert not huge.straight
-    wide = summed([Line(Fraction(1)), Line(Fraction(1 << 62))], [2, 5])
-    assert wide.diameter(10) == 1 + (1 << 64)
+    wide = summed([Line(Fraction(1)), Line(Fraction(1 << 61))], [2, 5])
+    assert wide.diameter(10) == 1 + (1 << 63)
 
 
 @pytest.mark.parametrize(

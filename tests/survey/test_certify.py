@@ -11,6 +11,7 @@ from metricldp.basics.exact import ONE, exp_bounds, log_bounds
 from metricldp.channels import Response
 from metricldp.channels.table import Table
 from metricldp.metrics import Line, Uniform
+from metricldp.metrics.grid import Axis, in_plane, summed
 from metricldp.survey.certify import Pair, Proof, _implies, _joint_proof, certify, prove, tightest
 
 GOOD = Pair(0, 1, Fraction(1), Fraction(2), True)
@@ -89,7 +90,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
         largest_norm=norm,
         adds_up=margins is not None,
         margins=lambda sizes, metrics: [Line(Fraction(m)) for m in margins[: sizes[0]]],
-        distance=lambda sizes, metrics, x, other: Fraction(allowed),
+        distance=lambda sizes, metrics, x, other: Fraction(allowed) * (sizes == (3, 3)),
         about=lambda attributes, share: SimpleNamespace(grid=None),
     )
     channel = SimpleNamespace(
@@ -103,6 +104,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
 def test_a_block_is_proved_by_every_link():
     proof = joint()
     assert proof.holds
+    assert (proof.attribute, proof.mechanism) == ("x, y", "made up")
     assert (proof.count, proof.labels) == (9 * 8 // 2, ("0, 1", "1, 2"))
     assert not joint(ratio=3).holds  # above e^1
     assert not joint(p=math.inf, parts=2).holds  # a share of 1 is too much for two
@@ -117,12 +119,66 @@ def test_what_a_block_keeps_is_within_the_plane():
     assert not joint(allowed=Fraction("2.24")).holds
     assert joint(allowed=1, alike=True).holds  # all alike: the smallest distance of any
     assert not joint(allowed=Fraction("1.01"), alike=True).holds
+    half = Fraction(1, 2)
+    assert joint(allowed=half, ratio=1, alike=True, share=half).holds
 
 
 def test_what_a_block_keeps_of_each_attribute_is_within_its_distances():
     assert joint(margins=(1, 2)).holds
     assert not joint(margins=(Fraction("1.01"), 2)).holds
     assert not joint(margins=(1, Fraction("2.01"))).holds
+
+
+NEXT = Integer(0, 1, epsilon=1)
+
+
+def cells(ratios, *, p=1, share=1, parts=1, straight=False):
+    """A proof for cells of 2 x 3, at 1 a step of x and 2 a step of y; the channel shows pairs."""
+    lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 2, epsilon=2), "z": NEXT}
+    sides = [
+        Axis(size, Fraction(e), Fraction(1), False, False, None) for size, e in ((2, 1), (3, 2))
+    ]
+    lengths = [Line(Fraction(1)), Line(Fraction(2))]
+
+    def about(attributes, asked):
+        assert list(attributes.values()) == [lines["x"], lines["y"]] and list(attributes) == [
+            "x",
+            "y",
+        ]
+        grid = in_plane(sides) if straight else summed(lengths, (2, 3))
+        return SimpleNamespace(grid=grid.scaled(asked))
+
+    def worst_ratio(x, other):
+        return Fraction(ratios[3 * x[0] + x[1], 3 * other[0] + other[1]])
+
+    channel = SimpleNamespace(proving_pairs=lambda metric: list(ratios), worst_ratio=worst_ratio)
+    mechanism = SimpleNamespace(name="made up", about=about)
+    block = SimpleNamespace(names=("x", "y"), sizes=(2, 3), mechanism=mechanism, channel=channel)
+    survey = SimpleNamespace(attributes=lines, metric=Lp(p), share=Fraction(share), parts=parts)
+    return _joint_proof(survey, block)
+
+
+def test_cells_are_proved_pair_by_pair():
+    proof = cells({(0, 3): 2, (4, 5): "7.3", (1, 4): "2.7"})
+    assert proof.holds
+    assert (proof.attribute, proof.mechanism, proof.count) == ("x, y", "made up", 3 + 4)
+    assert proof.pairs[1] == Pair(4, 5, Fraction(2), Fraction("7.3"), True)
+    assert proof.labels == ("0, 1", "1, 1")  # of 1 and 4: 2.7 is nearest to e
+    assert not cells({(0, 3): 2, (4, 5): "7.4"}).holds  # above e^2
+    assert not cells({(0, 3): "2.8", (4, 5): 7}).holds
+    assert not cells({(0, 3): 2}, share=Fraction(1, 2)).holds  # made again with the share
+
+
+def test_cells_keep_a_norm_up_to_theirs():
+    """The sum of distances is kept for p = 1 only, a straight line up to p = 2."""
+    pairs = {(0, 3): "1.2", (0, 1): "1.2"}
+    assert cells(pairs, straight=True).holds
+    assert cells(pairs, straight=True, p=2).holds
+    assert not cells(pairs, straight=True, p=2.5).holds
+    assert not cells(pairs, p=1.5).holds
+    assert not cells(pairs, p=2, straight=True, parts=2).holds  # other attributes have their part
+    assert cells(pairs, p=2, straight=True, parts=2, share=Fraction(1, 2)).holds
+    assert not cells(pairs, share=2).holds
 
 
 def test_values_that_are_told_apart_for_certain_are_a_pair_like_any_other():
