@@ -696,10 +696,12 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
 
 def test_auto_prefers_what_is_simple_and_short():
     assert choose(4, Uniform(Fraction(1))).name == "response"
-    assert choose(8, Uniform(Fraction(1))).name == "designed"
-    assert choose(100, Uniform(Fraction(1))).name == "unary"
+    assert choose(8, Uniform(Fraction(1))).name == "shaped"
+    assert choose(100, Uniform(Fraction(1))).name == "shaped"
+    assert choose(100, star(1, 100)).name == "unary"
     assert choose(100, Uniform(Fraction(6))).name == "response"
-    assert choose(257, Uniform(Fraction(1))).name == "response"
+    assert choose(257, Uniform(Fraction(1))).name == "shaped"
+    assert choose(5000, Uniform(Fraction(1))).name == "response"
     assert choose(100, Line(Fraction(1))).name == "geometric"
     assert choose(100, Line(Fraction(1, 5))).name == "shaped"
     assert choose(4096, Line(Fraction(1, 5))).name == "geometric"

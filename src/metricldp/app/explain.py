@@ -307,7 +307,8 @@ def _ratio_lines(attribute: Any) -> list[str]:
     by, epsilon = attribute.metric.by, attribute.epsilon
     told = f"epsilon {plain(epsilon)} for values that differ by {plain(100 * by)} %"
     lines = [f"  promise   {told}: {times(epsilon)}"]
-    twice = epsilon * math.log(2) / math.log1p(by)
+    farthest = float(attribute.distances.diameter(attribute.size))
+    twice = min(epsilon * math.log(2) / math.log1p(by), farthest)
     lines.append(f"            one twice the other: {times(twice)}")
     if attribute.in_bins:
         hair = times(float(attribute.distances.smallest(attribute.size)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
+
+_LEAST = 1e-6
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -21,6 +24,18 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_whole(value: object) -> TypeGuard[int | float]:
     """Whether a value is a whole number, be it an int or a float."""
     return is_number(value) and math.isfinite(value) and value == int(value)
+
+
+def spread_of(prior: Sequence[float] | None, size: int) -> npt.NDArray[np.float64]:
+    """A prior as shares of people, none below a millionth of the even share.
+
+    A decoder made for it is without bias whatever is true. But where nobody at all is expected, it
+    would divide by nearly nothing, and its rounding would be seen.
+    """
+    if prior is None:
+        return np.full(size, 1 / size)
+    shares = np.maximum(np.array(prior) / sum(prior), _LEAST / size)
+    return np.asarray(shares / shares.sum())
 
 
 def root_of(gram: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import spread_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
@@ -164,7 +165,7 @@ class Shaped(IntegerChannel):
         """The mean of P(y | x) over people, within each pattern."""
         noise = self._noise()
         return np.array(
-            [np.average(shares[noise], axis=1, weights=self.prior) for shares in self._shares]
+            [shares[noise] @ spread_of(self.prior, self.size) for shares in self._shares]
         )
 
     @cached_property
@@ -199,8 +200,8 @@ class Shaped(IntegerChannel):
         return np.asarray(found[..., : self.size])
 
     def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
-        """tr G M^-1 for the people that the decoder is made for."""
-        if (None if prior is None else tuple(prior)) != self.prior:
+        """tr G M^-1 for people spread evenly, and a decoder made for them."""
+        if prior is not None or self.prior is not None:
             return super().mean_square(gram, prior)
         return float((gram * self._inverse).sum())
 

@@ -20,6 +20,7 @@ import numpy as np
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, QueryError
 from metricldp.basics.exact import ONE
+from metricldp.basics.numbers import spread_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
@@ -86,7 +87,7 @@ class Table(IntegerChannel):
     @cached_property
     def _decoder(self) -> Floats:
         """(size, outputs): D with D P^T = 1, of least variance for people spread as said."""
-        means = np.average(self._shares, axis=0, weights=self.prior)
+        means = spread_of(self.prior, self.size) @ self._shares
         scale = np.sqrt(np.maximum(means, 2.0**-64))
         decoder = np.linalg.pinv(self._shares.T / scale[:, None]) / scale
         astray = np.abs(decoder @ self._shares.T - np.eye(self.size)).max(axis=1)

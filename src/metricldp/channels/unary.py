@@ -40,6 +40,8 @@ from metricldp.coins.tape import Tape
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
 _AT_ONCE = 1 << 22
+_NEVER = 1e-300
+"""In place of a chance of 0, which has no logarithm."""
 """Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
 
 
@@ -188,6 +190,7 @@ class Unary(BitChannel):
         bits = np.unpackbits(column, axis=1, count=self.size, bitorder="little")
         own = np.where(bits, self._by_value(lambda p, q: p), self._by_value(lambda p, q: 1 - p))
         other = np.where(bits, self._by_value(lambda p, q: q), self._by_value(lambda p, q: 1 - q))
+        own, other = (np.maximum(chance, _NEVER) for chance in (own, other))
         others = np.log(other)
         return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
 

@@ -30,6 +30,8 @@ FAR_ENOUGH = 1
 _SEARCHED = ("shaped", "designed")
 _WORTH = 0.99
 """A mechanism that comes later in the list has to be better by more than a hundredth."""
+_NOTHING = 1e-12
+"""A variance per person that is rounding."""
 
 
 def choose(
@@ -43,7 +45,7 @@ def choose(
     found: Mechanism | None = None
     least = 0.0
     for mechanism, error in weighed(size, metric, ordered=ordered, workload=workload, prior=prior):
-        if found is None or error < _WORTH * least:
+        if found is None or error < _WORTH * least - _NOTHING:
             found, least = mechanism, error
     if found is None:
         first = next(_candidates(size, metric, ordered))

@@ -62,7 +62,7 @@ def in_units(size: int, metric: Metric) -> _Grid:
     apart, unit = metric.whole(size), metric.step
     least = int(metric.smallest(size) / unit)
     if least > MOST_UNITS:
-        apart = closure((apart * MOST_UNITS // least).astype(np.int64))
+        apart = closure((apart.astype(object) * MOST_UNITS // least).astype(np.int64))
         unit = unit * least / MOST_UNITS
     if int(apart.max()) > DEEPEST:
         raise SurveyError(

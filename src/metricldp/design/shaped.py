@@ -164,7 +164,8 @@ def steps_of(size: int, metric: Metric) -> Steps:
         )
     each, unit = int(apart[1]), metric.step
     if each > MOST_UNITS:
-        apart, unit = apart * MOST_UNITS // each, unit * each / MOST_UNITS
+        apart = apart.astype(object) * MOST_UNITS // each  # beyond 64 bits on the way
+        unit = unit * each / MOST_UNITS
     cyclic = size > 2 and int(apart[-1]) == int(apart[1]) < int(apart.max())
     return Steps(unit, tuple(int(steps) for steps in apart), cyclic)
 

@@ -119,6 +119,8 @@ def _ending(entry: dict[str, Any]) -> str:
 
 def limits(survey: Agreement, n: int = 10_000) -> Limits:
     """Of every attribute: for the questions and the people that its mechanism was made for."""
+    if n < 1:
+        raise QueryError(f"n is how many people are expected, at least 1, not {n}")
     found, without = [], {}
     for name in survey.attributes:
         try:

@@ -119,9 +119,8 @@ class Grid(Metric):
         least = int(self.smallest(self.numbers.size) / self.step)
         if least <= most:
             return self
-        return replace(
-            self, numbers=_closed(self.numbers * most // least), step=self.step * least / most
-        )
+        fewer = (self.numbers.astype(object) * most // least).astype(np.int64)
+        return replace(self, numbers=_closed(fewer), step=self.step * least / most)
 
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
         cells = np.arange(size).reshape(self.sizes)

@@ -217,7 +217,7 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             raise QueryError(f"{sets}, not a list with {shown(names)}")
         wanted = list(names)
         for name in wanted:
-            if name in survey.blocks and name in survey.tabled:
+            if isinstance(name, str) and name in survey.blocks and name in survey.tabled:
                 continue  # as a file has it
             if attribute_of(survey, name).is_public:
                 raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
