@@ -65,6 +65,13 @@ def law_of(
     return {"law": law, "size": size, "depths": shapes, **found}
 
 
+def in_text(saved: dict[str, Any], key: str) -> dict[str, Any]:
+    """What a mechanism saves, with the shapes under a key, where there are any, as text."""
+    if key not in saved:
+        return saved
+    return {**saved, key: [to_text(shape) for shape in saved[key]]}
+
+
 def to_text(shape: Shape) -> str | list[int]:
     """A digit for each depth, up to 61 (Z), or two; a list where one is too deep for that."""
     base = len(_DIGITS)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
-from metricldp.channels.base import Channel
+from metricldp.channels.base import Channel, Floats
 from metricldp.channels.mechanism import Mechanism
 from metricldp.design.plans import checked_prior, checked_workload, workload_of
 from metricldp.design.registry import BUILT_IN
@@ -133,8 +133,11 @@ def mean_variance(
     if workload == "values" and prior is None:
         return channel.mean_frequency_variance()
     asked = workload_of(workload, channel.size)
-    gram = asked.gram()
-    spread = np.ones(channel.size) if prior is None else np.array(prior)
-    known = np.average(np.diag(gram), weights=spread)
-    square = channel.mean_square(gram, None if prior is None else spread)
-    return float(square - known) / asked.rows
+    spread = None if prior is None else np.array(prior)
+    return variance_of(channel.mean_square(asked.gram(), spread), asked, spread)
+
+
+def variance_of(squares: float, workload: Workload, prior: Floats | None) -> float:
+    """The mean variance of a question, from the sum of the mean squares of all decoders."""
+    known = np.average(np.diag(workload.gram()), weights=prior)
+    return float(squares - known) / workload.rows

@@ -23,7 +23,7 @@ from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
 from metricldp.channels.cells import Cells
 from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, People, Sizes
-from metricldp.channels.levels import to_text
+from metricldp.channels.levels import in_text
 from metricldp.channels.mechanism import Label
 from metricldp.channels.table import Table
 from metricldp.design.designed import Designed, Tents
@@ -229,10 +229,7 @@ class ShapedOnCells(OnCells):
         return torus.channel(self.patterns)
 
     def saved(self) -> dict[str, Any]:
-        found = super().saved()
-        if self.patterns is None:
-            return found
-        return {**found, "patterns": [to_text(pattern) for pattern in self.patterns]}
+        return in_text(super().saved(), "patterns")
 
     def __repr__(self) -> str:
         if self.patterns is None:

@@ -25,7 +25,7 @@ from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
-from metricldp.channels.levels import DEEPEST, Shape, from_text, to_text
+from metricldp.channels.levels import DEEPEST, Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
 from metricldp.design.plans import (
@@ -194,10 +194,7 @@ class Designed(_OfShapes):
         return _kept(_mixture(grid.unit, settled.shapes, settled.tops, settled.prior), metric)
 
     def saved(self) -> dict[str, Any]:
-        found = super().saved()
-        if self.shapes is None:
-            return found
-        return {**found, "shapes": [to_text(shape) for shape in self.shapes]}
+        return in_text(super().saved(), "shapes")
 
     def __repr__(self) -> str:
         if self.shapes is None:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
 from metricldp.channels.base import Channel, Floats
-from metricldp.channels.levels import Shape, from_text, to_text
+from metricldp.channels.levels import Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.shaped import Shaped
 from metricldp.design.plans import (
@@ -111,10 +111,7 @@ class ShapedNoise(Mechanism):
         return metric
 
     def saved(self) -> dict[str, Any]:
-        found = super().saved()
-        if self.patterns is None:
-            return found
-        return {**found, "patterns": [to_text(pattern) for pattern in self.patterns]}
+        return in_text(super().saved(), "patterns")
 
     def __repr__(self) -> str:
         if self.patterns is None:

@@ -11,7 +11,7 @@ import numpy as np
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
 from metricldp.channels.base import Channel
-from metricldp.design.auto import mean_variance
+from metricldp.design.auto import mean_variance, variance_of
 from metricldp.design.limits import MOST_LIMITED, limit
 from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
 from metricldp.store.readings import attribute_of
@@ -146,17 +146,15 @@ def nearness(
     asked = made_for if workload is None else workload
     asked = checked_workload(asked, attribute.size, attribute.ordered)
     spread = checked_prior(getattr(own, "prior", None) if prior is None else prior, attribute.size)
-    weights = np.ones(attribute.size) if spread is None else np.array(spread)
+    weights = None if spread is None else np.array(spread)
     questions = workload_of(asked, attribute.size)
-    gram = questions.gram()
-    least = limit(attribute.size, survey.kept[name], gram, weights)
-    known = np.average(np.diag(gram), weights=weights)
+    least = limit(attribute.size, survey.kept[name], questions.gram(), weights)
     return Nearness(
         name,
         own.name,
         asked if isinstance(asked, str) else "of your own",
         n,
         math.sqrt(n * mean_variance(channel, asked, spread)),
-        math.sqrt(n * max(0.0, float(least.total - known)) / questions.rows),
+        math.sqrt(n * max(0.0, variance_of(least.total, questions, weights))),
         least.exact,
     )
