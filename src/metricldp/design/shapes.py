@@ -75,7 +75,7 @@ def best_mixture(
     """Rounds of weighing and searching until nothing above the target is found, or time is up."""
     loops.expect(1)
     size, began = len(apart), time.monotonic()
-    _tell_if_slow(size)
+    tell_if_slow(size)
     draw = np.random.default_rng(1)
     prior = np.full(size, 1 / size) if prior is None else prior
     listed = loops.now.every_shape(apart, _MOST_LISTED)
@@ -117,7 +117,7 @@ def best_mixture(
     return _pruned(heights, p, unit, gram, prior, excess, listed)
 
 
-def _tell_if_slow(size: int) -> None:
+def tell_if_slow(size: int) -> None:
     if size > _SLOW_BEYOND and loops.now is loops_plain:
         warnings.warn(
             "the search for shapes is slow without numba, and ends too early in its time; install "
