@@ -20,6 +20,7 @@ from metricldp import (
     Tree,
 )
 from metricldp.metrics import Bent, Uniform, Window
+from metricldp.metrics.closed import closure
 
 
 def test_within_five_years_and_never_above_three():
@@ -34,6 +35,61 @@ def test_within_five_years_and_never_above_three():
         "within": 5.0,
         "cap": 3.0,
     }
+
+
+def test_a_part_of_a_step_counts():
+    age = Integer(0, 99, epsilon=1, within=2.5)
+    assert age.distances == Window(Fraction(1), Fraction(5, 2))
+    assert [int(age.distance(30, 30 + d)) for d in (1, 2, 3, 5, 6, 7, 8)] == [1, 1, 2, 2, 3, 3, 4]
+    assert Integer(0, 9, epsilon=1, within=3.0).distances.width == 3
+    assert Integer(0, 9, epsilon=1, within=9.5).distances == Uniform(Fraction(1))
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "shaped", "designed", "geometric", "unary"])
+@pytest.mark.parametrize("said", [{}, {"cap": 3}, {"cap": 2.5}, {"cyclic": True}], ids=str)
+def test_channels_keep_a_part_of_a_step(mechanism, said):
+    """Each against every pair of values, not only those that the certificate goes through."""
+    age = Integer(0, 15, epsilon=1, within=2.5, mechanism=mechanism, **said)
+    survey = Survey({"age": age})
+    assert survey.certify().holds
+    channel = survey.channels["age"]
+    for x, other in product(range(16), repeat=2):
+        if x < other:
+            apart = min(other - x, 16 - other + x) if age.cyclic else other - x
+            allowed = min(math.ceil(apart / 2.5), age.cap or 99)
+            loss = math.log(max(channel.worst_ratio(x, other), channel.worst_ratio(other, x)))
+            assert loss <= allowed + 1e-9, (x, other)
+    assert Survey.from_toml(survey.to_toml()).fingerprint == survey.fingerprint
+
+
+def test_noise_for_a_part_of_a_step_lies_between():
+    """What keeps windows of 3 steps keeps those of 2.5; made for 2.5 it has a smaller error."""
+    errors = [
+        Survey({"age": Integer(0, 39, epsilon=1, within=w, mechanism="shaped")}).predict(
+            {"age": (10, 19)}, n=10_000, prior="uniform"
+        )
+        for w in (2, 2.5, 3)
+    ]
+    assert errors[0] < errors[1] < errors[2]
+
+
+@pytest.mark.parametrize("steps", [Fraction(n, 12) for n in range(12, 61)])
+def test_bins_are_as_far_apart_as_a_window_allows(steps):
+    """The largest metric below what any two values in two bins may be apart, by brute force."""
+    bins = Continuous(0, 20, bins=20, epsilon=1, within=float(steps))
+    apart = np.abs(np.arange(20)[:, None] - np.arange(20))
+    within = Fraction(str(float(steps)))
+    nearest = [0, *(math.floor((d - 1) / within) + 1 for d in range(1, 20))]
+    assert np.array_equal(closure(np.array(nearest)[apart]), bins.distances.matrix(20))
+
+
+def test_middles_may_be_evenly_spaced_where_bins_are_not():
+    """Bins of 9 and 1 in turn: over a bin of 1 two values are within 5 of each other."""
+    bins = Continuous(edges=(0, 9, 10, 19, 20, 29), epsilon=1, within=5)
+    assert bins.distance(8.9, 10.1) == 1
+    assert bins.distance(8.9, 19.5) == 2
+    same = Continuous(edges=(0, 5, 10, 15, 20), epsilon=1, within=5)
+    assert same.distances == Continuous(0, 20, bins=4, epsilon=1, within=5).distances
 
 
 def test_a_cap_on_every_kind_of_metric():
@@ -73,9 +129,12 @@ EDGES = (0, 1, 2.5, 10, 11, 30, 100)
     "attribute",
     [
         Integer(0, 40, epsilon=1, within=4),
+        Integer(0, 40, epsilon=1, within=2.5),
+        Integer(0, 40, epsilon=0.5, within=3.3, cap=2),
         Integer(0, 40, epsilon=0.5, within=7, cap=2),
         Continuous(0, 100, bins=20, epsilon=1, within=10),
         Continuous(0, 100, bins=20, epsilon=1, within=12),
+        Continuous(edges=(0, 9, 10, 19, 20, 29), epsilon=1, within=5),
         Continuous(0, 100, bins=20, epsilon=1, per=10, cap=3),
         Continuous(edges=EDGES, epsilon=1, within=10),
         Continuous(edges=EDGES, epsilon=1, within=10, cap=2),
@@ -94,7 +153,7 @@ def test_positions_are_no_farther_apart_than_their_values(attribute):
         if attribute.within is None:  # bins: a whole bin more, as it always was
             promised = epsilon * (apart / Fraction(attribute.per) + attribute.step / 10)
         else:
-            promised = epsilon * math.ceil(apart / Fraction(attribute.within))
+            promised = epsilon * math.ceil(apart / Fraction(str(attribute.within)))
         promised = min(promised, attribute.cap or promised)
         assert attribute.distance(x, other) <= promised, (x, other)
 

@@ -202,14 +202,20 @@ class Continuous(Interval, OnLine):
         if self.metric is not None:
             edges = [as_written(edge) for edge in self.edges or ()]
             return self.metric.along(_middles(edges), self.unit)
+        if self.within is not None and self._uneven:
+            return self._windows(as_written(self.within))
         if len(set(self._apart)) <= 1:
             return super().usual
-        if self.within is not None:
-            return self._windows(as_written(self.within))
         unit = common_unit(self._apart)
         whole = [0, *accumulate(int(apart / unit) for apart in self._apart)]
         middles: Integers = np.array(whole, dtype=kind_for(whole[-1]))
         return Distances.of(np.abs(middles[:, None] - middles), unit * self.unit)
+
+    @property
+    def _uneven(self) -> bool:
+        """Whether bins have different widths; their middles may be evenly spaced all the same."""
+        edges = [as_written(edge) for edge in self.edges or ()]
+        return len({above - below for below, above in pairwise(edges)}) > 1
 
     def _windows(self, within: Fraction) -> Distances:
         """Epsilon for every window that has to be left to come from one bin to the other.

@@ -15,7 +15,7 @@ from metricldp.attributes.base import Attribute, Numbers, Positions
 from metricldp.attributes.scalars import real_within, reals_within
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.exact import as_written, ceil_of, floor_of
+from metricldp.basics.exact import as_written, ceil_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
 from metricldp.metrics.grid import Axis
@@ -26,7 +26,8 @@ class OnLine(Attribute):
     """Attributes whose values have an order and a distance: epsilon for every `per` units.
 
     With `within` it is epsilon for any two values up to so many units apart, twice that up to
-    twice as far, and so on; how far apart they are within such a stretch does not matter.
+    twice as far, and so on; how far apart they are within such a stretch does not matter. It need
+    not be a whole number of steps.
     """
 
     per: float = 1.0
@@ -77,16 +78,19 @@ class OnLine(Attribute):
                 return Line(step)
             return Bent(step, around=around) if around > 3 else Uniform(step)
         steps = as_written(self.within) / self.step
-        # Values in bins, or rounded to points, are so many positions apart if they are within.
-        whole = floor_of(steps) if self._exact_positions else ceil_of(steps)
         if steps < 1:
             raise SurveyError(
                 f"within {plain(self.within)} is less than one step of the grid, "
                 f"{plain(float(self.step))}; use a finer grid, or a larger within"
             )
+        # Bins d positions apart hold values that are only just more than d - 1 steps apart, so they
+        # may be at floor((d - 1) / steps) + 1 times epsilon; the shortest way over other bins is
+        # ceil(d / whole). With values rounded to points it is the same.
+        whole = steps.denominator == 1 or not self._exact_positions
+        width = ceil_of(steps) if whole else steps
         epsilon = as_written(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
-        return Uniform(epsilon) if whole >= farthest else Window(epsilon, whole, around=around)
+        return Uniform(epsilon) if width >= farthest else Window(epsilon, width, around=around)
 
     @property
     def axis(self) -> Axis | None:
