@@ -399,8 +399,9 @@ def usual_within(survey: Agreement, name: str) -> float | None:
     said: Any = getattr(described, "within", None) or getattr(described, "per", None)
     if said is None or not described.ordered or described.metric_kind == "relative":
         return None
-    length = _stretches(described, name, float(said)).length
-    return float(said) if length.max() > 1 and length.min() < described.size else None
+    near, two = (_stretches(described, name, far * float(said)) for far in (1, 0.5))
+    some = two.length.max() > 1 and near.length.min() < described.size
+    return float(said) if some else None
 
 
 def _kinds(survey: Agreement, name: str, within: Any) -> list[float | None]:
@@ -415,8 +416,8 @@ def _kinds(survey: Agreement, name: str, within: Any) -> list[float | None]:
             raise QueryError(f"within is a positive number, not {shown(within)}")
         if _stretches(described, one, float(within)).length.max() == 1:
             raise QueryError(
-                f"no two values of {one} are within {plain(within)}; leave it out, and guess the "
-                "value itself"
+                f"no guess is within {plain(within)} of two values of {one}; leave it out, and "
+                "guess the value itself"
             )
     return [None, float(within)]
 
@@ -433,6 +434,6 @@ def _stretches(described: Attribute, name: str, within: float | None) -> Stretch
     if within is None:
         return Stretches.of_one(size)
     if described.is_cyclic:
-        return Stretches.around(size, min(math.floor(within / described.grid_step + 1e-9), size))
+        return Stretches.around(size, within / described.grid_step)
     numbers = np.arange(size, dtype=np.float64) if described.named else described.numbers(name)[0]
     return Stretches.near(numbers, within)
