@@ -13,11 +13,13 @@ from metricldp import (
     Graph,
     Integer,
     Ordinal,
+    QueryError,
     Real,
     Relative,
     Survey,
     SurveyError,
     Tree,
+    ValueRefused,
 )
 from metricldp.metrics import Bent, Uniform, Window
 from metricldp.metrics.closed import closure
@@ -228,3 +230,80 @@ def test_a_survey_of_windows_from_file_to_answer(tmp_path):
     assert answer.stderr < 0.5 * Survey({"age": Integer(0, 29, epsilon=1, per=5)}).predict(
         {"age": (10, 19)}, n=n, prior="uniform"
     )
+
+
+# Around a circle ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attribute", "values", "turn"),
+    [
+        (Integer(0, 23, epsilon=1, within=2, cyclic=True), [24, -1], 24),
+        (Integer(1, 12, epsilon=1, cyclic=True), [0, 13], 12),
+        (Integer(0, 2, epsilon=1, cyclic=True), [3], 3),
+        (Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True), [370.0, -1], 360),
+        (Integer(0, 3, epsilon=1, metric=Graph([(k, (k + 1) % 4) for k in range(4)])), [4], 4),
+    ],
+    ids=str,
+)
+def test_nothing_is_clipped_around_a_circle(attribute, values, turn):
+    """24 o'clock is not the last hour; no end is nearest."""
+    for value, clip in product(values, (False, True)):
+        with pytest.raises(ValueRefused, match=f"move it by whole turns of {turn}"):
+            attribute.position(value, "x", clip=clip)
+        with pytest.raises(ValueRefused, match=f"move it by whole turns of {turn}"):
+            attribute.positions(np.array([0 if attribute.low == 0 else 1, value]), "x", clip=clip)
+    inside = attribute.values_at(1)[0]
+    assert attribute.position(inside, "x", clip=True) == 1
+    assert Integer(0, 23, epsilon=1).position(24, "x", clip=True) == 23
+
+
+def test_a_mean_around_a_circle_says_what_it_is():
+    survey = Survey(
+        {
+            "hour": Integer(0, 23, epsilon=2, within=2, cyclic=True),
+            "turn": Continuous(0, 360, bins=36, epsilon=2, within=30, cyclic=True),
+            "age": Integer(0, 23, epsilon=2, within=2),
+        }
+    )
+    ends = [0, 23] * 500
+    tally = survey.tally(survey.encode({"hour": ends, "turn": ends, "age": ends}))
+    for name, last in (("hour", 23), ("turn", 360)):
+        note = f"{name} goes around a circle; sums and means are along the line from 0 to {last}"
+        assert any(note in said for said in tally.mean(name).notes)
+        assert any(note in said for said in tally.sum(name).notes)
+    assert not tally.mean("age").notes
+
+
+def test_ranges_of_bins_go_over_the_end():
+    turn = Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True)
+    chosen = turn.choose((350, 20), "turn")
+    assert np.flatnonzero(chosen.inside).tolist() == [0, 1, 35]
+    assert chosen.note is None
+    assert "nearest bin edges, 350 to 20" in turn.choose((352, 21), "turn").note
+    assert np.flatnonzero(turn.choose((360, 20), "turn").inside).tolist() == [0, 1]
+    for words in ((360, 0), (400, 20), (20, -5)):
+        with pytest.raises(QueryError, match=r"narrower than a bin|empty range"):
+            turn.choose(words, "turn")
+    with pytest.raises(QueryError, match="its ends are swapped"):
+        Continuous(0, 360, bins=36, epsilon=1).choose((350, 20), "turn")
+
+
+def test_a_circle_stays_one_where_all_its_values_are_alike():
+    hour = Integer(0, 23, epsilon=1, within=12, cyclic=True)
+    assert hour.distances == Uniform(Fraction(1))
+    assert np.flatnonzero(hour.choose((22, 1), "hour").inside).tolist() == [0, 1, 22, 23]
+
+
+def test_bins_of_different_widths_do_not_go_round():
+    """They were taken for a line, on which the last is farthest from the first."""
+    with pytest.raises(SurveyError, match="bins of different widths do not go around a circle"):
+        Continuous(edges=[0, 1, 5, 10], epsilon=1, cyclic=True)
+    even = Continuous(edges=[0, 5, 10, 15, 20], epsilon=1, cyclic=True)
+    assert even.distance(1, 19) == Continuous(0, 20, bins=4, epsilon=1, cyclic=True).distance(1, 19)
+
+
+def test_edges_are_told_apart():
+    far = Continuous(1e6, 1e6 + 1, bins=4, epsilon=1)
+    assert far.label(1) == "1,000,000.25 to 1,000,000.5"
+    assert Continuous(0, 1, bins=7, epsilon=1).label(1) == "0.142857 to 0.285714"

@@ -131,12 +131,17 @@ def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Wor
     said = checked_workload(workload, grid.numbers.size, any(ordered))
     if not isinstance(said, str):
         return GIVEN, completed(said)
-    gram: Floats = np.ones((1, 1))
+    return said, completed(Workload.from_rows(root_of(gram_of_cells(said, grid, ordered)[0])))
+
+
+def gram_of_cells(said: str, grid: Grid, ordered: Sequence[bool]) -> tuple[Floats, int]:
+    """The Gram matrix of a named workload over cells, and how many questions it has."""
+    gram, count = np.ones((1, 1)), 1
     for line, size in zip(ordered, grid.sizes, strict=True):
         checked_workload(said, size, line)
-        own = workload_of(said if line else "values", size).gram()
-        gram = np.asarray(np.kron(gram, own), dtype=np.float64)
-    return said, completed(Workload.from_rows(root_of(gram)))
+        own = workload_of(said if line else "values", size)
+        gram, count = np.asarray(np.kron(gram, own.gram()), dtype=np.float64), count * own.rows
+    return gram, count
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +149,8 @@ class ShapesOnCells(OnCells):
     """Tents, or the best mixture of shapes, over cells."""
 
     of: Tents | Designed = field(default_factory=Tents)
+
+    saves: ClassVar[tuple[str, ...]] = ("metric", "of")
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -207,10 +207,15 @@ def _size(survey: Agreement, name: str) -> int:
 
 
 def _about(survey: Agreement, name: str) -> str:
-    if name in survey.blocks:
-        block = survey.blocks[name]
+    block = survey.blocks.get(name, survey.block_of(name))
+    if block is None:
+        blurred = f"blurred by {survey.mechanisms[name].name}"
+    elif name == block.name:
         return f"{' and '.join(block.names)}, blurred together by {block.mechanism.name}"
-    return f"{survey.attributes[name].describe()}, blurred by {survey.mechanisms[name].name}"
+    else:
+        others = " and ".join(other for other in block.names if other != name)
+        blurred = f"blurred together with {others} by {block.mechanism.name}"
+    return f"{survey.attributes[name].describe()}, {blurred}"
 
 
 def in_short(survey: Agreement, name: str) -> dict[str, Any]:
