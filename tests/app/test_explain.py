@@ -7,6 +7,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 
 from metricldp import (
@@ -23,6 +24,7 @@ from metricldp import (
     Survey,
     Weight,
 )
+from metricldp.app import words
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.survey.strength import (
     BEYOND,
@@ -186,8 +188,9 @@ def test_windows_circles_and_ratios_are_explained_as_they_are_meant():
     assert "epsilon 1 within 2, never above 4" in told
     assert "nearer ones are hidden no better: neighbours are told apart by the whole" in told
     assert "at full width (0 against 12) epsilon is 4" in told
-    assert "epsilon 1 for values that differ by 50 %: at most 2.72 times as likely" in told
-    assert "one twice the other: at most 5.53 times as likely" in told
+    assert "epsilon 1 for every 50 % between middles of bins" in told
+    assert "values that differ by 50 %, up to 2 bins apart: at most 3.12 times as likely" in told
+    assert "one twice the other, up to 4 bins apart: at most 9.70 times as likely" in told
 
 
 def test_channels_of_shapes_are_held_against_simpler_ones():
@@ -199,3 +202,36 @@ def test_channels_of_shapes_are_held_against_simpler_ones():
     found = plain.channels["age"].mean_range_variance()
     assert entry["others"]["unary"] == pytest.approx(found)
     assert f"unary {found / least:,.3g}" in str(survey.explain())
+
+
+@pytest.mark.parametrize("by", [0.1, 0.5, 3])
+@pytest.mark.parametrize("edges", [None, (1, 1.5, 4, 5, 30, 31, 100)])
+def test_ratios_in_bins_are_as_far_apart_as_it_says(by, edges):
+    """Over many pairs of values of that ratio; the farthest of them is what is told, or less."""
+    said = {"bins": 20, "low": 1, "high": 100} if edges is None else {"edges": edges}
+    price = Continuous(**said, epsilon=1, metric=Relative(by))
+    values = np.concatenate(
+        [np.geomspace(1, 100 / (1 + by), 2000), price.bin_edges[1:] * (1 - 1e-12)]
+    )
+    pairs = [(v, v * (1 + by)) for v in values if v * (1 + by) <= 100]
+    most = max(float(price.distance(v, w)) for v, w in pairs)
+    found, bins = words._most_apart(price, 1 + by)
+    assert found == pytest.approx(most)
+    assert bins == max(price.position(w) - price.position(v) for v, w in pairs)
+
+
+def test_channels_do_not_stand_beside_themselves():
+    sites = Categorical(list("abcd"), epsilon=1, mechanism="tents", metric=SensitiveSet(["a"]))
+    (found,) = Survey({"site": sites}).explain().to_dict()["attributes"]
+    assert "tents" not in found["others"] and "unary" in found["others"]
+
+
+def test_promises_of_circles_bins_and_tables_in_words():
+    told = str(Survey({"hour": Integer(0, 23, epsilon=1, within=2, cyclic=True)}).explain())
+    assert "whole numbers from 0 to 23, around a circle, blurred by" in told
+    bins = {name: Continuous(0, 3, bins=3, epsilon=1, within=1) for name in ("east", "north")}
+    told = str(Survey(bins, joint={tuple(bins): {"name": "designed", "metric": "plane"}}).explain())
+    assert "this holds for the values themselves, wherever in their bins" in told
+    assert "Together: all attributes are blurred as one." in told
+    told = str(Survey({"x": Real(0, 10, points=21, epsilon=1, within=1.2)}).explain())
+    assert "The price: points up to 4 steps apart are kept at epsilon," in told

@@ -13,13 +13,16 @@ from metricldp import (
     Graph,
     Integer,
     Ordinal,
+    QueryError,
     Real,
     Relative,
     Survey,
     SurveyError,
     Tree,
+    ValueRefused,
 )
 from metricldp.metrics import Bent, Uniform, Window
+from metricldp.metrics.closed import closure
 
 
 def test_within_five_years_and_never_above_three():
@@ -34,6 +37,61 @@ def test_within_five_years_and_never_above_three():
         "within": 5.0,
         "cap": 3.0,
     }
+
+
+def test_a_part_of_a_step_counts():
+    age = Integer(0, 99, epsilon=1, within=2.5)
+    assert age.distances == Window(Fraction(1), Fraction(5, 2))
+    assert [int(age.distance(30, 30 + d)) for d in (1, 2, 3, 5, 6, 7, 8)] == [1, 1, 2, 2, 3, 3, 4]
+    assert Integer(0, 9, epsilon=1, within=3.0).distances.width == 3
+    assert Integer(0, 9, epsilon=1, within=9.5).distances == Uniform(Fraction(1))
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "shaped", "designed", "geometric", "unary"])
+@pytest.mark.parametrize("said", [{}, {"cap": 3}, {"cap": 2.5}, {"cyclic": True}], ids=str)
+def test_channels_keep_a_part_of_a_step(mechanism, said):
+    """Each against every pair of values, not only those that the certificate goes through."""
+    age = Integer(0, 15, epsilon=1, within=2.5, mechanism=mechanism, **said)
+    survey = Survey({"age": age})
+    assert survey.certify().holds
+    channel = survey.channels["age"]
+    for x, other in product(range(16), repeat=2):
+        if x < other:
+            apart = min(other - x, 16 - other + x) if age.cyclic else other - x
+            allowed = min(math.ceil(apart / 2.5), age.cap or 99)
+            loss = math.log(max(channel.worst_ratio(x, other), channel.worst_ratio(other, x)))
+            assert loss <= allowed + 1e-9, (x, other)
+    assert Survey.from_toml(survey.to_toml()).fingerprint == survey.fingerprint
+
+
+def test_noise_for_a_part_of_a_step_lies_between():
+    """What keeps windows of 3 steps keeps those of 2.5; made for 2.5 it has a smaller error."""
+    errors = [
+        Survey({"age": Integer(0, 39, epsilon=1, within=w, mechanism="shaped")}).predict(
+            {"age": (10, 19)}, n=10_000, prior="uniform"
+        )
+        for w in (2, 2.5, 3)
+    ]
+    assert errors[0] < errors[1] < errors[2]
+
+
+@pytest.mark.parametrize("steps", [Fraction(n, 12) for n in range(12, 61)])
+def test_bins_are_as_far_apart_as_a_window_allows(steps):
+    """The largest metric below what any two values in two bins may be apart, by brute force."""
+    bins = Continuous(0, 20, bins=20, epsilon=1, within=float(steps))
+    apart = np.abs(np.arange(20)[:, None] - np.arange(20))
+    within = Fraction(str(float(steps)))
+    nearest = [0, *(math.floor((d - 1) / within) + 1 for d in range(1, 20))]
+    assert np.array_equal(closure(np.array(nearest)[apart]), bins.distances.matrix(20))
+
+
+def test_middles_may_be_evenly_spaced_where_bins_are_not():
+    """Bins of 9 and 1 in turn: over a bin of 1 two values are within 5 of each other."""
+    bins = Continuous(edges=(0, 9, 10, 19, 20, 29), epsilon=1, within=5)
+    assert bins.distance(8.9, 10.1) == 1
+    assert bins.distance(8.9, 19.5) == 2
+    same = Continuous(edges=(0, 5, 10, 15, 20), epsilon=1, within=5)
+    assert same.distances == Continuous(0, 20, bins=4, epsilon=1, within=5).distances
 
 
 def test_a_cap_on_every_kind_of_metric():
@@ -73,9 +131,12 @@ EDGES = (0, 1, 2.5, 10, 11, 30, 100)
     "attribute",
     [
         Integer(0, 40, epsilon=1, within=4),
+        Integer(0, 40, epsilon=1, within=2.5),
+        Integer(0, 40, epsilon=0.5, within=3.3, cap=2),
         Integer(0, 40, epsilon=0.5, within=7, cap=2),
         Continuous(0, 100, bins=20, epsilon=1, within=10),
         Continuous(0, 100, bins=20, epsilon=1, within=12),
+        Continuous(edges=(0, 9, 10, 19, 20, 29), epsilon=1, within=5),
         Continuous(0, 100, bins=20, epsilon=1, per=10, cap=3),
         Continuous(edges=EDGES, epsilon=1, within=10),
         Continuous(edges=EDGES, epsilon=1, within=10, cap=2),
@@ -94,7 +155,7 @@ def test_positions_are_no_farther_apart_than_their_values(attribute):
         if attribute.within is None:  # bins: a whole bin more, as it always was
             promised = epsilon * (apart / Fraction(attribute.per) + attribute.step / 10)
         else:
-            promised = epsilon * math.ceil(apart / Fraction(attribute.within))
+            promised = epsilon * math.ceil(apart / Fraction(str(attribute.within)))
         promised = min(promised, attribute.cap or promised)
         assert attribute.distance(x, other) <= promised, (x, other)
 
@@ -169,3 +230,80 @@ def test_a_survey_of_windows_from_file_to_answer(tmp_path):
     assert answer.stderr < 0.5 * Survey({"age": Integer(0, 29, epsilon=1, per=5)}).predict(
         {"age": (10, 19)}, n=n, prior="uniform"
     )
+
+
+# Around a circle ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attribute", "values", "turn"),
+    [
+        (Integer(0, 23, epsilon=1, within=2, cyclic=True), [24, -1], 24),
+        (Integer(1, 12, epsilon=1, cyclic=True), [0, 13], 12),
+        (Integer(0, 2, epsilon=1, cyclic=True), [3], 3),
+        (Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True), [370.0, -1], 360),
+        (Integer(0, 3, epsilon=1, metric=Graph([(k, (k + 1) % 4) for k in range(4)])), [4], 4),
+    ],
+    ids=str,
+)
+def test_nothing_is_clipped_around_a_circle(attribute, values, turn):
+    """24 o'clock is not the last hour; no end is nearest."""
+    for value, clip in product(values, (False, True)):
+        with pytest.raises(ValueRefused, match=f"move it by whole turns of {turn}"):
+            attribute.position(value, "x", clip=clip)
+        with pytest.raises(ValueRefused, match=f"move it by whole turns of {turn}"):
+            attribute.positions(np.array([0 if attribute.low == 0 else 1, value]), "x", clip=clip)
+    inside = attribute.values_at(1)[0]
+    assert attribute.position(inside, "x", clip=True) == 1
+    assert Integer(0, 23, epsilon=1).position(24, "x", clip=True) == 23
+
+
+def test_a_mean_around_a_circle_says_what_it_is():
+    survey = Survey(
+        {
+            "hour": Integer(0, 23, epsilon=2, within=2, cyclic=True),
+            "turn": Continuous(0, 360, bins=36, epsilon=2, within=30, cyclic=True),
+            "age": Integer(0, 23, epsilon=2, within=2),
+        }
+    )
+    ends = [0, 23] * 500
+    tally = survey.tally(survey.encode({"hour": ends, "turn": ends, "age": ends}))
+    for name, last in (("hour", 23), ("turn", 360)):
+        note = f"{name} goes around a circle; sums and means are along the line from 0 to {last}"
+        assert any(note in said for said in tally.mean(name).notes)
+        assert any(note in said for said in tally.sum(name).notes)
+    assert not tally.mean("age").notes
+
+
+def test_ranges_of_bins_go_over_the_end():
+    turn = Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True)
+    chosen = turn.choose((350, 20), "turn")
+    assert np.flatnonzero(chosen.inside).tolist() == [0, 1, 35]
+    assert chosen.note is None
+    assert "nearest bin edges, 350 to 20" in turn.choose((352, 21), "turn").note
+    assert np.flatnonzero(turn.choose((360, 20), "turn").inside).tolist() == [0, 1]
+    for words in ((360, 0), (400, 20), (20, -5)):
+        with pytest.raises(QueryError, match=r"narrower than a bin|empty range"):
+            turn.choose(words, "turn")
+    with pytest.raises(QueryError, match="its ends are swapped"):
+        Continuous(0, 360, bins=36, epsilon=1).choose((350, 20), "turn")
+
+
+def test_a_circle_stays_one_where_all_its_values_are_alike():
+    hour = Integer(0, 23, epsilon=1, within=12, cyclic=True)
+    assert hour.distances == Uniform(Fraction(1))
+    assert np.flatnonzero(hour.choose((22, 1), "hour").inside).tolist() == [0, 1, 22, 23]
+
+
+def test_bins_of_different_widths_do_not_go_round():
+    """They were taken for a line, on which the last is farthest from the first."""
+    with pytest.raises(SurveyError, match="bins of different widths do not go around a circle"):
+        Continuous(edges=[0, 1, 5, 10], epsilon=1, cyclic=True)
+    even = Continuous(edges=[0, 5, 10, 15, 20], epsilon=1, cyclic=True)
+    assert even.distance(1, 19) == Continuous(0, 20, bins=4, epsilon=1, cyclic=True).distance(1, 19)
+
+
+def test_edges_are_told_apart():
+    far = Continuous(1e6, 1e6 + 1, bins=4, epsilon=1)
+    assert far.label(1) == "1,000,000.25 to 1,000,000.5"
+    assert Continuous(0, 1, bins=7, epsilon=1).label(1) == "0.142857 to 0.285714"

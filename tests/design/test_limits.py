@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from test_shapes import SKEWED, every_shape, metrics
 
-from metricldp import Survey, SurveyError
+from metricldp import Categorical, QueryError, Survey, SurveyError
 from metricldp.attributes.integer import Integer
 from metricldp.design import limits
 from metricldp.design.shapes import best_mixture
 from metricldp.design.workloads import Workload
+from metricldp.lab.limits import Made, nearness
 from metricldp.lab.limits import limits as all_limits
-from metricldp.lab.limits import nearness
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.window import Bent, Window
 
@@ -99,6 +99,55 @@ def test_a_survey_says_how_near_it_is():
         nearness(survey, "a", workload="rangs")
     skewed = nearness(survey, "a", workload={"mean": 1, "3 bars": 1}, prior=[9, 1, 1, 1, 1, 1])
     assert skewed.limit < skewed.error
+
+
+@pytest.mark.parametrize("metric", ["sum", "plane"])
+def test_tables_have_a_limit_of_their_own(metric):
+    """Of two attributes as one; where all shapes can be listed a designed table is at the limit."""
+    kinds = {name: Integer(0, 1, epsilon=1, within=1) for name in ("x", "y")}
+    kinds["x"] = Integer(0, 2, epsilon=1, within=1)
+    said = {"name": "designed", "metric": metric}
+    survey = Survey({**kinds, "z": Integer(0, 3, epsilon=1)}, joint={("x", "y"): said})
+    alone, table = all_limits(survey, n=100).entries
+    assert (alone.attribute, table.attribute, table.workload) == ("z", "x+y", "ranges")
+    assert table.exact and -1e-6 <= table.room < 0.002
+    wheres = [
+        {"x": (a, b), "y": (c, d)}
+        for a, b in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+        for c, d in ((0, 0), (0, 1), (1, 1))
+    ]
+    squares = [survey.predict(where, n=100, prior="uniform") ** 2 for where in wheres]
+    assert table.error == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
+    shaped = Survey(kinds, joint={("x", "y"): {**said, "name": "shaped"}})
+    assert all_limits(shaped, n=100).entries[0].limit == pytest.approx(table.limit, rel=1e-3)
+    made = Made.of(survey).to_dict()["made"]
+    assert [(e["attribute"], e["values"]) for e in made] == [("z", 4), ("x+y", 6)]
+    assert "x+y" in str(Made.of(survey)) and made[1]["gap"] < 1e-2
+    with pytest.raises(QueryError, match=r"x is blurred together .* has the limit of x\+y"):
+        nearness(survey, "x")
+
+
+def test_tables_without_a_limit_say_why():
+    wide = {name: Integer(0, 8, epsilon=1) for name in ("x", "y")}
+    told = str(all_limits(Survey(wide, joint={("x", "y"): "planar-laplace"})))
+    assert told == (
+        "x+y: limits are found for shaped, designed and tents over cells, not for planar-laplace"
+    )
+    cells = Survey(wide, joint={("x", "y"): {"name": "tents", "metric": "sum"}})
+    assert "limits are found for up to 64 cells, not 81; try a coarser grid" in str(
+        all_limits(cells)
+    )
+
+
+@pytest.mark.parametrize("name", ["auto", "designed", "shaped", "matrix"])
+@pytest.mark.parametrize("workload", ["mean", {"values": 1, "mean": 2}])
+def test_categories_have_no_mean(name, workload):
+    if isinstance(workload, dict) and name == "matrix":
+        return
+    said = {"name": name, "workload": workload}
+    with pytest.raises(SurveyError, match="attribute c: categories have no mean to be good at"):
+        Survey({"c": Categorical(list("abcd"), epsilon=1, mechanism=said)})
+    Survey({"c": Integer(0, 3, epsilon=1, mechanism=said)})
 
 
 def grid():

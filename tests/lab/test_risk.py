@@ -103,7 +103,43 @@ def test_other_kinds_as_by_hand():
     held(survey, "hour", near_by(6, 2, ring=True), 2.0, np.arange(1, 7), 1)
     held(survey, "level", near_by(4, 2), 2.0, [3, 1, 1, 2])
     held(survey, "place", np.eye(3), None, [0.2, 0.5, 0.3], 4)
-    held(survey, "bins", near_by(5, 1), 15.0, [1, 0, 2, 1, 3])
+    held(survey, "bins", near_by(5, 1), 10.0, [1, 0, 2, 1, 3])
+
+
+def test_the_best_guess_may_lie_between_two_values():
+    """Within 1.5 of 2.5 are four values, of a value only three."""
+    kinds = {
+        "age": Integer(0, 6, epsilon=1, within=1.5),
+        "hour": Cyclic(6, epsilon=0.7, within=1.5),
+        "bins": Continuous(0, 50, bins=5, epsilon=1, within=20, cap=2),
+        "uneven": Continuous(edges=[0, 2, 4, 10, 12, 14], epsilon=1, within=4),
+    }
+    survey = Survey(kinds)
+    runs = np.array([[float(k <= x < k + 4) for x in range(7)] for k in range(4)])
+    held(survey, "age", runs, 1.5, np.arange(1, 8), 1)
+    ring = np.array([np.roll([1.0, 1, 1, 1, 0, 0], k) for k in range(6)])
+    held(survey, "hour", ring, 1.5, np.arange(1, 7))
+    held(survey, "bins", runs[:2, :5], 15.0, [1, 4, 2, 1, 3])
+    middles = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]])
+    held(survey, "uneven", middles.astype(float), 2.0, [1, 4, 2, 1, 3])
+    whole = risk(survey, "age", within=1, reports=1).chances[-1]
+    near = risk(survey, "age", within=1.4, reports=1).chances[-1]
+    assert near.chance == pytest.approx(whole.chance), "three values, as within 1"
+
+
+def test_places_between_the_middles_of_cells():
+    kinds = {"x": Integer(0, 3, epsilon=1, within=1.5), "y": Integer(0, 2, epsilon=1, within=1.5)}
+    survey = Survey(kinds, joint={("x", "y"): {"name": "shaped", "metric": "sum"}})
+    _, law = every_report_of(survey)
+    prior = {"x": [0.4, 0.3, 0.2, 0.1], "y": [0.5, 0.3, 0.2]}
+    spread = np.multiply.outer(*map(np.array, prior.values())).reshape(-1)
+    pairs = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
+    near = np.kron(pairs, np.array([[1.0, 1, 0], [0, 1, 1]]))
+    found = risk(survey, "x+y", prior=prior, within=0.5, reports=1).chances[-1]
+    share, rights, surest = by_hand(law, spread, near, 1)
+    assert found.chance == pytest.approx(share, rel=1e-9)
+    assert found.of_easiest == pytest.approx(rights.max(), rel=1e-6)
+    assert surest <= found.limit + 1e-9
 
 
 def test_blocks_as_by_hand():
@@ -198,14 +234,18 @@ def test_closed_forms(size, epsilon):
 
 @pytest.mark.parametrize("reports", [1, 2, 7])
 @pytest.mark.parametrize("ring", [False, True])
-def test_no_shape_is_surer_than_the_limit(reports, ring):
+@pytest.mark.parametrize("within", [2, 2.5])
+def test_no_shape_is_surer_than_the_limit(reports, ring, within):
     """Any function that differs by no more than e^E is what some mechanism's report may tell."""
     rng = np.random.default_rng(5)
     size = 12
     described = Cyclic(size, epsilon=1, within=3) if ring else Integer(0, 11, epsilon=1, within=3)
     distances = described.distances.matrix(size)
-    kind = Stretches.around(size, 2) if ring else Stretches.near(np.arange(12.0), 2)
+    kind = Stretches.around(size, within) if ring else Stretches.near(np.arange(12.0), within)
     near = near_by(size, 2, ring)
+    if within > 2:
+        between = [[float((x - k) % size < 6) for x in range(size)] for k in range(size)]
+        near = np.array(between if ring else between[:7])
     for _ in range(200):
         prior = rng.dirichlet(np.full(size, 0.5))
         limit = kind.limit(prior, distances, reports)
@@ -247,7 +287,9 @@ def gains(seen, kind):
     return Attack(seen, prior, distances, np.random.default_rng(8), seeded(8)).gains(kind, (1, 2))
 
 
-@pytest.mark.parametrize("kind", [Stretches.of_one(6), Stretches.near(np.arange(6.0), 1)])
+@pytest.mark.parametrize(
+    "kind", [Stretches.of_one(6), *(Stretches.near(np.arange(6.0), w) for w in (0.5, 1))]
+)
 def test_samples_agree_with_lists(kind, monkeypatch):
     easiest, exact = gains(Alone(SAMPLED["full"]), kind)
     monkeypatch.setattr(guessing, "DRAWS", DRAWS)
@@ -387,7 +429,7 @@ def test_blocks_of_very_many_cells_are_explained_and_have_the_limit():
         ({"attribute": "age", "within": 0}, "positive number, not 0"),
         ({"attribute": "age", "within": "5"}, "positive number, not '5'"),
         ({"attribute": "age", "within": math.inf}, "positive number, not inf"),
-        ({"attribute": "age", "within": 0.5}, "no two values of age are within 0.5"),
+        ({"attribute": "age", "within": 0.4}, "no guess is within 0.4 of two values of age"),
         ({"reports": 0}, "from 1 to 1,000, not 0"),
         ({"reports": 1001}, "not 1001"),
         ({"reports": "2"}, "not '2'"),

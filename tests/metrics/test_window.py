@@ -12,15 +12,17 @@ from metricldp.metrics.window import Bent, Window, capped
 
 CAPS = (None, Fraction(1), Fraction(3, 2), Fraction(2), Fraction(5, 2), Fraction(4))
 
+FRACTIONS = [Fraction(text) for text in ("3/2", "5/2", "7/3", "8/3", "13/5", "3.1415926535897932")]
+
 
 def every(size):
     for cap, around in product(CAPS, (None, size)):
         yield Bent(Fraction(1), cap=cap, around=around)
-        for width in (1, 2, 3, 5, 20):
+        for width in (1, 2, 3, 5, 20, *FRACTIONS):
             yield Window(Fraction(1), width, cap, around)
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 8, 13])
+@pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 40])
 def test_closed_forms_say_what_the_table_says(size):
     for metric in every(size):
         whole = metric.whole(size)
@@ -48,6 +50,19 @@ def test_within_five_years():
     assert capped(metric, Fraction(20), 100) == metric
 
 
+def test_within_two_and_a_half():
+    """Exactly ceil(d / 2.5): 5 apart is two windows, where windows of 2 would be three."""
+    metric = Window(Fraction(1), Fraction(5, 2))
+    assert [int(metric.at(d)) for d in range(12)] == [0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5]
+    assert [other for x, other in metric.generating_pairs(30) if x == 0] == [1, 2, 5]
+    assert metric.per_step(30) == Fraction(2, 5)
+    assert metric.within(Window(Fraction(1), 2), 30)
+    assert Window(Fraction(1), 3).within(metric, 30)
+    assert not metric.within(Window(Fraction(1), 3), 30)
+    assert metric.on_grid_points() == Window(Fraction(1), 4)
+    assert metric.refined(4) == Window(Fraction(1), 10)
+
+
 def test_what_is_within_what():
     line, window = Line(Fraction(1, 5)), Window(Fraction(1), 5)
     assert line.within(window, 100)
@@ -58,7 +73,14 @@ def test_what_is_within_what():
     assert not window.within(capped(window, Fraction(3), 100), 100)
 
 
-@pytest.mark.parametrize("metric", [Window(Fraction(1), 2), Bent(Fraction(1, 2), cap=Fraction(2))])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Window(Fraction(1), 2),
+        Window(Fraction(1), Fraction(5, 2)),
+        Bent(Fraction(1, 2), cap=Fraction(2)),
+    ],
+)
 def test_values_between_points_keep_what_is_promised(metric):
     """Mixtures of two neighbouring points, over a fine grid of values, for the steepest channel."""
     size, parts = 9, 4

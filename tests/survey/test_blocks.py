@@ -36,7 +36,7 @@ from metricldp import (
 )
 from metricldp.app import cli
 from metricldp.coins.tape import Tape
-from metricldp.lab.compare import OWN, compare, compared, taking_part
+from metricldp.lab.compare import APART, OWN, SAME, compare, compared, taking_part
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
@@ -576,6 +576,19 @@ def test_a_survey_with_a_block_is_compared_as_it_is(tmp_path):
     assert all(row.exact > 0 and row.simulated is not None for row in own.values())
     joined = next((row for about, row in own.items() if " x " in about and "age" in about), None)
     assert joined is None or "+" in joined.mechanism
+
+
+@pytest.mark.parametrize("metric", ["plane", "sum"])
+def test_a_comparison_tells_both_promises_of_a_table(tmp_path, metric):
+    """In a plane two channels promise less than the table; not where distances add up."""
+    kinds = {name: Integer(0, 3, epsilon=1, within=1) for name in BOTH}
+    survey = Survey(kinds, joint={BOTH: {"name": "designed", "metric": metric}})
+    pc.write_csv(pa.table(some_people(survey, 50)), tmp_path / "people.csv")
+    found = compare(survey, tmp_path / "people.csv", queries=2, repetitions=2)
+    groups = {row.group for row in found.rows}
+    assert (APART in groups, SAME in groups) == (metric == "plane", metric == "sum")
+    both = "at most epsilon 5 for any two people. Channels of one attribute each have 3 + 3 = 6."
+    assert (both in str(found)) == (metric == "plane")
 
 
 def test_a_block_stays_together_in_a_comparison():

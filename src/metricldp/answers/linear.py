@@ -19,7 +19,7 @@ from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query, asked_of
 from metricldp.channels import Floats
-from metricldp.design.workloads import Workload
+from metricldp.design.workloads import Words, Workload
 from metricldp.store.base import Sums
 from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read_one
 from metricldp.survey.agreement import Agreement
@@ -119,9 +119,9 @@ class Linear(Answers):
         return np.array([answer.value for part in parts for answer in part])
 
     @cached_property
-    def _names(self) -> list[str]:
+    def _names(self) -> Words:
         described = self.profile.survey.attributes[self.attribute]
-        return [described.name_of(position) for position in range(self.workload.size)]
+        return Words(described.label, described.until)
 
     def shared_notes(self) -> list[str]:
         return list(self.profile.group.notes)

@@ -132,6 +132,7 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     if isinstance(rows, str) and rows in ("ranges", "prefixes") and not described.ordered:
         raise QueryError(f"{name} has no order, so no {rows}; ask for its values")
     if isinstance(rows, str) and rows == "mean":
+        described.numbers(name)  # refused where values are names
         raise QueryError(f"the mean of {name} is an answer of its own; ask for mean({name!r})")
     return workload_of(rows, described.size)
 

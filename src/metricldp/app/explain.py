@@ -12,7 +12,7 @@ import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.words import of_block
+from metricldp.app.words import of_block, of_ratios
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -126,7 +126,9 @@ def _together(survey: Agreement, names: list[str], width: float) -> list[str]:
         told = f"The whole report: two people who differ as much as possible in {names[0]} are at"
         return textwrap.wrap(f"{told} {at_most}. {again}", _WIDTH)
     how = "distances add up" if survey.metric.p == 1 else f"the norm L{p} joins the distances"
-    if survey.metric.p == 1 or survey.parts == 1:
+    if survey.blocks and survey.parts == 1:
+        how = "all attributes are blurred as one."
+    elif survey.metric.p == 1 or survey.parts == 1:
         how += " over attributes."
     else:
         how += ". The channels keep their sum, so each works with "
@@ -232,6 +234,7 @@ def _others_entry(survey: Agreement, name: str) -> dict[str, Any]:
     workload = usual if own.workload in (None, GIVEN) else own.workload
     kept, ordered = survey.kept[name], attribute.ordered
     others = without_search(attribute.size, kept, ordered=ordered, workload=workload)
+    others.pop(own.name, None)
     mine = mean_variance(survey.channels[name], workload)
     return {"asked": workload, "variance": mine, "others": others}
 
@@ -257,7 +260,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
     lines = [f"{name}: {attribute.describe()}, {blurred}"]
     metric = attribute.distances
     if attribute.metric_kind == "relative":
-        lines += _ratio_lines(attribute) + _width_lines(attribute, entry)
+        lines += of_ratios(attribute) + _width_lines(attribute, entry)
     elif (
         attribute.ordered
         and not metric.is_uniform
@@ -299,21 +302,9 @@ def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) ->
     if metric.kind == "window":
         near = "nearer ones are hidden no better: neighbours are told apart by the whole epsilon"
         lines.append(f"            {near}")
+        if attribute.in_bins:
+            lines.append("            this holds for the values themselves, wherever in their bins")
     return lines + _width_lines(attribute, entry)
-
-
-def _ratio_lines(attribute: Any) -> list[str]:
-    """The promise of a metric of ratios: by its own share, and by some factors."""
-    by, epsilon = attribute.metric.by, attribute.epsilon
-    told = f"epsilon {plain(epsilon)} for values that differ by {plain(100 * by)} %"
-    lines = [f"  promise   {told}: {times(epsilon)}"]
-    farthest = float(attribute.distances.diameter(attribute.size))
-    twice = min(epsilon * math.log(2) / math.log1p(by), farthest)
-    lines.append(f"            one twice the other: {times(twice)}")
-    if attribute.in_bins:
-        hair = times(float(attribute.distances.smallest(attribute.size)))
-        lines.append(f"            two values a hair apart on both sides of a bin's edge: {hair}")
-    return lines
 
 
 def _plan_lines(entry: dict[str, Any]) -> list[str]:
@@ -413,11 +404,15 @@ def _edge_lines(attribute: Attribute) -> list[str]:
 
 
 def _rounding_lines(attribute: Attribute) -> list[str]:
-    metric = attribute.distances
-    promised, kept = (float(m.per_step(attribute.size)) for m in (metric, metric.on_grid_points()))
+    metric, size = attribute.distances, attribute.size
+    promised, kept = (float(m.per_step(size)) for m in (metric, metric.on_grid_points()))
+    price = f"{kept:.4g} per step is kept, not {promised:.4g},"
+    if metric.kind == "window":
+        points = sum(metric.on_grid_points().distance(0, x) <= metric.step for x in range(1, size))
+        price = f"points up to {counted(points, 'step')} apart are kept at epsilon,"
     return [
         "  rounding  values are rounded at random, so sums and means are unbiased for the values",
-        f"            themselves. The price: {kept:.4g} per step is kept, not {promised:.4g},",
+        f"            themselves. The price: {price}",
         "            and ranges fade in and out around their ends.",
     ]
 

@@ -1,8 +1,12 @@
-"""What is promised of attributes that are blurred together, in words."""
+"""What is promised in words: by ratios, and of attributes that are blurred together."""
 
 from __future__ import annotations
 
-from metricldp.basics.text import plain
+import math
+from bisect import bisect_left
+from typing import Any
+
+from metricldp.basics.text import counted, plain
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.strength import rounded, times
@@ -33,3 +37,43 @@ def of_block(survey: Agreement, block: Block) -> str:
         f"to twice as far apart {times(2 * epsilon)}; and so on. Nearer places are hidden no "
         "better: neighbouring cells may be told apart by the whole epsilon."
     )
+
+
+def of_ratios(attribute: Any) -> list[str]:
+    """The promise of a metric of ratios: by its own share, and by some factors.
+
+    Bins are as far apart as their middles, and values in them may be a bin farther apart than their
+    ratio says: what is told is the most that two such values can be.
+    """
+    by, epsilon, metric = attribute.metric.by, attribute.epsilon, attribute.distances
+    share, never = f"{plain(100 * by)} %", ""
+    if attribute.cap is not None:
+        never = f", never above {plain(attribute.cap)}"
+    if not attribute.in_bins:
+        farthest = float(metric.diameter(attribute.size))
+        twice = min(epsilon * math.log(2) / math.log1p(by), farthest)
+        told = f"epsilon {plain(epsilon)} for values that differ by {share}{never}"
+        return [
+            f"  promise   {told}: {times(min(epsilon, farthest))}",
+            f"            one twice the other: {times(twice)}",
+        ]
+    lines = [
+        f"  promise   epsilon {plain(epsilon)} for every {share} between middles of bins{never}"
+    ]
+    for told, ratio in ((f"values that differ by {share}", 1 + by), ("one twice the other", 2.0)):
+        far, bins = _most_apart(attribute, ratio)
+        lines.append(f"            {told}, up to {counted(bins, 'bin')} apart: {times(far)}")
+    hair = times(max(float(metric.distance(k, k + 1)) for k in range(attribute.size - 1)))
+    lines.append(f"            two values a hair apart on both sides of a bin's edge: {hair}")
+    return lines
+
+
+def _most_apart(attribute: Any, ratio: float) -> tuple[float, int]:
+    """The largest distance of two values of such a ratio, and how many bins they may be apart."""
+    ends = [attribute.values_at(position) for position in range(attribute.size)]
+    starts = [low for low, _ in ends]
+    found = []
+    for position, (_, high) in enumerate(ends):
+        other = bisect_left(starts, ratio * high) - 1
+        found.append((float(attribute.distances.distance(position, other)), other - position))
+    return max(found)[0], max(bins for _, bins in found)

@@ -278,6 +278,10 @@ class Attribute(ABC):
             return self.name_of(first)
         return f"{self.name_of(first)} to {self.name_of(last)}"
 
+    def until(self, position: int) -> str:
+        """The last value at a position, in the data's own words."""
+        return self.name_of(position)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a survey file, without the mechanism."""
         own = [f.name for f in fields(self) if f.name not in _LAST and f.name != "mechanism"]

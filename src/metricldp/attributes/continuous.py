@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -16,8 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Positions
-from metricldp.attributes.ordered import Interval, OnLine
-from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
+from metricldp.attributes.ordered import Interval, OnLine, along_line
+from metricldp.attributes.selection import (
+    Chosen,
+    Span,
+    any_ends,
+    empty,
+    is_reversed,
+    range_words,
+    swapped,
+)
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, floor_of
@@ -97,6 +105,10 @@ class Continuous(Interval, OnLine):
                 f"not {shown((self.low, self.high, self.bins))}"
             )
         super().__post_init__()
+        if self.cyclic and self._uneven:
+            raise SurveyError(
+                "bins of different widths do not go around a circle; use bins, or leave cyclic out"
+            )
         if self.edges is None:
             self._settle_bins()
         if not self.undecided:
@@ -202,14 +214,20 @@ class Continuous(Interval, OnLine):
         if self.metric is not None:
             edges = [as_written(edge) for edge in self.edges or ()]
             return self.metric.along(_middles(edges), self.unit)
+        if self.within is not None and self._uneven:
+            return self._windows(as_written(self.within))
         if len(set(self._apart)) <= 1:
             return super().usual
-        if self.within is not None:
-            return self._windows(as_written(self.within))
         unit = common_unit(self._apart)
         whole = [0, *accumulate(int(apart / unit) for apart in self._apart)]
         middles: Integers = np.array(whole, dtype=kind_for(whole[-1]))
         return Distances.of(np.abs(middles[:, None] - middles), unit * self.unit)
+
+    @property
+    def _uneven(self) -> bool:
+        """Whether bins have different widths; their middles may be evenly spaced all the same."""
+        edges = [as_written(edge) for edge in self.edges or ()]
+        return len({above - below for below, above in pairwise(edges)}) > 1
 
     def _windows(self, within: Fraction) -> Distances:
         """Epsilon for every window that has to be left to come from one bin to the other.
@@ -276,15 +294,19 @@ class Continuous(Interval, OnLine):
         return Chosen(Span(position, position + 1, self.size), plain(words), note)
 
     def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
-        low, high = range_ends(words, name)
+        low, high = any_ends(words, name)
+        over_the_end = is_reversed(low, high)
+        if over_the_end and not self.is_cyclic:
+            raise swapped(low, high, name)
         said = range_words(low, high)
         start = self.low if low is None else max(low, self.low)
         end = self.high if high is None else min(high, self.high)
-        if start > end:
+        inside = self.low <= end and start <= self.high
+        if not inside or (start > end and not over_the_end):
             raise empty(words, name, self._domain)
         edges = self.bin_edges
         first, last = self._nearest(start, up=False), self._nearest(end, up=True)
-        if first == last:
+        if (first == last and not over_the_end) or (first, last) == (self.size, 0):
             bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
         note = f"{name} {said} answered between the nearest bin edges, "
@@ -292,7 +314,8 @@ class Continuous(Interval, OnLine):
         near = 1e-9 * self.widths[0]
         exact = math.isclose(start, edges[first], abs_tol=near)
         exact = exact and math.isclose(end, edges[last], abs_tol=near)
-        return Chosen(Span(first, last, self.size), said, None if exact else note)
+        chosen = Chosen.between(first, last, self.size, said)
+        return chosen if exact else replace(chosen, note=note)
 
     def _nearest(self, number: float, *, up: bool) -> int:
         """The edge that is nearest; midway the upper or the lower one, so that an end is inside."""
@@ -327,7 +350,10 @@ class Continuous(Interval, OnLine):
         narrow, wide = (plain(width / 2) for width in self.widths)
         most = wide if narrow == wide else f"{narrow} to {wide}"
         note = f"{name} taken at the middle of its bins, at most {most} off each; "
-        return (edges[:-1] + edges[1:]) / 2, note + "the interval is wider by that, as a bound"
+        note += "the interval is wider by that, as a bound"
+        if self.is_cyclic:
+            note += f"; {along_line(name, plain(self.low), plain(self.high))}"
+        return (edges[:-1] + edges[1:]) / 2, note
 
     def extremes(
         self, inside: npt.NDArray[np.float64]
@@ -350,7 +376,8 @@ class Continuous(Interval, OnLine):
 
     def describe(self) -> str:
         of = "" if self.edges is None else self._of_bins.partition(" bins")[2]
-        return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins{of}"
+        around = ", around a circle" if self.is_cyclic else ""
+        return f"{plain(self.low)} to {plain(self.high)} in {self.size} bins{of}{around}"
 
     def to_dict(self) -> dict[str, Any]:
         data = super().to_dict()
@@ -363,8 +390,18 @@ class Continuous(Interval, OnLine):
 
     def label(self, first: int, last: int | None = None) -> str:
         """From the lower edge of the first bin to the upper edge of the last."""
+        end = first if last is None else last
+        return f"{self._edge(first)} to {self._edge(end + 1)}"
+
+    def until(self, position: int) -> str:
+        return self._edge(position + 1)
+
+    def _edge(self, number: int) -> str:
+        """An edge with as many digits as it takes to tell it from its neighbours."""
         edges = self.bin_edges
-        return f"{plain(edges[first])} to {plain(edges[(first if last is None else last) + 1])}"
+        edge, near = float(edges[number]), edges[max(number - 1, 0) : number + 2]
+        digits = 2 + math.ceil(math.log10(max(1.0, abs(edge) / float(np.diff(near).min()))))
+        return plain(edge) if digits <= 6 or edge == int(edge) else f"{edge:,.{digits}g}"
 
 
 def _middles(edges: Sequence[Fraction]) -> list[Fraction]:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from metricldp.attributes import base, selection
 from metricldp.attributes.base import Numbers, Positions
-from metricldp.attributes.ordered import OnLine, check_ends
-from metricldp.attributes.scalars import whole_within
+from metricldp.attributes.ordered import OnLine, along_line, beyond_circle, check_ends
+from metricldp.attributes.scalars import CLIP, whole_within
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.numbers import is_number, is_whole
@@ -61,11 +61,14 @@ class Integer(base.Discrete, OnLine):
         return Fraction(1)
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        ends = self.low, self.high
-        return whole_within(value, ends, name, clip, booleans=self._yes_or_no) - self.low
+        ends, booleans, around = (self.low, self.high), self._yes_or_no, self.is_cyclic
+        remedy = beyond_circle(self.size) if around else CLIP
+        clip = clip and not around
+        return whole_within(value, ends, name, clip, remedy, booleans=booleans) - self.low
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
-        kept = np.clip(numbers, self.low, self.high) if clip else numbers
+        cut = clip and not self.is_cyclic
+        kept = np.clip(numbers, self.low, self.high) if cut else numbers
         real = numbers.dtype.kind == "f"
         if real or (
             len(kept) and not self.low <= kept.min().item() <= kept.max().item() <= self.high
@@ -117,13 +120,15 @@ class Integer(base.Discrete, OnLine):
         return math.floor(end) + 1 if above else math.ceil(end) - 1
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        return np.arange(self.low, self.high + 1, dtype=np.float64), None
+        note = along_line(name, plain(self.low), plain(self.high)) if self.is_cyclic else None
+        return np.arange(self.low, self.high + 1, dtype=np.float64), note
 
     def values_at(self, position: int) -> tuple[int, int]:
         return self.low + position, self.low + position
 
     def describe(self) -> str:
-        return f"whole numbers from {plain(self.low)} to {plain(self.high)}"
+        around = ", around a circle" if self.is_cyclic else ""
+        return f"whole numbers from {plain(self.low)} to {plain(self.high)}{around}"
 
     def name_of(self, position: int) -> str:
         return str(self.low + position)

@@ -6,16 +6,17 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Numbers, Positions
-from metricldp.attributes.scalars import real_within, reals_within
+from metricldp.attributes.scalars import CLIP, real_within, reals_within
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.exact import as_written, ceil_of, floor_of
+from metricldp.basics.exact import as_written, ceil_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
 from metricldp.metrics.grid import Axis
@@ -26,7 +27,8 @@ class OnLine(Attribute):
     """Attributes whose values have an order and a distance: epsilon for every `per` units.
 
     With `within` it is epsilon for any two values up to so many units apart, twice that up to
-    twice as far, and so on; how far apart they are within such a stretch does not matter.
+    twice as far, and so on; how far apart they are within such a stretch does not matter. It need
+    not be a whole number of steps.
     """
 
     per: float = 1.0
@@ -77,16 +79,23 @@ class OnLine(Attribute):
                 return Line(step)
             return Bent(step, around=around) if around > 3 else Uniform(step)
         steps = as_written(self.within) / self.step
-        # Values in bins, or rounded to points, are so many positions apart if they are within.
-        whole = floor_of(steps) if self._exact_positions else ceil_of(steps)
         if steps < 1:
             raise SurveyError(
                 f"within {plain(self.within)} is less than one step of the grid, "
                 f"{plain(float(self.step))}; use a finer grid, or a larger within"
             )
+        # Bins d positions apart hold values that are only just more than d - 1 steps apart, so they
+        # may be at floor((d - 1) / steps) + 1 times epsilon; the shortest way over other bins is
+        # ceil(d / whole). With values rounded to points it is the same.
+        whole = steps.denominator == 1 or not self._exact_positions
+        width = ceil_of(steps) if whole else steps
         epsilon = as_written(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
-        return Uniform(epsilon) if whole >= farthest else Window(epsilon, whole, around=around)
+        return Uniform(epsilon) if width >= farthest else Window(epsilon, width, around=around)
+
+    @cached_property
+    def is_cyclic(self) -> bool:
+        return self.cyclic or super().is_cyclic
 
     @property
     def axis(self) -> Axis | None:
@@ -137,10 +146,12 @@ class Interval(Attribute):
         return as_written(self.high) - as_written(self.low)
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        return self._position(real_within(value, (self.low, self.high), name, clip))
+        ends, around = (self.low, self.high), self.is_cyclic
+        remedy = beyond_circle(self.high - self.low) if around else CLIP
+        return self._position(real_within(value, ends, name, clip and not around, remedy))
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
-        reals, wrong = reals_within(numbers, (self.low, self.high), clip)
+        reals, wrong = reals_within(numbers, (self.low, self.high), clip and not self.is_cyclic)
         self._refuse_first(wrong, numbers, name, clip)
         return self._positions(reals)
 
@@ -150,6 +161,19 @@ class Interval(Attribute):
     @abstractmethod
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         """The same for many, by the same steps in the same order."""
+
+
+def beyond_circle(length: float) -> str:
+    """What to do with a value outside a circle, of which no end is nearest."""
+    return f"around a circle nothing is clipped; move it by whole turns of {plain(length)}"
+
+
+def along_line(name: str, first: str, last: str) -> str:
+    """What a sum or a mean of values around a circle is about."""
+    return (
+        f"{name} goes around a circle; sums and means are along the line from {first} to {last}, "
+        "whose ends are farthest apart"
+    )
 
 
 def check_ends(low: float, high: float) -> None:

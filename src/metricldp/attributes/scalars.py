@@ -33,6 +33,7 @@ _LONGEST_TEXT = 1_000
 """Letters of a number; what is longer is none."""
 _LARGEST = int(sys.float_info.max)
 _ZERO = Decimal(0)
+CLIP = "correct it or clip it (clip=True, --clip)"
 
 
 def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
@@ -64,37 +65,45 @@ def _parsed(text: str, name: str) -> Number:
     return int(trimmed) if trimmed.lstrip("+-").isdigit() else number
 
 
-def real_within(value: Any, ends: tuple[float, float], name: str, clip: bool) -> float:
+def real_within(
+    value: Any, ends: tuple[float, float], name: str, clip: bool, remedy: str = CLIP
+) -> float:
     """A value as a float from low to high."""
     if type(value) is float and math.isfinite(value):
-        return _within(value, ends, name, clip)
+        return _within(value, ends, name, clip, remedy)
     value = _plain(value)
     exact: Any = value if type(value) is int else _number(value, name)
     # The nearest float, and twice the largest one, which is infinity, for whatever is beyond it.
     number: float = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
-    return _within(number, ends, name, clip)
+    return _within(number, ends, name, clip, remedy)
 
 
 def whole_within(
-    value: Any, ends: tuple[int, int], name: str, clip: bool, *, booleans: bool
+    value: Any,
+    ends: tuple[int, int],
+    name: str,
+    clip: bool,
+    remedy: str = CLIP,
+    *,
+    booleans: bool,
 ) -> int:
     """A value as a whole number from low to high; fractions are refused, not rounded."""
     if type(value) is int:
-        return _within(value, ends, name, clip)
+        return _within(value, ends, name, clip, remedy)
     exact = _number(_plain(value), name, booleans=booleans)
     number = int(exact)
     if number != exact:
         _refuse("is not a whole number; round it first", name, "whole")
-    return _within(number, ends, name, clip)
+    return _within(number, ends, name, clip, remedy)
 
 
-def _within(number: N, ends: tuple[N, N], name: str, clip: bool) -> N:
+def _within(number: N, ends: tuple[N, N], name: str, clip: bool, remedy: str) -> N:
     """The number, or the end that is nearest; refused where they differ and nothing is clipped."""
     low, high = ends
     nearest = min(max(number, low), high)
     if not clip and nearest != number:
         domain = f"outside {plain(low)} to {plain(high)}"
-        _refuse(f"is {domain}; correct it or clip it (clip=True, --clip)", name, "range")
+        _refuse(f"is {domain}; {remedy}", name, "range")
     return nearest
 
 

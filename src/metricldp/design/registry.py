@@ -91,6 +91,15 @@ def asks_for_best(said: Any) -> dict[str, Any] | None:
     return rest
 
 
+def check_asked(workload: Any, ordered: bool) -> None:
+    """Refuse the mean of what has no order."""
+    names = workload if isinstance(workload, Mapping) else (workload,)
+    if not ordered and any(isinstance(name, str) and name == "mean" for name in names):
+        raise SurveyError(
+            "categories have no mean to be good at; ask for the workload values, or leave it out"
+        )
+
+
 def mechanism(
     said: Any, *, ordered: bool = True, only: str | None = None, joint: bool = False
 ) -> Mechanism:

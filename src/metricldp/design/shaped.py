@@ -13,10 +13,11 @@ line apart; how many is tried, and judged by the exact error on the line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -140,11 +141,32 @@ class Steps:
     def cap(self) -> int:
         return max(self.apart)
 
-    @property
-    def width(self) -> int:
-        """How far apart positions at the smallest distance can be; 1 where the cap says it all."""
-        beyond = (d for d, steps in enumerate(self.apart) if steps > self.each)
-        return next(beyond, 2) - 1
+    @cached_property
+    def below_cap(self) -> range:
+        """Differences that are nearer than the farthest."""
+        half = self.apart[: self.size // 2 + 1] if self.cyclic else self.apart
+        return range(1, half.index(self.cap))
+
+    @cached_property
+    def width(self) -> Fraction:
+        """Below the cap d apart is ceil(d / width) times the smallest; 1 where all are alike.
+
+        With a window of w steps that is the largest floor(k w) / k that there is room for.
+        """
+        return max(
+            (Fraction(d * self.each, self.apart[d]) for d in self.below_cap), default=Fraction(1)
+        )
+
+    @cached_property
+    def near(self) -> tuple[int, ...]:
+        """Differences below the cap that are not made of two parts; 1 where all are alike."""
+        return tuple(d for d in self.below_cap if not _in_parts(self.apart, d)) or (1,)
+
+
+def _in_parts(apart: tuple[int, ...], difference: int) -> bool:
+    """Whether two smaller differences add up to it, and their distances to no more than its own."""
+    firsts = range(1, difference // 2 + 1)
+    return any(apart[d] + apart[difference - d] <= apart[difference] for d in firsts)
 
 
 def steps_of(size: int, metric: Metric) -> Steps:
@@ -190,13 +212,9 @@ def too_far(patterns: tuple[Shape, ...], apart: tuple[int, ...]) -> int | None:
     Differences that two shorter ones make up need no look.
     """
     depths = np.array(patterns)
-    shortest = [0] * len(apart)
     for difference in range(1, len(apart)):
-        if difference > 1:
-            halves = (apart[d] + apart[difference - d] for d in range(1, difference // 2 + 1))
-            shortest[difference] = min(halves)
-            if shortest[difference] <= apart[difference]:
-                continue
+        if _in_parts(apart, difference):
+            continue
         spread = np.abs(depths - np.roll(depths, difference, axis=1)).max()
         if spread > apart[difference]:
             return difference
@@ -240,7 +258,7 @@ def _tried(steps: Steps) -> Iterator[tuple[Steps, int]]:
     if steps.cyclic or steps.cap == steps.each:
         yield steps, steps.size
     else:
-        reach = steps.width / float(steps.unit * steps.each)
+        reach = float(steps.width) / float(steps.unit * steps.each)
         lengths = (min(round(steps.size + pad * reach), 2 * steps.size) for pad in _PADS)
         yield from ((steps, n) for n in dict.fromkeys(n + n % 2 for n in lengths))
     farthest = steps.size // 2 if steps.cyclic else steps.size - 1
@@ -251,19 +269,21 @@ def _tried(steps: Steps) -> Iterator[tuple[Steps, int]]:
 def searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:
     """From stairs with different offsets, or where these would be flat from blocks."""
     away = np.minimum(np.arange(around), around - np.arange(around))
-    offsets = np.arange(patterns)[:, None] * steps.width // patterns
-    heights = -np.minimum((away + offsets) // steps.width * steps.each, steps.cap)
+    above, whole = steps.width.as_integer_ratio()
+    offsets = np.arange(patterns)[:, None] * above // patterns
+    heights = -np.minimum((away * whole + offsets) // above * steps.each, steps.cap)
     if steps.cap == steps.each:
         blocks = 1 + np.arange(patterns)[:, None] * (around // 2) // patterns
         heights = -steps.each * (np.arange(around) >= blocks)
-    deepest = steps.each * -(-(around // 2) // steps.width)
+    deepest = steps.each * math.ceil((around // 2) / steps.width)
     cap = steps.cap if steps.cap < deepest else _UNBOUNDED
     spectrum, unit = ring_spectrum(gram, around), min(float(steps.unit), LARGEST_UNIT)
     moves = min(MOVES, 10_000 * around) * patterns
-    near = np.arange(1, steps.width + 1)
+    near, reach = np.array(steps.near), np.array([math.floor(steps.width)])
+    most = np.array([steps.apart[d] for d in steps.near])
     objective = loops.now.anneal(
-        *(heights, unit, np.array([around]), near[-1:], np.append(near, around - near)),
-        *(np.full(2 * len(near), steps.each), cap, spectrum, moves, 1 / around, COLD, 1),
+        *(heights, unit, np.array([around]), reach, np.append(near, around - near)),
+        *(np.append(most, most), cap, spectrum, moves, 1 / around, COLD, 1),
     )
     return heights, float(objective)
 

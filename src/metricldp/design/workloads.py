@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,21 @@ Floats = npt.NDArray[np.float64]
 _BLOCK = 1024
 _LARGEST = 1e100
 """Sums of squares of entries up to this are finite; those of entries from its inverse on, not 0."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How positions are called: those from one to another, and all up to one."""
+
+    stretch: Callable[[int, int], str]
+    until: Callable[[int], str]
+
+    @classmethod
+    def of(cls, names: Sequence[str] | range) -> Words:
+        def stretch(low: int, high: int) -> str:
+            return str(names[low]) if low == high else f"{names[low]} to {names[high]}"
+
+        return cls(stretch, lambda last: str(names[last]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +136,7 @@ class Workload(ABC):
         return _with_values(self.rows_block(0, self.rows), weight)
 
     @abstractmethod
-    def _label(self, row: int, names: Sequence[str] | range) -> str: ...
+    def _label(self, row: int, words: Words) -> str: ...
 
     def row(self, row: int) -> Floats:
         row = self._checked(row)
@@ -136,11 +151,11 @@ class Workload(ABC):
         for start in range(0, self.rows, _BLOCK):
             yield from self.rows_block(start, start + _BLOCK)
 
-    def label(self, row: int, names: Sequence[str] | None = None) -> str:
+    def label(self, row: int, names: Sequence[str] | Words | None = None) -> str:
         """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
         return self._label(self._checked(row), self._checked_names(names))
 
-    def labels(self, names: Sequence[str] | None = None) -> list[str]:
+    def labels(self, names: Sequence[str] | Words | None = None) -> list[str]:
         checked = self._checked_names(names)
         return [self._label(row, checked) for row in range(self.rows)]
 
@@ -149,10 +164,12 @@ class Workload(ABC):
             raise QueryError(f"the workload has rows 0 to {self.rows - 1}, not {row}")
         return int(row)
 
-    def _checked_names(self, names: Sequence[str] | None) -> Sequence[str] | range:
+    def _checked_names(self, names: Sequence[str] | Words | None) -> Words:
+        if isinstance(names, Words):
+            return names
         if names is not None and len(names) != self.size:
             raise QueryError(f"{len(names)} names for {self.size} positions; name each one")
-        return range(self.size) if names is None else names
+        return Words.of(range(self.size) if names is None else names)
 
     def _checked_counts(self, counts: npt.ArrayLike) -> Floats:
         found = np.asarray(counts, dtype=np.float64)
@@ -208,11 +225,11 @@ class _Ranges(Workload):
         inside = (low[:, None] <= position) & (position <= high[:, None])
         return inside.astype(np.float64)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
+    def _label(self, row: int, words: Words) -> str:
         behind = self.rows - 1 - row
         low = self.size - 1 - (math.isqrt(8 * behind + 1) - 1) // 2
         high = low + row - (low * self.size - low * (low - 1) // 2)
-        return str(names[low]) if low == high else f"{names[low]} to {names[high]}"
+        return words.stretch(low, high)
 
 
 class _Prefixes(Workload):
@@ -238,8 +255,8 @@ class _Prefixes(Workload):
         chosen = np.arange(*slice(start, stop).indices(self.rows))
         return np.greater_equal.outer(chosen, np.arange(self.size)).astype(np.float64)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
-        return f"up to {names[row]}"
+    def _label(self, row: int, words: Words) -> str:
+        return f"up to {words.until(row)}"
 
 
 class _Identity(Workload):
@@ -262,8 +279,8 @@ class _Identity(Workload):
         chosen = np.arange(*slice(start, stop).indices(self.rows))
         return np.equal.outer(chosen, np.arange(self.size)).astype(np.float64)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
-        return str(names[row])
+    def _label(self, row: int, words: Words) -> str:
+        return words.stretch(row, row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,9 +316,9 @@ class _Bars(Workload):
         bar = np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
         return np.equal.outer(chosen, bar).astype(np.float64)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
+    def _label(self, row: int, words: Words) -> str:
         low, high = np.append(self._starts, self.size)[row : row + 2].tolist()
-        return str(names[low]) if low == high - 1 else f"{names[low]} to {names[high - 1]}"
+        return words.stretch(low, high - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,12 +354,12 @@ class _Mixture(Workload):
             first, last = first - part.rows, last - part.rows
         return np.concatenate(found)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
+    def _label(self, row: int, words: Words) -> str:
         for part, _ in self.parts:
             if row < part.rows:
                 break
             row -= part.rows
-        return part._label(row, names)
+        return part._label(row, words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +389,7 @@ class _Rows(Workload):
     def with_values(self, weight: float) -> Workload:
         return _with_values(self.matrix, weight)
 
-    def _label(self, row: int, names: Sequence[str] | range) -> str:
+    def _label(self, row: int, words: Words) -> str:
         return f"row {row}"
 
 

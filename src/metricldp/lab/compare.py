@@ -11,7 +11,6 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from metricldp.lab.contest import (
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.fitted import Fitted, fitted, post_processed
+from metricldp.lab.meanings import both_promises, meanings, nearer, stated
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
@@ -45,10 +45,12 @@ from metricldp.survey.blocks import Block
 from metricldp.survey.ledger import kept
 
 OWN, SAME = "the survey itself", "keeps the survey's metric"
+APART = "keeps each attribute's distances, which add up: less than the survey promises for places"
 LOOSE = "the stated epsilon between any two values of each attribute"
 FITTED = "the stated epsilon, fitted to all reports: biased"
 POST = "the survey itself, counts of values post-processed: biased"
-"""What a row keeps: what the survey has; the same metric or more; the stated epsilon everywhere.
+"""What a row keeps: what the survey has; the same metric or more; in a plane the same along each
+attribute, but more across; the stated epsilon everywhere.
 
 What is fitted keeps that, too, but no error can be stated beside an answer."""
 SAMPLE, REPETITIONS = 1000, 60
@@ -147,7 +149,7 @@ class Comparison:
 
 _BEST = 5
 """Rows of each group that are printed."""
-_GROUPS = (OWN, POST, SAME, LOOSE, FITTED)
+_GROUPS = (OWN, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
 An error means nothing without both: where the width is large, far values are hardly hidden."""
 
@@ -262,7 +264,7 @@ def compare(
         repetitions,
         seed,
         tuple(rows),
-        (*_meanings(attributes), *notes),
+        (*meanings(attributes), *both_promises(survey), *notes),
     )
 
 
@@ -340,12 +342,13 @@ def taking_part(
     own = _own({n: a for n, a in survey.attributes.items() if n in wanted}, touched)
     yield OWN, own
     there = [_made(own)]
+    group = APART if any(nearer(block) for block in touched) else SAME
     for entry in entries(attributes, [c for c in everybody() if not c.wider]):
         if entry.joint or _made(entry) not in there:
             there.append(_made(entry))
-            yield SAME, entry
+            yield group, entry
     loose = {name: spread_out(attribute) for name, attribute in attributes.items()}
-    apart = any(_stated(a) != a.distances.smallest(a.size) for a in attributes.values())
+    apart = any(stated(a) != a.distances.smallest(a.size) for a in attributes.values())
     for entry in entries(loose, [c for c in everybody() if (c.plain if apart else c.wider)]):
         yield LOOSE, entry
 
@@ -367,28 +370,6 @@ def _made(entry: Entry) -> list[tuple[str, Metric]]:
     return [(used[name].name, kept(entry.survey, name)) for name in entry.survey.attributes]
 
 
-def _stated(attribute: Attribute) -> Fraction:
-    """The epsilon that plain mechanisms have between any two values, where it is spread out."""
-    return spread_out(attribute).distances.smallest(attribute.size)
-
-
-def _meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
-    """Where the stated epsilon between any two values is nothing new, or promises less."""
-    for name, attribute in attributes.items():
-        metric, size, said = attribute.distances, attribute.size, _stated(attribute)
-        if said == metric.smallest(size):
-            yield (
-                f"{name}: the stated epsilon {float(said):g} is its smallest distance, so "
-                "plain mechanisms that keep its metric have it between any two values."
-            )
-        elif said >= metric.diameter(size):
-            yield (
-                f"{name}: the stated epsilon {float(said):g} between any two values promises "
-                f"no more than the survey itself, which keeps {float(metric.diameter(size)):.4g} "
-                "across the whole domain."
-            )
-
-
 def _more_rarely(repetitions: int) -> int:
     return max(2, repetitions // _SLOWER)
 
@@ -396,11 +377,11 @@ def _more_rarely(repetitions: int) -> int:
 def _measured(
     entry: Entry, crowd: Crowd, sample: Crowd, asked: Questions, repetitions: int, coins: Coins
 ) -> _Errors:
-    exact = float(entry.variances(crowd, asked).mean())
+    exact = max(0.0, float(entry.variances(crowd, asked).mean()))  # below only by rounding
     simulated = error = None
     drawn = min(entry.contender.drawn, MOST)
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
-        expected = float(entry.variances(sample, asked).mean())
+        expected = max(0.0, float(entry.variances(sample, asked).mean()))
         times = _more_rarely(repetitions) if entry.joint else repetitions
         errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)

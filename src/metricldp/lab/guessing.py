@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -74,11 +74,15 @@ class Total:
 
 
 class Guesses(ABC):
-    """All guesses that can be made: the positions near each. If x is near y, y is near x."""
+    """All guesses that can be made: the positions near each."""
 
     @abstractmethod
     def sums(self, weights: Floats) -> Floats:
-        """The weight of every guess, (n, size) -> (n, size)."""
+        """The weight of every guess, (n, size) -> (n, guesses)."""
+
+    @abstractmethod
+    def back(self, shares: Floats) -> Floats:
+        """How often each position is near a guess, (n, guesses) -> (n, size)."""
 
     def best(self, weights: Floats) -> tuple[Floats, Floats]:
         """The weight of the best guess, (n,), and how often it is right about each position.
@@ -88,7 +92,7 @@ class Guesses(ABC):
         sums = self.sums(weights)
         most = sums.max(axis=1)
         equal = (sums >= most[:, None] * (1 - _TIE)).astype(np.float64)
-        return most, self.sums(equal / equal.sum(axis=1, keepdims=True))
+        return most, self.back(equal / equal.sum(axis=1, keepdims=True))
 
     def limit(self, prior: Floats, distances: Floats, reports: int) -> float:
         """Above what no number of reports of a mechanism brings anybody, see the head of this file.
@@ -110,24 +114,42 @@ class Stretches(Guesses):
 
     first: Integers
     length: Integers
+    size: int
+    centred: bool
+    """Whether guess k is position k, so that x is near y where y is near x; else all differ."""
 
     @classmethod
     def of_one(cls, size: int) -> Stretches:
         """Each position by itself."""
-        return cls(np.arange(size), np.ones(size, dtype=np.int64))
+        return cls(np.arange(size), np.ones(size, dtype=np.int64), size, True)
 
     @classmethod
     def near(cls, numbers: Floats, within: float) -> Stretches:
-        """Around each of some rising numbers, those at most so far from it."""
-        slack = 1e-9 * within
+        """All that lie at most so far from a guess; numbers rise.
+
+        The best guess is one of them, or lies between: then it holds what is at most twice as far
+        apart.
+        """
+        slack, count = 1e-9 * within, len(numbers)
+        starts = np.arange(count)
+        ends = np.searchsorted(numbers, numbers + 2 * within + slack)
+        longest = np.diff(ends, prepend=0) > 0
+        starts, ends = starts[longest], ends[longest]
         first = np.searchsorted(numbers, numbers - within - slack)
-        return cls(first, np.searchsorted(numbers, numbers + within + slack) - first)
+        last = np.searchsorted(numbers, numbers + within + slack)
+        if set(zip(starts.tolist(), ends.tolist(), strict=True)) <= set(
+            zip(first.tolist(), last.tolist(), strict=True)
+        ):
+            return cls(first, last - first, count, True)
+        return cls(starts, ends - starts, count, False)
 
     @classmethod
-    def around(cls, size: int, steps: int) -> Stretches:
-        """The same on a ring."""
-        length = np.full(size, min(2 * steps + 1, size))
-        return cls((np.arange(size) - steps) % size, length)
+    def around(cls, size: int, steps: float) -> Stretches:
+        """The same on a ring, so many steps to both sides."""
+        length = min(math.floor(2 * min(steps, size) + 1e-9) + 1, size)
+        centred = length % 2 == 1 or length == size
+        first = np.arange(size) - (length // 2 if centred else 0)
+        return cls(first % size, np.full(size, length), size, centred)
 
     def sums(self, weights: Floats) -> Floats:
         if (self.length == 1).all():
@@ -139,6 +161,15 @@ class Stretches(Guesses):
         np.cumsum(weights, axis=1, out=before[:, 1:])
         return np.asarray(before[:, ends] - before[:, self.first])
 
+    def back(self, shares: Floats) -> Floats:
+        if self.centred:
+            return self.sums(shares)
+        changes = np.zeros((len(shares), 2 * self.size + 1))
+        changes[:, self.first] += shares
+        changes[:, self.first + self.length] -= shares
+        found = np.cumsum(changes[:, :-1], axis=1)
+        return np.asarray(found[:, : self.size] + found[:, self.size :])
+
 
 @dataclass(frozen=True, eq=False)
 class Boxes(Guesses):
@@ -147,12 +178,24 @@ class Boxes(Guesses):
     sides: Sequence[Stretches]
 
     def sums(self, weights: Floats) -> Floats:
-        found = weights.reshape(-1, *(len(side.first) for side in self.sides))
-        for axis, side in enumerate(self.sides, start=1):
-            last = np.moveaxis(found, axis, -1)
-            sums = side.sums(last.reshape(-1, last.shape[-1])).reshape(last.shape)
-            found = np.moveaxis(sums, -1, axis)
-        return found.reshape(weights.shape)
+        sizes = [side.size for side in self.sides]
+        return _along(weights, sizes, [side.sums for side in self.sides])
+
+    def back(self, shares: Floats) -> Floats:
+        counts = [len(side.first) for side in self.sides]
+        return _along(shares, counts, [side.back for side in self.sides])
+
+
+def _along(
+    weights: Floats, sizes: Sequence[int], sides: Sequence[Callable[[Floats], Floats]]
+) -> Floats:
+    """What is done to each side of a box, one side after the other."""
+    found = weights.reshape(-1, *sizes)
+    for axis, done in enumerate(sides, start=1):
+        last = np.moveaxis(found, axis, -1)
+        sums = done(last.reshape(-1, last.shape[-1]))
+        found = np.moveaxis(sums.reshape(*last.shape[:-1], -1), -1, axis)
+    return found.reshape(len(weights), -1)
 
 
 class Seen(ABC):

@@ -11,11 +11,16 @@ import numpy as np
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
 from metricldp.channels.base import Channel
+from metricldp.channels.cells import Cells
 from metricldp.design.auto import mean_variance, variance_of
+from metricldp.design.cells import gram_of_cells
 from metricldp.design.limits import MOST_LIMITED, limit
 from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
+
+_MOST_CELLS = 64
+"""Cells up to which a limit is found in a minute or so: they have more pairs than a line."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Made:
 
     @classmethod
     def of(cls, survey: Agreement) -> Made:
-        return cls(tuple(_made(survey, name) for name in survey.channels))
+        return cls(tuple(_made(survey, name) for name in (*survey.channels, *survey.blocks)))
 
     def to_dict(self) -> dict[str, Any]:
         return {"made": list(self.entries)}
@@ -91,15 +96,20 @@ class Made:
 
 
 def _made(survey: Agreement, name: str) -> dict[str, Any]:
-    own, channel = survey.mechanisms[name], survey.channels[name]
+    own: Any
+    if (block := survey.blocks.get(name)) is not None:
+        own, bits, size = block.mechanism, block.channel.bits, math.prod(block.sizes)
+    else:
+        own, bits = survey.mechanisms[name], survey.channels[name].bits
+        size = survey.attributes[name].size
     found: dict[str, Any] = {
         "attribute": name,
         "mechanism": own.name,
         "workload": own.workload,
-        "values": survey.attributes[name].size,
-        "bits": channel.bits,
+        "values": size,
+        "bits": bits,
     }
-    search = getattr(own, "search", None)
+    search = getattr(getattr(own, "of", own), "search", None)
     if search is not None:
         found["proved"] = search.limit is not None
         found["gap"] = search.excess - 1
@@ -122,9 +132,11 @@ def limits(survey: Agreement, n: int = 10_000) -> Limits:
     if n < 1:
         raise QueryError(f"n is how many people are expected, at least 1, not {n}")
     found, without = [], {}
-    for name in survey.attributes:
+    alone = [name for name in survey.attributes if survey.block_of(name) is None]
+    for name in (*alone, *survey.blocks):
         try:
-            found.append(nearness(survey, name, n=n))
+            one = joint_nearness if name in survey.blocks else nearness
+            found.append(one(survey, name, n=n))
         except QueryError as why:
             without[name] = str(why)
     return Limits(tuple(found), without)
@@ -136,6 +148,12 @@ def nearness(
     """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid."""
     attribute, channel = attribute_of(survey, name), survey.channels.get(name)
     if attribute.kind == "weight" or not isinstance(channel, Channel):
+        block = survey.block_of(name)
+        if block is not None:
+            raise QueryError(
+                f"{name} is blurred together with others; metricldp limit has the limit of "
+                f"{block.name}"
+            )
         raise QueryError(f"{name} has no channel of its own, so no limit of its own")
     if attribute.size > MOST_LIMITED:
         raise QueryError(
@@ -158,3 +176,27 @@ def nearness(
         math.sqrt(n * max(0.0, variance_of(least.total, questions, weights))),
         least.exact,
     )
+
+
+def joint_nearness(survey: Agreement, name: str, *, n: int = 10_000) -> Nearness:
+    """Of attributes that are blurred together as the cells of a grid, people spread evenly."""
+    block = survey.blocks[name]
+    own, cells, channel = block.mechanism, math.prod(block.sizes), block.channel
+    if own.grid is None or not isinstance(channel, Cells):
+        raise QueryError(
+            f"limits are found for shaped, designed and tents over cells, not for {own.name}"
+        )
+    if cells > _MOST_CELLS:
+        raise QueryError(
+            f"limits are found for up to {_MOST_CELLS} cells, not {cells:,}; try a coarser grid to "
+            "see how near it is"
+        )
+    ordered = [survey.attributes[one].ordered for one in block.names]
+    usual = "ranges" if any(ordered) else "values"
+    asked = usual if own.workload in (None, GIVEN) else own.workload
+    gram, count = gram_of_cells(asked, own.grid, ordered)
+    known = float(np.trace(gram)) / cells
+    least = limit(cells, own.grid, gram)
+    variances = (channel.mean_square(gram) - known) / count, (least.total - known) / count
+    error, lowest = (math.sqrt(n * max(0.0, variance)) for variance in variances)
+    return Nearness(name, own.name, asked, n, error, lowest, least.exact)

@@ -207,10 +207,15 @@ def _size(survey: Agreement, name: str) -> int:
 
 
 def _about(survey: Agreement, name: str) -> str:
-    if name in survey.blocks:
-        block = survey.blocks[name]
+    block = survey.blocks.get(name, survey.block_of(name))
+    if block is None:
+        blurred = f"blurred by {survey.mechanisms[name].name}"
+    elif name == block.name:
         return f"{' and '.join(block.names)}, blurred together by {block.mechanism.name}"
-    return f"{survey.attributes[name].describe()}, blurred by {survey.mechanisms[name].name}"
+    else:
+        others = " and ".join(other for other in block.names if other != name)
+        blurred = f"blurred together with {others} by {block.mechanism.name}"
+    return f"{survey.attributes[name].describe()}, {blurred}"
 
 
 def in_short(survey: Agreement, name: str) -> dict[str, Any]:
@@ -399,8 +404,9 @@ def usual_within(survey: Agreement, name: str) -> float | None:
     said: Any = getattr(described, "within", None) or getattr(described, "per", None)
     if said is None or not described.ordered or described.metric_kind == "relative":
         return None
-    length = _stretches(described, name, float(said)).length
-    return float(said) if length.max() > 1 and length.min() < described.size else None
+    near, two = (_stretches(described, name, far * float(said)) for far in (1, 0.5))
+    some = two.length.max() > 1 and near.length.min() < described.size
+    return float(said) if some else None
 
 
 def _kinds(survey: Agreement, name: str, within: Any) -> list[float | None]:
@@ -415,8 +421,8 @@ def _kinds(survey: Agreement, name: str, within: Any) -> list[float | None]:
             raise QueryError(f"within is a positive number, not {shown(within)}")
         if _stretches(described, one, float(within)).length.max() == 1:
             raise QueryError(
-                f"no two values of {one} are within {plain(within)}; leave it out, and guess the "
-                "value itself"
+                f"no guess is within {plain(within)} of two values of {one}; leave it out, and "
+                "guess the value itself"
             )
     return [None, float(within)]
 
@@ -433,6 +439,6 @@ def _stretches(described: Attribute, name: str, within: float | None) -> Stretch
     if within is None:
         return Stretches.of_one(size)
     if described.is_cyclic:
-        return Stretches.around(size, min(math.floor(within / described.grid_step + 1e-9), size))
+        return Stretches.around(size, within / described.grid_step)
     numbers = np.arange(size, dtype=np.float64) if described.named else described.numbers(name)[0]
     return Stretches.near(numbers, within)

@@ -4,6 +4,9 @@ E(x, x') = epsilon ceil(d / w), d = |x - x'|, is the distance in the graph that 
 most w apart: values within w are at epsilon, neighbours as well as those w apart, within 2 w at
 twice that. Around a circle of n values d = min(|x - x'|, n - |x - x'|). A cap is the most that any
 two are apart: min(E, cap) is a metric again.
+
+w may be any fraction of at least 1. ceil(d / w) is a metric then, too, as a sum is never rounded up
+by more than its parts. It is at most k up to d = floor(k w), which is more than k floor(w).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, floor
 from typing import ClassVar, Self
 
 import numpy as np
@@ -29,7 +33,7 @@ class Window(Metric):
     """
 
     epsilon: Fraction
-    width: int
+    width: int | Fraction
     cap: Fraction | None = None
     around: int | None = None
 
@@ -66,16 +70,37 @@ class Window(Metric):
         return size - 1 if self.around is None else self.around // 2
 
     def _generating(self, size: int) -> Iterator[int]:
-        """Differences up to the width, and those beyond which only the cap holds.
+        """Differences that are not made of two parts; in rising order.
 
-        Any other is that of the width and the rest together, and no two parts make a pair at the
-        cap: whole ones are more than it, and one at the cap is all of it already.
+        Up to the cap those of one window, and floor(k w) for some k: see `_longer`. Beyond it all,
+        since no two parts make a pair at the cap: whole ones are more than it, and one at the cap
+        is all of it already.
         """
         widest = self._widest(size)
-        last = min(self.width, widest)
-        yield from range(1, last + 1)
+        yield from range(1, min(floor(self.width), widest) + 1)
+        yield from self._longer(widest)
         if self.cap is not None:
-            yield from range(max(last, self.width * (self.cap // self.epsilon)) + 1, widest + 1)
+            yield from range(floor(self.width * (self.cap // self.epsilon)) + 1, widest + 1)
+
+    def _longer(self, widest: int) -> Iterator[int]:
+        """floor(k w) where k w is nearer to a whole number below it than all j w with j < k.
+
+        If j w is as near, then floor(j w) + floor((k - j) w) = floor(k w), and those are its parts.
+        If none is, every such sum is less. At k w = floor(k w) it ends, with the denominator as k.
+        """
+        above, whole = self.width.numerator, self.width.denominator
+        most = widest * whole // above + 1
+        if self.cap is not None:
+            most = min(most, self.cap // self.epsilon)
+        nearest = above % whole
+        for k in range(2, most + 1):
+            if nearest == 0:
+                return
+            rest = k * above % whole
+            if rest < nearest:
+                nearest = rest
+                if (difference := k * above // whole) <= widest:
+                    yield difference
 
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
         for difference in self._generating(size):
@@ -96,7 +121,9 @@ class Window(Metric):
         unit = self.step
         each, most = int(self.epsilon / unit), int((self.cap or 0) / unit)
         kind = kind_for(max(each * size, most))
-        steps: Integers = -(-apart // self.width).astype(kind) * each
+        above, whole = self.width.numerator, self.width.denominator
+        parts: Integers = apart.astype(kind_for(max(size * whole, above))) * whole
+        steps: Integers = -(-parts // above).astype(kind) * each
         return steps if self.cap is None else np.minimum(steps, most)
 
     def whole(self, size: int) -> Integers:
@@ -104,18 +131,22 @@ class Window(Metric):
         return np.asarray(self.by_difference(size)[np.abs(positions[:, None] - positions)])
 
     def per_step(self, size: int) -> Fraction:
-        """By neighbours around the circle, the ends of a window, or the ends of a capped domain."""
+        """By neighbours around the circle, the ends of windows, or the ends of a capped domain."""
         if self.around is not None:
             return self.epsilon / (size - 1)
-        reach = min(self.width, size - 1)
-        return min(self.epsilon / reach, self.at(size - 1) / (size - 1))
+        ends = (min(floor(self.width), size - 1), *self._longer(size - 1), size - 1)
+        return min(self.at(end) / end for end in ends)
 
     def refined(self, parts: int) -> Window:
         return replace(self, width=self.width * parts)
 
     def on_grid_points(self) -> Metric:
-        """One point more: values a window apart are rounded to points at most that far apart."""
-        return replace(self, width=self.width + 1)
+        """One point more: values a window apart are rounded to points at most that far apart.
+
+        Of a window with a part of a step, values k w apart may be ceil(k w) + 1 points apart; the
+        way over points a window apart is as short.
+        """
+        return replace(self, width=ceil(self.width) + 1)
 
     def keeps_between(self, promised: Metric, size: int) -> bool:
         return self.within(promised.on_grid_points(), size)

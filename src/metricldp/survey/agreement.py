@@ -263,11 +263,13 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
         attribute = with_best_bins(attribute, share)
     kept, said = _kept(attribute, share), attribute.mechanism
     if (asked := registry.asks_for_best(said)) is not None:
+        registry.check_asked(asked.get("workload"), attribute.ordered)
         said = attribute.only_mechanism or choose(
             attribute.size, kept, ordered=attribute.ordered, **asked
         )
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
+    registry.check_asked(found.workload, attribute.ordered)
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
 
