@@ -198,7 +198,7 @@ def test_patterns_and_shapes_that_break_the_metric_are_refused():
         with pytest.raises(SurveyError, match="steps apart better than the metric allows"):
             Survey.from_dict(broken(survey, patterns=patterns))
     with pytest.raises(SurveyError, match=r"steps apart better|do not go around"):
-        Survey.from_dict(broken(survey, around=[5, 7]))
+        Survey.from_dict(broken(survey, around=[3, 4]))
     with pytest.raises(SurveyError, match="around has a whole number for each attribute"):
         Survey.from_dict(broken(survey, around=[2, 100]))
     designed = SURVEYS["designed, plane"]()

@@ -163,12 +163,11 @@ def _products(
     name: Any, sizes: Sizes, ordered: Sequence[bool], usual: str
 ) -> list[tuple[list[Floats], int]]:
     """The Gram matrices of a workload that add up, one factor for each attribute, and its rows."""
-    if not isinstance(name, str) or name == "mean":
+    if not isinstance(name, str) or name in ("mean", GIVEN):
         raise SurveyError(
             "a workload of several attributes together is ranges, prefixes, values or bars of "
             f"each, margins, shares of several, or rows over all cells, not {shown(name)}"
         )
-<<<<<<< HEAD
     each = []
     for line, size in zip(ordered, sizes, strict=True):
         said = usual if name == MARGINS else name
@@ -180,22 +179,12 @@ def _products(
     everybody = [np.ones((size, size)) for size in sizes]
     rows = sum(own.rows for own in each)
     return [([*everybody[:d], gram, *everybody[d + 1 :]], rows) for d, gram in enumerate(grams)]
-=======
-    said = checked_workload(workload, grid.numbers.size, any(ordered))
-    if not isinstance(said, str):
-        return GIVEN, completed(said)
-    return said, completed(Workload.from_rows(root_of(gram_of_cells(said, grid, ordered)[0])))
 
 
 def gram_of_cells(said: str, grid: Grid, ordered: Sequence[bool]) -> tuple[Floats, int]:
     """The Gram matrix of a named workload over cells, and how many questions it has."""
-    gram, count = np.ones((1, 1)), 1
-    for line, size in zip(ordered, grid.sizes, strict=True):
-        checked_workload(said, size, line)
-        own = workload_of(said if line else "values", size)
-        gram, count = np.asarray(np.kron(gram, own.gram()), dtype=np.float64), count * own.rows
-    return gram, count
->>>>>>> leftovers
+    parts = _products(said, grid.sizes, ordered, "ranges" if any(ordered) else "values")
+    return CellWorkload(tuple(tuple(factors) for factors, _ in parts)).gram(), parts[0][1]
 
 
 @dataclass(frozen=True, repr=False)

@@ -197,6 +197,6 @@ def joint_nearness(survey: Agreement, name: str, *, n: int = 10_000) -> Nearness
     gram, count = gram_of_cells(asked, own.grid, ordered)
     known = float(np.trace(gram)) / cells
     least = limit(cells, own.grid, gram)
-    variances = (channel.mean_square(gram) - known) / count, (least.total - known) / count
+    variances = (channel.one.mean_square(gram) - known) / count, (least.total - known) / count
     error, lowest = (math.sqrt(n * max(0.0, variance)) for variance in variances)
     return Nearness(name, own.name, asked, n, error, lowest, least.exact)
