@@ -11,11 +11,15 @@ import numpy as np
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
 from metricldp.channels.base import Channel
+from metricldp.channels.cells import Cells
 from metricldp.design.auto import mean_variance, variance_of
+from metricldp.design.boxes import Boxes
+from metricldp.design.cells import OnCells
 from metricldp.design.limits import MOST_LIMITED, limit
 from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,8 @@ def limits(survey: Agreement, n: int = 10_000) -> Limits:
     if n < 1:
         raise QueryError(f"n is how many people are expected, at least 1, not {n}")
     found, without = [], {}
-    for name in survey.attributes:
+    together = {name: block.name for block in survey.blocks.values() for name in block.names}
+    for name in dict.fromkeys(together.get(name, name) for name in survey.attributes):
         try:
             found.append(nearness(survey, name, n=n))
         except QueryError as why:
@@ -133,14 +138,16 @@ def limits(survey: Agreement, n: int = 10_000) -> Limits:
 def nearness(
     survey: Agreement, name: str, *, workload: Any = None, prior: Any = None, n: int = 10_000
 ) -> Nearness:
-    """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid."""
+    """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid.
+
+    A block of attributes over the cells of a grid is called by their names joined with +.
+    """
+    if isinstance(name, str) and name in survey.blocks:
+        return _of_block(survey, survey.blocks[name], workload, prior, n)
     attribute, channel = attribute_of(survey, name), survey.channels.get(name)
     if attribute.kind == "weight" or not isinstance(channel, Channel):
         raise QueryError(f"{name} has no channel of its own, so no limit of its own")
-    if attribute.size > MOST_LIMITED:
-        raise QueryError(
-            f"limits are found for up to {MOST_LIMITED} values, not {attribute.size:,}"
-        )
+    _check_few(attribute.size, "values")
     own = survey.mechanisms[name]
     made_for = None if own.workload == GIVEN else own.workload
     asked = made_for if workload is None else workload
@@ -158,3 +165,35 @@ def nearness(
         math.sqrt(n * max(0.0, variance_of(least.total, questions, weights))),
         least.exact,
     )
+
+
+def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int) -> Nearness:
+    """Ranges of all attributes at once, say, and people spread evenly over cells."""
+    channel, own = block.channel, block.mechanism
+    if not isinstance(channel, Cells) or not isinstance(own, OnCells):
+        raise QueryError(f"{block.name} are not blurred over the cells of a grid, so have no limit")
+    if prior is not None:
+        raise QueryError(f"a limit of {block.name} is for people spread evenly; give no prior")
+    _check_few(math.prod(block.sizes), "cells")
+    ordered = [survey.attributes[name].ordered for name in block.names]
+    asked = own.workload if workload is None else workload
+    if asked is None:
+        asked = "ranges" if any(ordered) else "values"
+    if not isinstance(asked, str) or asked in (GIVEN, "mean"):
+        raise QueryError(f"a limit of {block.name} is for ranges, prefixes, values or bars of each")
+    questions = Boxes.of(asked, block.sizes, ordered)
+    least = limit(math.prod(block.sizes), own.on, questions.gram)
+    return Nearness(
+        block.name,
+        own.name,
+        asked,
+        n,
+        math.sqrt(n * questions.variance(channel.mean_square(questions.gram))),
+        math.sqrt(n * max(0.0, questions.variance(least.total))),
+        least.exact,
+    )
+
+
+def _check_few(size: int, what: str) -> None:
+    if size > MOST_LIMITED:
+        raise QueryError(f"limits are found for up to {MOST_LIMITED} {what}, not {size:,}")
