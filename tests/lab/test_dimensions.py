@@ -32,7 +32,7 @@ def test_a_product_is_what_a_survey_predicts():
 
 def test_no_method_is_below_the_limit():
     found = dimensions.row(2, 2, Fraction(1, 10))
-    assert found.exact
+    assert found.attained
     assert found.limit == pytest.approx(132.0, rel=1e-3)
     for method in (*dimensions.PRODUCTS, "block"):
         assert getattr(found, method) >= found.limit
@@ -79,4 +79,4 @@ def test_the_exponent_is_that_of_products_and_not_of_blocks():
         assert steep[attributes, "block"] == pytest.approx(2, abs=0.1)
     for one in found.tables["dimensions.csv"]:
         if one["limit"] is not None:
-            assert one["exact"] and one["block"] >= one["limit"]
+            assert one["attained"] and one["block"] >= one["limit"]

@@ -62,7 +62,7 @@ class Row:
     block: float
     limit: float | None
     """None where there are too many shapes to list."""
-    exact: bool
+    attained: bool
     """Whether the limit is what the best mechanism has, but for a thousandth."""
 
 
@@ -84,7 +84,7 @@ def row(values: int, attributes: int, epsilon: Fraction) -> Row:
     boxes = Boxes.of("ranges", sizes)
     grid = summed([line] * attributes, sizes)
     assert grid is not None
-    least, exact = _least(boxes, grid)
+    least, attained = _least(boxes, grid)
     products = {name: _product(name, values, line, attributes) for name in PRODUCTS}
     return Row(
         values=values,
@@ -96,7 +96,7 @@ def row(values: int, attributes: int, epsilon: Fraction) -> Row:
         shaped=products["shaped"],
         block=_block(boxes, grid),
         limit=least,
-        exact=exact,
+        attained=attained,
     )
 
 
@@ -195,7 +195,7 @@ def describe(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
     lines: list[tuple[str, ...]] = [("D", "m", "ε", *_WORDS.values())]
     for r in rows:
         numbers = [_number(getattr(r, method)) for method in METHODS]
-        numbers[-1] += "~" * (r.limit is not None and not r.exact)
+        numbers[-1] += "~" * (r.limit is not None and not r.attained)
         lines.append((str(r.attributes), str(r.values), f"{r.epsilon:g}", *numbers))
     parts = [_PREFACE, filled(_NUMBERS) + "\n", block(table(lines, left=0))]
     steep: list[tuple[str, ...]] = [("D", "method", "slope", "interval", "points")]
