@@ -181,12 +181,6 @@ def _products(
     return [([*everybody[:d], gram, *everybody[d + 1 :]], rows) for d, gram in enumerate(grams)]
 
 
-def gram_of_cells(said: str, grid: Grid, ordered: Sequence[bool]) -> tuple[Floats, int]:
-    """The Gram matrix of a named workload over cells, and how many questions it has."""
-    parts = _products(said, grid.sizes, ordered, "ranges" if any(ordered) else "values")
-    return CellWorkload(tuple(tuple(factors) for factors, _ in parts)).gram(), parts[0][1]
-
-
 @dataclass(frozen=True, repr=False)
 class ShapesOnCells(OnCells):
     """Tents, or the best mixture of shapes, over cells."""
