@@ -230,12 +230,12 @@ def _closes(line: Depths) -> bool:
 
 
 def _lengths(grid: Grid, pads: Sequence[float]) -> Iterator[tuple[int, ...]]:
-    """Nothing is added along a circle, or where all positions are alike."""
+    """Nothing is added along a circle, or where three positions or more are all alike."""
     each = int(grid.numbers.ravel()[1:].min())
     lines = [np.moveaxis(grid.numbers, d, 0).reshape(n, -1)[:, 0] for d, n in enumerate(grid.sizes)]
     wide = [
         0.0
-        if _closes(line) or line[1:].max() == line[1:].min()
+        if _closes(line) or (len(line) > 2 and line[1:].max() == line[1:].min())
         else reach / float(grid.step * each)
         for line, reach in zip(lines, _reach(grid), strict=True)
     ]
