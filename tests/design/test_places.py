@@ -218,6 +218,21 @@ def test_a_certificate_follows_the_attributes_and_not_the_file():
     assert not proof.holds
 
 
+@pytest.mark.parametrize("name", ["shaped", "designed", "tents"])
+def test_one_cap_for_all_attributes_together(name):
+    """Opposite corners are 4 apart, and with a cap of 2 not more than that."""
+    survey = blurred(place(3, 3, epsilon=1), name, "sum", cap=2)
+    (block,) = survey.blocks.values()
+    grid = block.mechanism.grid
+    assert [float(grid.distance(0, k)) for k in range(9)] == [0, 1, 2, 1, *[2] * 5]
+    assert survey.certify().holds and float(block.diameter) == 2
+    assert Survey.from_toml(survey.to_toml()) == survey
+    data = survey.to_dict()
+    data["joint"][0]["mechanism"]["cap"] = 1
+    with pytest.raises(SurveyError, match=r"better than the metric allows|below 0|add up to 2"):
+        Survey.from_dict(data)
+
+
 PLANE = {"name": "shaped", "metric": "plane"}
 
 
@@ -235,6 +250,8 @@ PLANE = {"name": "shaped", "metric": "plane"}
             {**PLANE, "name": "designed"},
             "110 cells are too many to be",
         ),
+        (place(3, 3, epsilon=1), {**PLANE, "cap": 0}, "the cap of all together is above 0, not 0"),
+        (place(3, 3, epsilon=1), {**PLANE, "cap": 0.5}, "cap 0.5 .* below the smallest distance"),
         (place(3, 3, epsilon=1), {**PLANE, "metric": "air"}, 'metric is "sum" or "plane", not '),
         (place(3, 3, epsilon=1), {**PLANE, "size": 3}, "'shaped' has no entry 'size'"),
         (

@@ -18,6 +18,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
@@ -55,15 +56,28 @@ class OnCells(JointMechanism):
     """What mechanisms over cells share: the metric, which is stated here and found out there."""
 
     metric: str = SUM
+    cap: Any = None
+    """Never more than this for any two people, whatever the attributes say."""
     grid: Grid | None = field(default=None, compare=False)
     """The metric on the cells, once the attributes are known."""
 
     def __post_init__(self) -> None:
         if self.metric not in (SUM, PLANE):
             raise SurveyError(f'metric is "{SUM}" or "{PLANE}", not {shown(self.metric)}')
+        if self.cap is not None and (not is_number(self.cap) or not 0 < self.cap < math.inf):
+            raise SurveyError(f"the cap of all together is above 0, not {shown(self.cap)}")
 
     def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
-        return replace(self, grid=grid_of(attributes, self.metric).scaled(share))
+        grid = grid_of(attributes, self.metric)
+        if self.cap is not None:
+            cap = as_written(self.cap)
+            if cap < (least := grid.smallest(grid.numbers.size)):
+                raise SurveyError(
+                    f"the cap {self.cap} of all together is below the smallest distance, "
+                    f"{float(least):g}; state one of at least that"
+                )
+            grid = grid.capped(cap)
+        return replace(self, grid=grid.scaled(share))
 
     def decided(self, attributes: Mapping[str, Attribute]) -> Self:
         described = list(attributes.values())
@@ -187,7 +201,7 @@ class ShapesOnCells(OnCells):
 
     of: Tents | Designed = field(default_factory=Tents)
 
-    saves: ClassVar[tuple[str, ...]] = ("metric", "of")
+    saves: ClassVar[tuple[str, ...]] = ("metric", "cap", "of")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -199,11 +213,12 @@ class ShapesOnCells(OnCells):
 
     def with_saved(self, data: Mapping[str, Any]) -> Self:
         rest = dict(data)
-        metric = rest.pop("metric", self.metric)
-        return replace(self, metric=metric, of=self.of.with_saved(rest))
+        metric, cap = rest.pop("metric", self.metric), rest.pop("cap", self.cap)
+        return replace(self, metric=metric, cap=cap, of=self.of.with_saved(rest))
 
     def saved(self) -> dict[str, Any]:
-        return {"metric": self.metric, **self.of.saved()}
+        capped = {} if self.cap is None else {"cap": self.cap}
+        return {"metric": self.metric, **capped, **self.of.saved()}
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         of, size = self.of, self.on.numbers.size
@@ -240,7 +255,7 @@ class ShapedOnCells(OnCells):
     """How many places there are along each attribute: found and saved, like the patterns."""
     patterns: Any = None
 
-    saves: ClassVar[tuple[str, ...]] = ("metric", "workload", "around", "patterns")
+    saves: ClassVar[tuple[str, ...]] = ("metric", "cap", "workload", "around", "patterns")
     name: ClassVar[str] = "shaped"  # type: ignore[misc]
     title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
 

@@ -87,6 +87,14 @@ class Grid(Metric):
     def scaled(self, share: Fraction) -> Grid:
         return replace(self, step=self.step * share)
 
+    def capped(self, cap: Fraction) -> Grid:
+        """The same, and never above the cap."""
+        unit = common_unit((self.step, cap))
+        factor, most = int(self.step / unit), int(cap / unit)
+        kind = kind_for(max(int(self.numbers.max()) * factor, most))
+        numbers = np.minimum(self.numbers.astype(kind) * factor, most)
+        return replace(self, numbers=numbers, step=unit)
+
     def nearest(self, size: int) -> tuple[int, int]:
         return 0, 1 + int(np.argmin(self.numbers.ravel()[1:]))
 
