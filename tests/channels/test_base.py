@@ -19,6 +19,7 @@ from metricldp.channels import (
     ThresholdPaper,
     Unary,
     base,
+    threshold,
 )
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
@@ -226,6 +227,28 @@ def test_the_mean_over_all_ranges_is_the_same_in_parts(name, monkeypatch):
     assert whole == pytest.approx(each.mean(), rel=1e-9)
     monkeypatch.setattr(base, "_CHUNK", 7 * channel.features)
     assert channel.mean_range_variance() == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("prior", [None, [0.5, 0.2, 0.1, 0.1, 0.1]])
+def test_squares_of_a_workload_are_a_mean_over_people_as_they_are_spread(prior):
+    """Row by row and person by person; the root of its Gram matrix says the same."""
+    channel = build("geometric", 5, Line(Fraction(1)))
+    rows = np.random.default_rng(18).normal(size=(3, 5))
+    shares = [0.2] * 5 if prior is None else prior
+    squares = channel.moment(rows)
+    expected = sum(share * squares[:, x].sum() for x, share in enumerate(shares))
+    found = channel.mean_square(rows.T @ rows, prior if prior is None else np.array(prior))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("block", [1, 3, 1 << 14])
+def test_threshold_bits_of_many_people_are_made_in_parts(block, monkeypatch):
+    """Eight people at least, however wide their reports; without flips, bits are the truth."""
+    monkeypatch.setattr(threshold, "BLOCK", block)
+    channel, people = Threshold(20, 0), np.arange(100) % 20
+    sent = channel.encode(people, Coins.seeded(2))
+    bits = np.unpackbits(sent, axis=1, count=19, bitorder="little")
+    np.testing.assert_array_equal(bits, people[:, None] <= np.arange(19))
 
 
 def test_what_a_range_is_in_closed_form():

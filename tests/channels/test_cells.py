@@ -50,7 +50,17 @@ def test_the_loss_of_all_reports_is_within_the_metric(survey):
         assert at_most_exp(max(ratios), promised.distance(x, other))
     assert survey.certify().holds
     chances = np.array(laws, dtype=float)
-    assert np.allclose(chances, channel._shares, rtol=1e-12)
+    assert np.allclose(chances, shares_of(channel), rtol=1e-12)
+
+
+def shares_of(channel):
+    """P(y | cell), (cells, reports)."""
+    return np.exp(channel.one.log_chances(channel.one.every_report())).T
+
+
+def decoder_of(channel):
+    """That of the count of each cell, (cells, reports)."""
+    return channel.one.coefficients(np.eye(channel.one.size))
 
 
 def functions_of(block, count=3, seed=5):
@@ -95,9 +105,10 @@ def test_decoders_are_unbiased_with_exact_moments(survey):
 
 def test_broken_decoders_are_caught():
     ((_, block),) = itertools.islice(blocks(), 4, 5)
-    block.channel.__dict__["_decoder"] = block.channel._decoder * 1.001
+    one = block.channel.one
+    one.__dict__["_decoder"] = one._decoder * 1.001
     assert not enumerated(block)[0]
-    block.channel.__dict__["_shares"] = np.roll(block.channel._shares, 1, axis=0)
+    one.__dict__["_shares"] = np.roll(one._shares, 1, axis=0)
     assert not enumerated(block)[1]
 
 
@@ -116,8 +127,7 @@ def test_both_samplers_have_the_law(survey):
 
 def test_cells_in_rows():
     table = Table.of([[1 << 63, 1 << 63]] * 24)
-    channel = Cells.in_rows((2, 3, 4), table)
-    assert channel.strides == (12, 4, 1)
+    channel = Cells((2, 3, 4), table)
     assert channel.law() == {
         "law": "cells",
         "sizes": [2, 3, 4],
@@ -130,21 +140,21 @@ def test_cells_in_rows():
 
 def test_reports_that_tell_nothing_are_not_decoded():
     half = [1 << 63, 1 << 63]
-    with pytest.raises(QueryError, match="these reports do not tell cells apart"):
-        Cells.in_rows((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
+    with pytest.raises(QueryError, match="no report of the table tells position 0 from others"):
+        Cells((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
 
 
 def test_reports_that_tell_little_are_decoded_without_bias():
     """Cells whose laws differ by a few parts in 100,000: rounding alone would show."""
     half = 1 << 62
     rows = [[half + (x << 44) * (y == x) for y in range(3)] for x in (0, 1, 2, 3)]
-    channel = Cells.in_rows((2, 2), Table.of([[*row, (1 << 64) - sum(row)] for row in rows]))
+    channel = Cells((2, 2), Table.of([[*row, (1 << 64) - sum(row)] for row in rows]))
     with pytest.raises(QueryError):  # two of four reports tell of four cells
         channel.decoder([np.eye(2)[:1]] * 2)
     rows = [[half + (1 << 45) * (y == x) for y in range(4)] for x in range(4)]
     table = Table.of([[*row, (1 << 64) - sum(row)] for row in _lowered(rows)])
-    channel = Cells.in_rows((2, 2), table)
-    assert np.abs(channel._decoder @ channel._shares.T - np.eye(4)).max() < 1e-8
+    channel = Cells((2, 2), table)
+    assert np.abs(decoder_of(channel) @ shares_of(channel).T - np.eye(4)).max() < 1e-8
 
 
 def _lowered(rows):
@@ -158,13 +168,13 @@ def test_a_prior_weighs_reports():
     (known,) = Survey.from_dict(said).blocks.values()
     (usual,) = Survey.from_dict(SURVEYS[5]).blocks.values()
     spread = np.array([1, 2, 3, 30]) / 36
-    shares = known.channel._shares
+    shares = shares_of(known.channel)
     squares = [
-        (channel._decoder**2 @ (spread @ shares)).sum()
+        (decoder_of(channel) ** 2 @ (spread @ shares)).sum()
         for channel in (known.channel, usual.channel)
     ]
     assert squares[0] < squares[1]
-    assert np.allclose(known.channel._decoder @ shares.T, np.eye(4))
+    assert np.allclose(decoder_of(known.channel) @ shares.T, np.eye(4))
 
 
 def test_worst_pairs_are_all_pairs_of_cells():
@@ -188,18 +198,19 @@ def test_the_mean_square_is_that_of_the_decoders():
     for _, block in blocks():
         channel, size = block.channel, np.prod(block.sizes)
         rows = np.random.default_rng(1).normal(size=(5, size))
-        decoders = rows @ channel._decoder
-        expected = ((decoders**2) @ channel._shares.T).mean(axis=1).sum()
-        assert channel.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
+        decoders = rows @ decoder_of(channel)
+        expected = ((decoders**2) @ shares_of(channel).T).mean(axis=1).sum()
+        assert channel.one.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
 
 
 def test_decoders_are_the_best_for_people_spread_evenly():
     """No other unbiased decoder of a count has a smaller mean square."""
     ((_, block),) = itertools.islice(blocks(), 1)
     channel, rng = block.channel, np.random.default_rng(1)
-    shares, weight = channel._shares, channel._shares.mean(axis=0)
-    best = (channel._decoder**2 @ weight).sum()
+    shares, decoder = shares_of(channel), decoder_of(channel)
+    weight = shares.mean(axis=0)
+    best = (decoder**2 @ weight).sum()
     for _ in range(20):
-        moved = rng.normal(size=channel._decoder.shape)
+        moved = rng.normal(size=decoder.shape)
         moved -= moved @ np.linalg.pinv(shares) @ shares  # means stay what they are
-        assert ((channel._decoder + 0.01 * moved) ** 2 @ weight).sum() >= best * (1 - 1e-12)
+        assert ((decoder + 0.01 * moved) ** 2 @ weight).sum() >= best * (1 - 1e-12)

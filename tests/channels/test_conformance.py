@@ -258,6 +258,49 @@ def test_probabilities_below_zero():
 
 
 @quickly
+def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
+    class Twin(Response):
+        def probability(self, x, report):
+            return super().probability(x, report) * (Fraction(999, 1000) if x == 1 else 1)
+
+        def log_chances(self, column):
+            return super().log_chances(column) + np.log([1, 0.999, 1])
+
+    wrong = wrong_with(lambda size, epsilon: Twin(size, Response.for_epsilon(size, epsilon).keep))
+    assert wrong["probabilities"] == "the probabilities of all reports from 1 add up to 0.999"
+
+
+@quickly
+@pytest.mark.parametrize(("factor", "off"), [(3, "2"), (0.5, "0.5"), (0, "1"), (1 + 1e-7, "1e-07")])
+def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
+    """It is off by a share of what it is."""
+
+    def log_chances(self, column):
+        found = Response.log_chances(self, column)
+        with np.errstate(divide="ignore"):
+            found[2, 1] += np.log(factor)
+        return found
+
+    wrong = wrong_with(twin_with(log_chances=log_chances))
+    assert wrong == {"probabilities": f"`log_chances`, in some report, is off by {off}"}
+
+
+@quickly
+def test_a_chance_of_what_cannot_be_sent():
+    class Twin(Table):
+        def log_chances(self, column):
+            found = super().log_chances(column)
+            assert (found[2] == -np.inf).all()
+            found[2] = np.log([0.25, 0.0625])
+            return found
+
+    third = ONE // 3
+    never = (ONE - third, third, 0), (third, ONE - third, 0)
+    wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
+    assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
+
+
+@quickly
 @pytest.mark.parametrize("units", [-1, 0, 9, 11])
 def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
     """Less is never right, and more only as far as fractions are shortened."""

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from metricldp import Coins, Integer, QueryError, Survey, SurveyError
+from metricldp.basics.exact import ONE
 from metricldp.channels import Response, joint
+from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, kinds, summed
+from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Uniform
@@ -144,6 +147,13 @@ def test_reports_are_listed_once_each():
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     assert sorted(reports) == [(*x, luck) for x in PEOPLE for luck in (0, 1)]
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_reports_make_a_histogram_where_they_are_one_integer():
+    """Columns apart are no such integer; the cells of a grid as one attribute are."""
+    assert not CHANNEL.cumulates
+    cells = Cells.in_rows((2, 1), Table.of([[ONE // 4, 3 * (ONE // 4)], [ONE // 2, ONE // 2]]))
+    assert cells.cumulates
 
 
 def test_chances_of_whole_columns():

@@ -10,6 +10,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.exact import ONE
 from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
+from metricldp.channels.wound import Wound
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.metrics.grid import summed
@@ -141,7 +142,7 @@ def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, whic
 
 def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
     grid = summed([Line(Fraction(1))] * 2, (2, 3))
-    made = Cells((2, 3), (3, 1), channel(6))
+    made = Cells((2, 3), Wound.on((2, 3), (2, 3), PATTERNS, UNIT))
     assert list(made.proving_pairs(grid)) == list(grid.one_pair_each())
     assert len(list(made.proving_pairs(grid))) < grid.generating_count(6)
 

@@ -130,6 +130,6 @@ def test_rows_that_are_alike_have_ratio_one():
 
 def test_cells_of_a_table_are_proved_by_every_pair_that_generates():
     grid = summed([Line(Fraction(1))] * 2, (2, 2))
-    cells = Cells.in_rows((2, 2), Table.of([[HALF, HALF]] * 4))
+    cells = Cells((2, 2), Table.of([[HALF, HALF]] * 4))
     pairs = list(cells.proving_pairs(grid))
     assert pairs == list(grid.generating_pairs(4)) and len(pairs) == 4

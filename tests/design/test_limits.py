@@ -1,6 +1,7 @@
 """Limits that are proved: never above the best channel, near it, and forms that hold."""
 
 import importlib.util
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,18 +11,21 @@ from test_shapes import SKEWED, every_shape, metrics
 
 from metricldp import Categorical, QueryError, Survey, SurveyError
 from metricldp.attributes.integer import Integer
-from metricldp.design import limits
-from metricldp.design.shapes import best_mixture
+from metricldp.design import forms, limits
+from metricldp.design.boxes import Boxes
+from metricldp.design.shapes import best_mixture, extreme_shapes
 from metricldp.design.workloads import Workload
 from metricldp.lab.limits import Made, nearness
 from metricldp.lab.limits import limits as all_limits
 from metricldp.metrics import Line, Uniform
+from metricldp.metrics.grid import summed
 from metricldp.metrics.window import Bent, Window
 
 
 def relaxed(size, metric, gram, prior=None):
     spread = np.full(size, 1 / size) if prior is None else np.array(prior) / sum(prior)
-    return limits._Dual(size, metric, gram, spread).best()
+    dual = forms.Dual(size, metric, gram, spread)
+    return dual.proved(dual.best())
 
 
 @pytest.mark.parametrize("index", range(11))
@@ -44,11 +48,13 @@ def test_a_relaxation_is_below_the_best_of_all_shapes(index):
     [(16, Line(Fraction(35, 100)), 9.889), (16, Line(Fraction(1, 10)), 168.9)],
 )
 def test_limits_of_lines_are_the_known_ones(size, metric, known):
+    """By a list of all shapes, and by a relaxation."""
     workload = Workload.all_ranges(size)
-    found = limits.limit(size, metric, workload.gram())
-    assert not found.exact
-    variance = (found.total - workload.gram().trace() / size) / workload.rows
-    assert variance == pytest.approx(known, rel=2e-4)
+    gram = workload.gram()
+    found = limits.limit(size, metric, gram)
+    assert found.exact
+    for total in (found.total, relaxed(size, metric, gram)):
+        assert (total - gram.trace() / size) / workload.rows == pytest.approx(known, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -63,19 +69,121 @@ def test_limits_of_lines_are_the_known_ones(size, metric, known):
 def test_every_form_is_at_least_0_on_every_shape(metric):
     """And its twin, a form moved by a hundredth, is not: the test would see a false one."""
     size = 5
-    dual = limits._Dual(size, metric, np.eye(size), np.full(size, 1 / size))
+    dual = forms.Dual(size, metric, np.eye(size), np.full(size, 1 / size))
     apart = np.asarray(metric.whole(size), dtype=np.int64)
     shapes = np.exp(float(metric.step) * every_shape(apart))
     shapes /= shapes.mean(axis=1, keepdims=True)
     assert (shapes @ dual.rows.T).min() > -1e-12
     assert (shapes <= dual.reach + 1e-12).all()
     squares = (shapes[:, :, None] * shapes[:, None, :]).reshape(len(shapes), -1)
-    forms = np.zeros((dual.forms, size * size))
-    np.add.at(forms, (dual.owner, dual.at), dual.parts)
-    values = squares @ forms.T
+    local = np.zeros((dual.forms, size * size))
+    np.add.at(local, (dual.owner, dual.at), dual.parts)
+    values = squares @ local.T
     assert values.min() > -1e-9
-    moved = values - 0.01 * np.abs(squares) @ np.abs(forms).T
+    moved = values - 0.01 * np.abs(squares) @ np.abs(local).T
     assert (moved.min(axis=0) < -1e-6).all(), "every form touches 0 somewhere"
+
+
+GRIDS = {
+    (2, 2): {0.1: 132.0, 0.5: 5.08},
+    (3, 3): {0.1: 206.27, 0.2: 51.146, 0.5: 7.7077, 1: 1.4981},
+    (4, 4): {0.1: 265.21, 0.2: 65.520, 0.5: 9.5775, 1: 1.5071},
+    (3, 3, 3): {0.05: 1391.8, 0.1: 347.03, 0.2: 85.847, 0.5: 12.685, 1: 2.0968},
+}
+"""Mean variance of all boxes, people spread evenly, epsilon per step."""
+
+
+def of_grid(sizes, epsilon):
+    metric = summed([Line(Fraction(str(epsilon)))] * len(sizes), sizes)
+    boxes = Boxes.of("ranges", sizes)
+    return boxes, limits.limit(len(boxes.gram), metric, boxes.gram)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilon", "known"),
+    [
+        pytest.param(
+            *(sizes, epsilon, known),
+            marks=[pytest.mark.slow] if len(sizes) == 3 and epsilon != 0.2 else [],
+        )
+        for sizes, found in GRIDS.items()
+        for epsilon, known in found.items()
+    ],
+)
+def test_limits_of_grids_are_the_known_ones(sizes, epsilon, known):
+    """And the proof refuses a limit that is higher by a hundredth: it is no rubber stamp."""
+    boxes, found = of_grid(sizes, epsilon)
+    assert found.exact and found.holds()
+    assert boxes.variance(found.total) == pytest.approx(known, rel=2e-4)
+    assert not replace(found, total=1.01 * found.total).holds()
+
+
+def test_a_proof_that_is_wrong_proves_less():
+    """A larger B, smaller prices, a matrix that is not symmetric, a multiplier below 0."""
+    _, found = of_grid((3, 3), 0.5)
+    proof = found.proof
+    assert replace(proof, matrix=2 * proof.matrix).worth() == pytest.approx(found.total)
+    more = proof.matrix + np.diag([1.0, *[0] * 8]) * proof.matrix.max()
+    assert replace(proof, matrix=more).worth() < found.total
+    crooked = proof.matrix.copy()
+    crooked[0, 1] *= 1.01
+    assert replace(proof, matrix=crooked).worth() == 0
+    assert replace(proof, prices=-proof.prices).worth() == 0
+    asked = proof.asked
+    dual = forms.Dual(asked.size, asked.metric, asked.gram, asked.prior)
+    point = dual.best()
+    weaker = limits.ByForms(asked, point)
+    assert 0.99 * found.total < weaker.worth() <= found.total * (1 + 1e-4)
+    bad = point.copy()
+    bad[-1] = -1e-3
+    assert limits.ByForms(asked, bad).worth() == 0
+
+
+@pytest.mark.parametrize(
+    ("metrics_of", "sizes", "count"),
+    [
+        (Line(Fraction(1)), (3, 3), 82),
+        (Line(Fraction(1)), (4, 4), 2604),
+        (Line(Fraction(1)), (2, 2, 2), 38),
+        (Line(Fraction(1)), (2, 3), None),
+        (Line(Fraction(1)), (6,), 32),
+        (Window(Fraction(1), 2), (5,), None),
+        (Bent(Fraction(1), cap=Fraction(2)), (2, 3), None),
+    ],
+)
+def test_no_extreme_shape_is_missing(metrics_of, sizes, count):
+    """Those of all shapes whose pairs at their full distance join all positions are listed."""
+    metric = summed([metrics_of] * len(sizes), sizes)
+    size = int(np.prod(sizes))
+    apart = np.asarray(metric.whole(size), dtype=np.int64)
+    listed = extreme_shapes(apart)
+    assert count is None or len(listed) == count
+    if size > 6:
+        return
+    mine = {tuple(row) for row in listed.tolist()}
+    for row in every_shape(apart):
+        tight = np.abs(row[:, None] - row) == apart
+        reached = np.linalg.matrix_power(tight.astype(np.int64), size)[0]
+        assert not reached.all() or tuple((row - row[0]).tolist()) in mine
+    assert extreme_shapes(apart, most=5) is None
+
+
+def test_a_block_says_how_near_it_is():
+    side = Integer(0, 2, epsilon=0.5)
+    survey = Survey({"a": side, "b": side, "c": side}, joint={("a", "b"): "shaped"})
+    block, alone = all_limits(survey, n=100).entries
+    assert (block.attribute, alone.attribute) == ("a+b", "c")
+    assert block.exact and 0 <= block.room < 0.15
+    assert block.limit == pytest.approx((100 * 7.7077) ** 0.5, rel=1e-3)
+    assert "a+b" in str(all_limits(survey))
+    values = nearness(survey, "a+b", workload="values")
+    assert values.limit < values.error
+    with pytest.raises(QueryError, match="give no prior"):
+        nearness(survey, "a+b", prior=[1] * 9)
+    with pytest.raises(QueryError, match="ranges, prefixes, values or bars of each"):
+        nearness(survey, "a+b", workload="mean")
+    places = Survey({"a": side, "b": side}, joint={("a", "b"): "planar-laplace"})
+    assert "over cells, not for planar-laplace" in all_limits(places).without["a+b"]
 
 
 def test_a_survey_says_how_near_it_is():
@@ -108,7 +216,7 @@ def test_tables_have_a_limit_of_their_own(metric):
     kinds["x"] = Integer(0, 2, epsilon=1, within=1)
     said = {"name": "designed", "metric": metric}
     survey = Survey({**kinds, "z": Integer(0, 3, epsilon=1)}, joint={("x", "y"): said})
-    alone, table = all_limits(survey, n=100).entries
+    table, alone = all_limits(survey, n=100).entries
     assert (alone.attribute, table.attribute, table.workload) == ("z", "x+y", "ranges")
     assert table.exact and -1e-6 <= table.room < 0.002
     wheres = [

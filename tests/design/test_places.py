@@ -188,7 +188,7 @@ def broken(survey, **changes):
 def test_patterns_and_shapes_that_break_the_metric_are_refused():
     """A depth that is off by more than one, wherever it is, or a ring of other lengths."""
     survey = SURVEYS["shaped, plane"]()
-    for place_of in range(0, 20, 3):
+    for place_of in range(0, math.prod(survey.blocks["east+north"].mechanism.around), 3):
         patterns = list(survey.to_dict()["joint"][0]["mechanism"]["patterns"])
         digits = list(patterns[0])
         digits[place_of] = str(int(digits[place_of]) + 2)
@@ -198,7 +198,7 @@ def test_patterns_and_shapes_that_break_the_metric_are_refused():
         with pytest.raises(SurveyError, match="steps apart better than the metric allows"):
             Survey.from_dict(broken(survey, patterns=patterns))
     with pytest.raises(SurveyError, match=r"steps apart better|do not go around"):
-        Survey.from_dict(broken(survey, around=survey.blocks["east+north"].mechanism.around[::-1]))
+        Survey.from_dict(broken(survey, around=[3, 4]))
     with pytest.raises(SurveyError, match="around has a whole number for each attribute"):
         Survey.from_dict(broken(survey, around=[2, 100]))
     designed = SURVEYS["designed, plane"]()
@@ -224,7 +224,12 @@ PLANE = {"name": "shaped", "metric": "plane"}
 @pytest.mark.parametrize(
     ("attributes", "joint", "message"),
     [
-        (place(40, 40, **WITHIN), PLANE, "40 x 40 cells are too many .* at most 1,024"),
+        (place(200, 200, **WITHIN), PLANE, "200 x 200 cells are too many .* at most 32,768"),
+        (
+            place(40, 40, **WITHIN),
+            {**PLANE, "name": "tents"},
+            "1,600 cells are too many for tents; use at most 1,024, or mechanism shaped",
+        ),
         (
             place(11, 10, **WITHIN),
             {**PLANE, "name": "designed"},
@@ -259,7 +264,7 @@ PLANE = {"name": "shaped", "metric": "plane"}
         ),
         (place(4, 4, epsilon=0.3), {**PLANE, "name": "tents"}, "would need a probability below 0"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
-        (place(3, 3, **WITHIN), {**PLANE, "workload": {"ranges": 1}}, "of several attributes"),
+        (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
         (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'shaped' has no entry 'prior'"),

@@ -406,7 +406,7 @@ def test_reproduce_all_writes_what_it_says(run_cli, tmp_path, monkeypatch):
     )
     assert (code, errors) == (0, "")
     files = json.loads(printed)["files"]
-    assert len(files) == 29
+    assert len(files) == 34
     assert sorted(files) == sorted(map(str, (tmp_path / "new" / "out").iterdir()))
     for name in files:
         data = Path(name).read_bytes()
@@ -449,7 +449,7 @@ def test_reproduce_refuses_what_it_does_not_know(run_cli, tmp_path):
     code, _, errors = run_cli("reproduce", "figure9", "-o", str(tmp_path))
     assert code == 2
     assert errors.startswith(
-        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1, table2"
+        "metricldp: cannot reproduce 'figure9'; choose figure1, figure2, table1, table2, dimensions"
     )
     taken = tmp_path / "file"
     taken.write_text("")

@@ -169,7 +169,8 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
 @pytest.mark.parametrize(
     ("joint", "message"),
     [
-        ([BOTH], "joint= maps attributes to a mechanism, such as"),
+        ("east", "joint= is a list of sets of attributes, such as"),
+        (["east"], "two attributes or more are blurred together, not 'east'"),
         ({"xy": "hio"}, "two attributes or more are blurred together, not 'xy'"),
         ({("x",): "hio"}, "two attributes or more are blurred together, not"),
         ({frozenset("xy"): "hio"}, "two attributes or more are blurred together, not"),
@@ -213,8 +214,8 @@ def test_norms_that_a_block_cannot_keep(p):
     ("tables", "message"),
     [
         ({"attributes": ["east", "north"]}, r"joint is a list of tables \[\[joint\]\], not"),
-        ([["east", "north"]], "has attributes and a mechanism, not"),
-        ([{"attributes": ["east", "north"]}], "has attributes and a mechanism, not"),
+        (["east"], "has attributes and a mechanism, not 'east'"),
+        ([{"mechanism": "hio"}], "has attributes and a mechanism, not"),
         ([{"attributes": BOTH, "mechanism": "hio", "p": 2}], "has attributes and a mechanism"),
         ([{"attributes": "east", "mechanism": "hio"}], "is a list of names, not 'east'"),
         ([{"attributes": ["east", 3], "mechanism": "hio"}], "is a list of names, not"),
@@ -624,3 +625,13 @@ def test_large_attributes_leave_their_block_out_of_a_comparison():
         "x is left out: it has 5",
         "y is left out: x has 5",
     ]
+
+
+def test_attributes_may_be_named_without_a_mechanism():
+    """In a list, in a table without one, or as a list in a file: shaped noise."""
+    attributes = {"x": line(3), "y": line(3)}
+    said = Survey(attributes, joint={("x", "y"): "shaped"})
+    assert Survey(attributes, joint=[["x", "y"]]) == said
+    data = said.to_dict()
+    for entry in (["x", "y"], {"attributes": ["x", "y"]}):
+        assert Survey.from_dict({**data, "joint": [entry]}) == said

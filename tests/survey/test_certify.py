@@ -8,11 +8,20 @@ import pytest
 
 from metricldp import Integer, Lp, Real, Survey, Weight
 from metricldp.basics.exact import ONE, exp_bounds, log_bounds
-from metricldp.channels import Response
+from metricldp.channels import Geometric, Response
 from metricldp.channels.table import Table
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.grid import Axis, in_plane, summed
-from metricldp.survey.certify import Pair, Proof, _implies, _joint_proof, certify, prove, tightest
+from metricldp.survey.certify import (
+    Pair,
+    Proof,
+    _implies,
+    _joint_proof,
+    certify,
+    prove,
+    prove_plain,
+    tightest,
+)
 
 GOOD = Pair(0, 1, Fraction(1), Fraction(2), True)
 PLAIN = Lp(1)
@@ -195,6 +204,24 @@ def test_pairs_stand_in_the_order_of_the_metric():
     survey = Survey({"v": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
     (proof,) = survey.certify().proofs
     assert (proof.any_two.x, proof.any_two.other) == (0, 5)
+
+
+def test_a_channel_that_tells_more_than_the_metric_allows_is_not_proved():
+    """Randomized response at 1: proved at 1, broken at anything less, for any two as well."""
+    channel = Response.for_epsilon(4, Fraction(1))
+    for epsilon, holds in ((Fraction(1), True), (Fraction("0.99"), False), (Fraction(1, 2), False)):
+        assert [pair.holds for pair in prove(channel, Uniform(epsilon))] == [holds]
+        assert prove_plain(channel, Line(epsilon)).holds is holds
+
+
+def test_any_two_values_are_spoken_of_where_the_metric_tells_them_apart():
+    channel = Response.for_epsilon(4, Fraction(1))
+    assert prove_plain(channel, Uniform(Fraction(1))) is None
+    assert prove_plain(Geometric.for_epsilon(4, Fraction(1)), Line(Fraction(1))) is None
+    plain = prove_plain(channel, Line(Fraction(1)))
+    assert (plain.x, plain.other, plain.allowed) == (0, 3, 1)
+    survey = Survey({"v": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    assert "v: any two values within 0.5 (plain 0.5-LDP): holds" in str(survey.certify())
 
 
 def test_public_weights_are_named_and_nothing_else():

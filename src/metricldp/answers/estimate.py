@@ -18,7 +18,8 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.store.base import Sums
-from metricldp.store.readings import Extremes, Readings
+from metricldp.store.extremes import Extremes
+from metricldp.store.readings import Readings
 
 RESPONDENTS, POPULATION = "respondents", "population"
 Bounds = tuple[float, float]

@@ -20,9 +20,9 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import root_of
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
-from metricldp.channels.joint import summed
 from metricldp.design.workloads import Workload
-from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, Sum, read, read_block, read_one
+from metricldp.store.extremes import Sum
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read, read_block, read_one
 from metricldp.survey.agreement import Agreement
 
 _TINY = 1e-300
@@ -95,8 +95,7 @@ def predicted_total(
     if joint:
         for rows in blocks:
             reading = read_block(joint, *({attribute: row} for row in rows))
-            _, seconds, squares = map(summed, reading.rows)
-            second, square = second + seconds, square + squares
+            second, square = second + reading.summed(1), square + reading.summed(2)
     else:
         if not survey.attributes[attribute].rounded_at_random and survey.channels[attribute].linear:
             blocks = [root_of(workload.gram())]
@@ -239,7 +238,13 @@ def _mean_pair(
     if isinstance(prior, Mapping):
         whether = {name: a for name, a in whether.items() if name not in prior}
     second, square = (_all_answered(sums, whether) for sums in (second, square))
-    varying = {name for terms in (*second, *square) for _, factors in terms for name in factors}
+    varying = {
+        name
+        for terms in (*second, *square)
+        for _, factors in terms
+        for names in factors
+        for name in names
+    }
     named = [
         n for n in survey.attributes if (n in varying or n in query.factors) and n not in whether
     ]
@@ -253,8 +258,8 @@ def _all_answered(sums: list[Sum], whether: Collection[str]) -> list[Sum]:
     return [
         [
             (
-                scale * math.prod(float(f[-1]) for name, f in functions.items() if name in whether),
-                {name: f for name, f in functions.items() if name not in whether},
+                scale * math.prod(float(f[-1]) for (n, *_), f in functions.items() if n in whether),
+                {names: f for names, f in functions.items() if names[0] not in whether},
             )
             for scale, functions in terms
         ]
@@ -264,11 +269,15 @@ def _all_answered(sums: list[Sum], whether: Collection[str]) -> list[Sum]:
 
 def _mean_of(sums: list[Sum], sizes: Mapping[str, int], shares: list[Floats] | Floats) -> float:
     """The mean of a product of sums over people spread like that over these attributes."""
-    found = 0.0
+    axes, found = {name: axis for axis, name in enumerate(sizes)}, 0.0
+    spread: list[Any] = [shares, [*axes.values()]]
+    if isinstance(shares, list):
+        spread = [part for axis, share in enumerate(shares) for part in (share, [axis])]
     for terms in product(*sums):
-        factors = {name: f for _, functions in terms for name, f in functions.items()}
-        given = [factors.get(name, np.ones(size)) for name, size in sizes.items()]
-        found += math.prod(scale for scale, _ in terms) * mean(shares, given)
+        scale = math.prod(scale for scale, _ in terms)
+        factors = [pair for _, functions in terms for pair in functions.items()]
+        parts = [part for names, f in factors for part in (f, [axes[name] for name in names])]
+        found += scale * float(np.einsum(*spread, *parts, [], optimize=True)) if parts else scale
     return found
 
 

@@ -345,7 +345,9 @@ def audit(
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help="figure1, figure2, table1, table2 or all")],
+    what: Annotated[
+        str, typer.Argument(help="figure1, figure2, table1, table2, dimensions or all")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="the directory to write into, made if need be")
     ],

@@ -1,7 +1,8 @@
 """Shaped noise: added around a ring, drawn from one of a few patterns of whole heights.
 
-y = (x + d) mod n, n at least the number of positions. Which of J patterns d is drawn from is a fair
-draw of its own and part of the report. P(d) is a level of the pattern's depth at d, and depths that
+y = (x + d) mod n, n at least the number of positions; positions may also lie elsewhere on the ring
+than one after the other. Which of J patterns d is drawn from is a fair draw of its own and part of
+the report. P(d) is a level of the pattern's depth at d, and depths that
 differ by no more than the metric allows between d and d + (x - x') keep it, for every x and x' at
 once. Around the ring everything is a convolution.
 
@@ -32,7 +33,7 @@ from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
 
-_ASTRAY = 1e-6
+ASTRAY = 1e-6
 """Decoders that are off by more than this tell nothing."""
 
 
@@ -76,6 +77,11 @@ class Shaped(IntegerChannel):
         """The length n of the ring."""
         return len(self.depths[0])
 
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Where on the ring each position lies."""
+        return np.arange(self.size)
+
     @property
     def patterns(self) -> int:
         return len(self.depths)
@@ -85,7 +91,7 @@ class Shaped(IntegerChannel):
         return self.patterns * self.around
 
     def law(self) -> dict[str, Any]:
-        return law_of("shaped", self.size, self.depths, self.tops, self.fall)
+        return law_of("shaped", int(self.places[-1]) + 1, self.depths, self.tops, self.fall)
 
     # The device
 
@@ -100,32 +106,36 @@ class Shaped(IntegerChannel):
 
     def blur(self, position: int, tape: Tape) -> int:
         j = tape.integer(self.patterns.bit_length() - 1)
-        return j * self.around + (position + self._lookup.one(j, tape)) % self.around
+        place = int(self.places[position])
+        return j * self.around + (place + self._lookup.one(j, tape)) % self.around
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
         count, n = len(positions), self.around
         drawn = np.frombuffer(coins.draw(count), dtype=np.uint8)
         j = (drawn & np.uint8(self.patterns - 1)).astype(np.int64)
-        y = self._lookup.many(j, coins) + positions
+        y = self._lookup.many(j, coins) + self._placed(positions)
         y -= np.where(y >= n, n, 0)
         y += j * n
         return np.asarray(y.astype(self.field.dtype))
+
+    def _placed(self, positions: Integers) -> Integers:
+        return positions
 
     # The certificate
 
     def probability(self, x: int, report: Column) -> Fraction:
         j, y = divmod(int(report), self.around)
-        weight = self._weights[j][(y - x) % self.around]
+        weight = self._weights[j][(y - int(self.places[x])) % self.around]
         return Fraction(weight, self.patterns * self._lookup.total(j))
 
     def log_chances(self, column: Column) -> Floats:
         j, y = np.divmod(column.astype(np.int64), self.around)
-        away = (y[:, None] - np.arange(self.size)) % self.around
+        away = (y[:, None] - self.places) % self.around
         return np.asarray(np.log(self._shares / self.patterns)[j[:, None], away])
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Over all d of all patterns; the pattern's total is the same for both."""
-        return self._ratios[other - x]
+        return self._ratios[int(self.places[other] - self.places[x])]
 
     @cached_property
     def _ratios(self) -> _Ratios:
@@ -158,7 +168,7 @@ class Shaped(IntegerChannel):
 
     def _noise(self) -> npt.NDArray[np.int64]:
         """The d that leads from each position to each place y of the ring, (n, size)."""
-        return (np.arange(self.around)[:, None] - np.arange(self.size)) % self.around
+        return (np.arange(self.around)[:, None] - self.places) % self.around
 
     @cached_property
     def _mean_shares(self) -> Floats:
@@ -180,7 +190,7 @@ class Shaped(IntegerChannel):
         except np.linalg.LinAlgError:
             inverse = np.zeros_like(found)
         tried = np.random.default_rng(1).normal(size=(self.size, 3))
-        if np.abs(found @ (inverse @ tried) - tried).max() > _ASTRAY:
+        if np.abs(found @ (inverse @ tried) - tried).max() > ASTRAY:
             raise QueryError(
                 "shaped noise with these patterns does not tell values apart; use a larger epsilon "
                 "or another mechanism"
@@ -189,7 +199,7 @@ class Shaped(IntegerChannel):
 
     def coefficients(self, functions: Floats) -> Floats:
         padded = np.zeros((*functions.shape[:-1], 1, self.around))
-        padded[..., 0, : self.size] = functions @ self._inverse
+        padded[..., 0, self.places] = functions @ self._inverse
         found = np.fft.irfft(np.fft.rfft(padded) * self._spectrum, self.around)
         return (found / self._mean_shares).reshape(*functions.shape[:-1], self.outputs)
 
@@ -197,7 +207,14 @@ class Shaped(IntegerChannel):
         parts = values.reshape(*values.shape[:-1], self.patterns, self.around)
         turned = np.fft.rfft(parts) * self._spectrum.conj()
         found = np.fft.irfft(turned.mean(axis=-2), self.around)
-        return np.asarray(found[..., : self.size])
+        return np.asarray(found[..., self.places])
+
+    def cells(self, totals: Floats) -> Floats:
+        """The transpose of `coefficients`, by the same transforms."""
+        parts = np.moveaxis(totals, 0, -1).reshape(*totals.shape[1:], self.patterns, self.around)
+        turned = np.fft.rfft(parts / self._mean_shares) * self._spectrum.conj()
+        found = np.fft.irfft(turned.sum(axis=-2), self.around)[..., self.places]
+        return np.moveaxis(found @ self._inverse, -1, 0)
 
     def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
         """tr G M^-1 for people spread evenly, and a decoder made for them."""
@@ -211,12 +228,13 @@ class _Ratios(dict[int, Fraction]):
 
     def __init__(self, channel: Shaped) -> None:
         self._channel = channel
+        self._depths = np.array(channel.depths)
 
     def __missing__(self, difference: int) -> Fraction:
         ratios: list[Fraction] = []
-        for depths, heights in zip(self._channel.depths, self._channel._levels, strict=True):
-            turned = depths[difference:] + depths[:difference]
-            pairs = set(zip(depths, turned, strict=True))
+        for depths, heights in zip(self._depths, self._channel._levels, strict=True):
+            codes = depths * len(heights) + np.roll(depths, -difference)
+            pairs = (divmod(code, len(heights)) for code in np.unique(codes).tolist())
             ratios += [Fraction(heights[min(pair)], heights[max(pair)]) for pair in pairs]
         self[difference] = max(ratios)
         return self[difference]

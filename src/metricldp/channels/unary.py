@@ -40,9 +40,9 @@ from metricldp.coins.tape import Tape
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
 _AT_ONCE = 1 << 22
+"""Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
 _NEVER = 1e-300
 """In place of a chance of 0, which has no logarithm."""
-"""Bits drawn at a time: unpacked, a byte each, they stay in the cache."""
 
 
 @dataclass(frozen=True)

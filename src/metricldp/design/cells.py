@@ -18,7 +18,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.numbers import is_whole, root_of
+from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
 from metricldp.channels.cells import Cells
@@ -35,13 +35,17 @@ from metricldp.design.plans import (
     workload_of,
 )
 from metricldp.design.shaped import checked_patterns
-from metricldp.design.torus import Torus, best_torus, in_units
+from metricldp.design.torus import CellWorkload, Torus, best_torus, in_units
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 
 SUM, PLANE = "sum", "plane"
-MOST_CELLS = 1024
+MARGINS = "margins"
+MOST_CELLS = 1 << 15
+MOST_TABLED_CELLS = 1024
+"""For mechanisms that state the law of every cell."""
+MOST_REPORTS = 1 << 20
 MOST_DESIGNED_CELLS = 100
 """With more the search ends, after a minute, no better than that for shaped noise."""
 
@@ -118,30 +122,63 @@ def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
     return in_plane([axis for axis in axes.values() if axis])
 
 
-def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Workload]:
-    """What a workload is called, and rows over cells with its Gram matrix.
+def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, CellWorkload]:
+    """What a workload is called, and its Gram matrix over cells.
 
-    A name is about every attribute: boxes of ranges, say. Categories are asked one by one.
+    A name is about every attribute: boxes of ranges, say; categories are asked one by one.
+    "margins" are the questions about one attribute alone. Shares of several names make a mixture.
     """
-    if isinstance(workload, Mapping) or (isinstance(workload, str) and workload == "mean"):
+    if is_list(workload) or isinstance(workload, Workload):
+        if grid.numbers.size > MOST_TABLED_CELLS:
+            raise SurveyError(
+                f"rows over {grid.numbers.size:,} cells are too many; name a workload, or use at "
+                f"most {MOST_TABLED_CELLS:,} cells"
+            )
+        stated = checked_workload(workload, grid.numbers.size, any(ordered))
+        assert isinstance(stated, Workload)
+        return GIVEN, CellWorkload(whole=completed(stated).gram())
+    usual = "ranges" if any(ordered) else "values"
+    if isinstance(workload, Mapping):
+        shares = _checked_shares(workload)
+    else:
+        shares = {usual if workload is None else workload: 1.0}
+    products: list[tuple[Floats, ...]] = []
+    for name, share in shares.items():
+        for factors, rows in _products(name, grid.sizes, ordered, usual):
+            products.append((factors[0] * (share / rows), *factors[1:]))
+    named = GIVEN if isinstance(workload, Mapping) else str(*shares)
+    return named, CellWorkload(tuple(products))
+
+
+def _checked_shares(workload: Mapping[Any, Any]) -> dict[str, float]:
+    for name, share in workload.items():
+        if not is_number(share) or not 0 < share < math.inf:
+            raise SurveyError(f"the share of {shown(name)} is a number above 0, not {shown(share)}")
+    if not workload:
+        raise SurveyError("a workload of several is a table of their names and shares, not empty")
+    return {name: float(share) for name, share in workload.items()}
+
+
+def _products(
+    name: Any, sizes: Sizes, ordered: Sequence[bool], usual: str
+) -> list[tuple[list[Floats], int]]:
+    """The Gram matrices of a workload that add up, one factor for each attribute, and its rows."""
+    if not isinstance(name, str) or name in ("mean", GIVEN):
         raise SurveyError(
             "a workload of several attributes together is ranges, prefixes, values or bars of "
-            f"each, or rows over all cells, not {shown(workload)}"
+            f"each, margins, shares of several, or rows over all cells, not {shown(name)}"
         )
-    said = checked_workload(workload, grid.numbers.size, any(ordered))
-    if not isinstance(said, str):
-        return GIVEN, completed(said)
-    return said, completed(Workload.from_rows(root_of(gram_of_cells(said, grid, ordered)[0])))
-
-
-def gram_of_cells(said: str, grid: Grid, ordered: Sequence[bool]) -> tuple[Floats, int]:
-    """The Gram matrix of a named workload over cells, and how many questions it has."""
-    gram, count = np.ones((1, 1)), 1
-    for line, size in zip(ordered, grid.sizes, strict=True):
+    each = []
+    for line, size in zip(ordered, sizes, strict=True):
+        said = usual if name == MARGINS else name
         checked_workload(said, size, line)
-        own = workload_of(said if line else "values", size)
-        gram, count = np.asarray(np.kron(gram, own.gram()), dtype=np.float64), count * own.rows
-    return gram, count
+        each.append(workload_of(said if line else "values", size))
+    grams = [completed(own).gram() for own in each]
+    if name != MARGINS:
+        return [(grams, math.prod(own.rows for own in each))]
+    everybody = [np.ones((size, size)) for size in sizes]
+    rows = sum(own.rows for own in each)
+    return [([*everybody[:d], gram, *everybody[d + 1 :]], rows) for d, gram in enumerate(grams)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,19 +207,25 @@ class ShapesOnCells(OnCells):
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         of, size = self.of, self.on.numbers.size
+        if size > MOST_TABLED_CELLS:
+            raise SurveyError(
+                f"{size:,} cells are too many for {of.name}; use at most {MOST_TABLED_CELLS:,}, or "
+                "mechanism shaped"
+            )
         if isinstance(of, Designed) and of.shapes is None:
             if size > MOST_DESIGNED_CELLS:
                 raise SurveyError(
                     f"{size:,} cells are too many to be designed for; use at most "
                     f"{MOST_DESIGNED_CELLS}, or mechanism shaped"
                 )
-            named, workload = _asked(of.workload, self.on, ordered)
+            named, asked = _asked(of.workload, self.on, ordered)
+            workload = completed(Workload.from_rows(root_of(asked.gram())))
             found = replace(of, workload=workload).settled(size, self.on, label=label)
             return replace(self, of=replace(found, workload=named))
         return replace(self, of=of.settled(size, self.on, label=label))
 
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
-        return Cells.in_rows(sizes, cast(Table, self.of.channel(math.prod(sizes), self.on)))
+        return Cells(sizes, cast(Table, self.of.channel(math.prod(sizes), self.on)))
 
     def __repr__(self) -> str:
         return f"{self.of!r} over cells"
@@ -203,10 +246,10 @@ class ShapedOnCells(OnCells):
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         if self.patterns is None:
-            named, workload = _asked(self.workload, self.on, ordered)
-            lengths, patterns = best_torus(workload.gram(), in_units(self.on))
+            named, asked = _asked(self.workload, self.on, ordered)
+            lengths, patterns = best_torus(asked, in_units(self.on))
             return replace(self, workload=named, around=lengths, patterns=patterns)
-        sizes = self.on.sizes
+        sizes, size = self.on.sizes, self.on.numbers.size
         fits = is_list(self.around) and len(self.around) == len(sizes)
         if not fits or not all(
             is_whole(n) and n >= size for n, size in zip(self.around, sizes, strict=True)
@@ -216,8 +259,8 @@ class ShapedOnCells(OnCells):
                 f"{shown(self.around)}; leave around and patterns out, and they are found"
             )
         lengths = tuple(int(n) for n in self.around)
-        said = said_workload(self.workload, self.on.numbers.size)
-        patterns = checked_patterns(self.patterns, math.prod(lengths))
+        said = self.workload if self.workload == MARGINS else said_workload(self.workload, size)
+        patterns = checked_patterns(self.patterns, math.prod(lengths), MOST_REPORTS)
         if len(patterns[0]) != math.prod(lengths):
             raise SurveyError(
                 f"patterns of {len(patterns[0]):,} depths do not go around {list(lengths)}; leave "

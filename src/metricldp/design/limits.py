@@ -1,43 +1,69 @@
 """What no channel that keeps a metric can do better: a limit that is proved, not searched for.
 
 With shapes scaled to prior v = 1, every channel has M = sum_y p_y v_y v_y' with M prior = 1 (see
-`design/shapes.py`), and <Q, M> >= 0 for every form Q that is at least 0 on all shapes. Hence, for
-any multipliers l and any sum of such forms that leaves B = (l prior' + prior l') / 2 - sum Q
-positive semidefinite, <B, M> <= sum l, and
+`design/shapes.py`). A point of the dual is a matrix B, positive semidefinite, with prices l such
+that v'Bv <= l v for every shape. Then <B, M> <= sum l, and
 
     tr(G M^-1) >= (tr (G^1/2 B G^1/2)^1/2)^2 / sum l.
 
-The forms are of three kinds. Products of two differences v(x) - e^-E(x, x') v(x'), none of which is
-below 0. For two positions, (v(x) - e^(k u) v(x')) (v(x) - e^((k + 1) u) v(x')): the best shapes
-have heights that are whole multiples of the unit u, and none of these lies between k and k + 1. For
-three positions that are a unit apart each, all forms that are at least 0 on their seven shapes. The
-best limit of this kind is the maximum of a concave function; whatever point a search for it ends
-at, its limit holds. On a line of 0.05 per step or more it is the optimum for ranges, or nearly;
-for smaller distances, and for few questions such as a mean, it may be far below.
+So whatever point a search ends at, its limit holds once the point is checked, and a `Proof` checks
+it anew. There are two ways to see that v'Bv <= l v. Where the extreme shapes are few enough to be
+listed, each of them is looked at, and the limit is what the best channel has: for all pairs and
+windows of few values, lines up to 18, grids of 5 x 5 and 3 x 3 x 3. Elsewhere l v - v'Bv is written
+as a sum of forms that are at least 0 on all shapes, times multipliers of at least 0: see
+`design/forms.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations, product
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from metricldp.basics.numbers import root_of
-from metricldp.basics.optional import optional
 from metricldp.channels.base import Floats
-from metricldp.design.shapes import best_mixture, few_shapes
+from metricldp.design.forms import ULPS, Dual, lift, roots
+from metricldp.design.shapes import (
+    BestMixture,
+    Heights,
+    best_mixture,
+    extreme_shapes,
+    scaled,
+)
 from metricldp.metrics import Metric
-
-scipy_optimize = optional("scipy.optimize")
 
 MOST_LIMITED = 128
 """Positions up to which a limit is found in a minute or so."""
-_MOST_ROWS, _MOST_PAIRS, _MOST_TRIPLES = 400, 6000, 3000
-_MOST_UNITS = 4
-"""Pairs at more units are left to the products."""
-_STEPS, _FLAT, _WORTH, _ROUNDING = 1000, 1e-6, 1e-4, 1e-6
+_CLOSE = 1e-4
+"""A search among listed shapes ends when none makes the channel better by more."""
+_TOGETHER = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a limit is about: a metric on positions, a workload, and how people are spread."""
+
+    metric: Metric
+    gram: Floats
+    prior: Floats
+
+    @property
+    def size(self) -> int:
+        return len(self.gram)
+
+    @property
+    def apart(self) -> Heights:
+        return np.asarray(self.metric.whole(self.size), dtype=np.int64)
+
+
+class Proof(ABC):
+    """A point of the dual, and how to see that it is one."""
+
+    asked: Asked
+
+    @abstractmethod
+    def worth(self) -> float:
+        """The total that no channel is below, from the point alone; 0 where it proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,146 +73,79 @@ class Limit:
     total: float
     exact: bool
     """Whether it is what the best channel has, but for a thousandth; else it may be too small."""
+    proof: Proof | None = field(default=None, compare=False)
+    """None for a limit of 0, which needs none."""
+
+    def holds(self) -> bool:
+        """Whether the proof, worked out anew, proves as much."""
+        return self.total <= (0 if self.proof is None else self.proof.worth())
 
 
 def limit(size: int, metric: Metric, gram: Floats, prior: Floats | None = None) -> Limit:
     """A proved limit for a workload's Gram matrix and people spread by a prior, or evenly."""
     spread = np.full(size, 1 / size) if prior is None else prior / prior.sum()
-    apart = np.asarray(metric.whole(size), dtype=np.int64)
-    if few_shapes(apart):
-        try:
-            found = best_mixture(apart, float(metric.step), gram, prior=spread, target=1 + 1e-4)
-        except np.linalg.LinAlgError:  # distances beyond what floats tell apart
-            return Limit(0.0, False)
-        assert found.limit is not None
-        return Limit(found.limit * (1 - _ROUNDING), found.limit > (1 - 1e-3) * found.total)
-    return Limit(_Dual(size, metric, gram, spread).best() * (1 - _ROUNDING), False)
+    asked = Asked(metric, gram, spread)
+    listed = extreme_shapes(asked.apart)
+    if listed is None:
+        proof: Proof = ByForms(asked, Dual(size, metric, gram, spread).best())
+        return Limit(proof.worth(), False, proof)
+    unit = float(metric.step)
+    try:
+        found = best_mixture(
+            asked.apart, unit, gram, prior=spread, listed=listed, target=1 + _CLOSE
+        )
+        proof = ByShapes.of(asked, found)
+        total = proof.worth()
+    except np.linalg.LinAlgError:  # distances beyond what floats tell apart
+        return Limit(0.0, False)
+    return Limit(total, total > (1 - 1e-3) * found.total, proof)
 
 
-class _Dual:
-    """The multipliers: l free, and of the forms at least 0.
+@dataclass(frozen=True, eq=False)
+class ByShapes(Proof):
+    """B and prices; every extreme shape is looked at."""
 
-    M(x, x) <= reach(x), the largest that v(x) can be, follows from the rest; with it there is a
-    point to start from.
-    """
+    asked: Asked
+    matrix: Floats
+    prices: Floats
 
-    def __init__(self, size: int, metric: Metric, gram: Floats, prior: Floats) -> None:
-        self.size, self.prior = size, prior
-        self.scale = float(gram.trace())
-        self.root = root_of(gram / self.scale).T
-        falls = np.exp(-metric.matrix(size))
-        self.reach = 1 / (falls @ prior)
-        self.rows = _rows(size, metric, falls)
-        self.upper = np.triu_indices(len(self.rows))
-        self.at, self.parts, self.owner = _local_forms(size, metric)
-        self.forms = int(self.owner[-1]) + 1 if len(self.owner) else 0
+    @classmethod
+    def of(cls, asked: Asked, found: BestMixture) -> ByShapes:
+        """From a channel: B = M^-1 G M^-1, and v'Bv = l v on its shapes if it is the best."""
+        shapes = scaled(found.heights, float(asked.metric.step), asked.prior)
+        often = found.tops / shapes.max(axis=1)
+        root = np.linalg.inv(np.linalg.cholesky((shapes.T * often) @ shapes))
+        inverse = root.T @ root
+        matrix = inverse @ asked.gram @ inverse
+        return cls(asked, (matrix + matrix.T) / 2, found.prices)
 
-    def matrix(self, z: Floats) -> Floats:
-        m, local = self.size, z[2 * self.size : 2 * self.size + self.forms]
-        some = np.bincount(self.at, self.parts * local[self.owner], m * m).reshape(m, m)
-        pairs = np.zeros((len(self.rows), len(self.rows)))
-        pairs[self.upper] = z[2 * m + self.forms :]
-        found = np.outer(z[:m], self.prior) - some - self.rows.T @ pairs @ self.rows
-        return np.asarray((found + found.T) / 2 + np.diag(z[m : 2 * m]))
-
-    def price(self, z: Floats) -> float:
-        return float(z[: self.size].sum() + z[self.size : 2 * self.size] @ self.reach)
-
-    def look(self, z: Floats) -> tuple[float, Floats]:
-        """Minus 2 tr (G^1/2 B G^1/2)^1/2 - price, and its slope; straight on where B would end."""
-        values, vectors = np.linalg.eigh(self.root.T @ self.matrix(z) @ self.root)
-        flat = _FLAT * max(float(values[-1]), 1e-300)
-        roots = np.sqrt(np.maximum(values, flat))
-        half = self.root @ vectors
-        best = (half / roots) @ half.T
-        total = 2 * (roots + np.minimum(values - flat, 0) / (2 * roots)).sum() - self.price(z)
-        local = np.bincount(self.owner, self.parts * best.ravel()[self.at], self.forms)
-        products = (self.rows @ best @ self.rows.T)[self.upper]
-        slopes = (best @ self.prior - 1, np.diag(best) - self.reach, -local, -products)
-        return -float(total), -np.concatenate(slopes)
-
-    def proved(self, z: Floats) -> float:
-        """The limit of a point, lifted to where B is positive semidefinite."""
-        lifted = z.copy()
-        lowest = float(np.linalg.eigvalsh(self.matrix(z))[0])
-        lifted[self.size : 2 * self.size] += max(0.0, -lowest) * (1 + 1e-9)
-        values = np.linalg.eigvalsh(self.root.T @ self.matrix(lifted) @ self.root)
-        roots = np.sqrt(np.maximum(values, 0)).sum()
-        return float(self.scale * roots**2 / self.price(lifted))
-
-    def best(self) -> float:
-        start = np.zeros(2 * self.size + self.forms + len(self.upper[0]))
-        start[: self.size], start[self.size : 2 * self.size] = 1, 0.1
-        start *= self.proved(start) / self.scale / self.price(start)
-        free, bound = [(None, None)] * self.size, [(0, None)] * (len(start) - self.size)
-        found, left, before = self.proved(start), _STEPS, 0.0
-        while left > 0:  # a search that stumbled goes on from where it is
-            settings = {"maxiter": left, "maxfun": 2 * left, "maxcor": 20, "ftol": 1e-12}
-            ended = scipy_optimize.minimize(
-                self.look, start, jac=True, method="L-BFGS-B", bounds=free + bound, options=settings
+    def worth(self) -> float:
+        asked, size = self.asked, self.asked.size
+        listed = extreme_shapes(asked.apart)
+        if listed is None or not np.array_equal(self.matrix, self.matrix.T):
+            return 0.0
+        matrix = self.matrix + lift(self.matrix) * np.eye(size)
+        largest = 0.0
+        for first in range(0, len(listed), _TOGETHER):
+            shapes = scaled(
+                listed[first : first + _TOGETHER], float(asked.metric.step), asked.prior
             )
-            found, start = max(found, self.proved(ended.x)), ended.x
-            left -= max(ended.nit, 1)
-            if ended.fun > before * (1 + _WORTH):
-                break
-            before = ended.fun
-        return found
+            square = np.einsum("ij,ij->i", shapes @ matrix, shapes)
+            astray = np.einsum("ij,ij->i", shapes @ np.abs(matrix), shapes)
+            price = shapes @ self.prices - ULPS * size * (shapes @ np.abs(self.prices))
+            if price.min() <= 0:
+                return 0.0
+            largest = max(largest, float(((square + ULPS * size * astray) / price).max()))
+        return roots(asked.gram, matrix) ** 2 / (largest * float(self.prices.sum()))
 
 
-def _rows(size: int, metric: Metric, falls: Floats) -> Floats:
-    """v(x) - e^-E(x, x') v(x') for generating pairs, both ways; of many the nearest."""
-    ends = np.array(list(metric.generating_pairs(size)), dtype=np.int64).reshape(-1, 2)
-    near = np.lexsort((np.abs(ends[:, 0] - ends[:, 1]), -falls[ends[:, 0], ends[:, 1]]))
-    ends = ends[near[: _MOST_ROWS // 2]]
-    ends = np.concatenate([ends, ends[:, ::-1]])
-    found = np.zeros((len(ends), size))
-    each = np.arange(len(ends))
-    found[each, ends[:, 0]] = 1
-    found[each, ends[:, 1]] -= falls[ends[:, 0], ends[:, 1]]
-    return found
+@dataclass(frozen=True, eq=False)
+class ByForms(Proof):
+    """Prices, and the multipliers of forms that are at least 0 on all shapes."""
 
+    asked: Asked
+    point: Floats
 
-def _local_forms(
-    size: int, metric: Metric
-) -> tuple[npt.NDArray[np.int64], Floats, npt.NDArray[np.int64]]:
-    """Entries of all forms on two and three positions: where, how much, of which form."""
-    apart, unit = np.asarray(metric.whole(size), dtype=np.int64), float(metric.step)
-    places, parts = [], []
-    few = [p for p in combinations(range(size), 2) if apart[p] <= _MOST_UNITS]
-    for x, other in sorted(few, key=lambda p: (apart[p], p[1] - p[0]))[:_MOST_PAIRS]:
-        far = int(apart[x, other])
-        for k in range(-far, far):
-            low, high = np.exp(unit * k), np.exp(unit * (k + 1))
-            form = np.array([1, -(low + high), low * high])
-            places.append(np.array([x * size + x, x * size + other, other * size + other]))
-            parts.append(form / np.abs(form).max())
-    close = {x: [y for y in range(x + 1, size) if apart[x, y] == 1] for x in range(size)}
-    triples = [(x, *p) for x in close for p in combinations(close[x], 2) if apart[p] == 1]
-    forms = _triple_forms(unit) if triples else np.empty((0, 6))
-    for triple in sorted(triples, key=lambda t: (t[2] - t[0], t))[:_MOST_TRIPLES]:
-        for form in forms:
-            places.append(np.array([x * size + y for x, y in _within(triple)]))
-            parts.append(form)
-    counts = [len(place) for place in places]
-    owner = np.repeat(np.arange(len(places)), counts).astype(np.int64)
-    if not places:
-        return owner, np.empty(0), owner
-    return np.concatenate(places), np.concatenate(parts), owner
-
-
-def _within(triple: tuple[int, ...]) -> list[tuple[int, int]]:
-    return [(x, y) for k, x in enumerate(triple) for y in triple[k:]]
-
-
-def _triple_forms(unit: float) -> Floats:
-    """The extreme forms that are at least 0 on (1 or e^u, three times), but for their scale."""
-    shapes = np.array(list(product((1.0, np.exp(unit)), repeat=3)))[:-1]  # the last is the first
-    squares = np.array([[v[x] * v[y] for x, y in _within((0, 1, 2))] for v in shapes])
-    squares /= np.linalg.norm(squares, axis=1, keepdims=True)
-    found = []
-    for some in combinations(range(len(squares)), 5):
-        _, sizes, axes = np.linalg.svd(squares[list(some)])
-        values = squares @ axes[-1]
-        if sizes[-1] > 1e-9 and (values.min() > -1e-12 or values.max() < 1e-12):
-            found.append(axes[-1] * np.sign(values[np.argmax(np.abs(values))]))
-    return np.array(found)
+    def worth(self) -> float:
+        asked = self.asked
+        return Dual(asked.size, asked.metric, asked.gram, asked.prior).proved(self.point)

@@ -7,6 +7,7 @@ from numba import njit
 from metricldp.design import loops_plain
 
 anneal = njit(cache=True)(loops_plain.anneal)
+move_many = njit(cache=True)(loops_plain.move_many)
 climb = njit(cache=True)(loops_plain.climb)
 every_shape = njit(cache=True)(loops_plain.every_shape)
 

@@ -12,6 +12,8 @@ import numpy as np
 
 MOST_WORK = 3_000_000_000
 """Steps of the innermost loop in one search: three seconds or so."""
+TRIES = 100
+"""How many moves are tried for each that is wanted."""
 
 
 def anneal(
@@ -143,6 +145,86 @@ def anneal(
         stale[j] = not 0.1 < v[j].max() < 10
     heights[:] = kept
     return best
+
+
+def move_many(
+    heights: Any,
+    v: Any,
+    slopes: Any,
+    curves: Any,
+    unit: float,
+    lengths: Any,
+    reach: Any,
+    offsets: Any,
+    most: Any,
+    cap: int,
+    heat: float,
+    wanted: int,
+    seed: int,
+) -> float:
+    """Many moves as those of `anneal`, each judged by slopes that were found before all of them.
+
+    Heights and v = exp(unit heights) change in place. A move that changes v by d at some places is
+    expected to change the objective by the sum of slopes d + curves d^2; what all of them together
+    are expected to change is returned. At most so many are wanted.
+    """
+    np.random.seed(seed)
+    patterns, n = heights.shape
+    up, down = math.exp(unit) - 1, math.exp(-unit) - 1
+    inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    low, high = np.empty(patterns, dtype=np.int64), np.empty(patterns, dtype=np.int64)
+    for j in range(patterns):
+        low[j], high[j] = heights[j].min(), heights[j].max()
+    done, expected = 0, 0.0
+    for _ in range(TRIES * wanted):
+        if done == wanted:
+            break
+        j, first = np.random.randint(patterns), np.random.randint(n)
+        if np.random.random() > v[j, first] ** 0.3 + 0.02:
+            continue
+        kind = np.random.random()
+        moved[0], length, stride = first, 1, n
+        for d in range(len(lengths)):
+            stride //= lengths[d]
+            if kind > 0.5:
+                side = 1 + np.random.randint(reach[d] if kind < 0.8 else max(1, lengths[d] // 2))
+                for q in range(length, length * side):
+                    x = moved[q - length] + stride
+                    moved[q] = x if x < n else x - n
+                length *= side
+        sign = 1 if np.random.random() < 0.5 else -1
+        factor = up if sign > 0 else down
+        change = 0.0
+        for q in range(length):
+            d_v = factor * v[j, moved[q]]
+            change += slopes[j, moved[q]] * d_v + curves[j] * d_v * d_v
+        if change >= 0 and np.random.random() >= math.exp(-change / heat):
+            continue
+        for q in range(length):
+            inside[moved[q]] = True
+        fits, lowest, highest = True, low[j], high[j]
+        for q in range(length):
+            x = moved[q]
+            lowest, highest = min(lowest, heights[j, x] + sign), max(highest, heights[j, x] + sign)
+            for c in range(len(offsets)):
+                y = x + offsets[c]
+                if y >= n:
+                    y -= n
+                if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
+                    fits = False
+                    break
+            if not fits:
+                break
+        for q in range(length):
+            inside[moved[q]] = False
+        if not fits or highest - lowest > cap:
+            continue
+        low[j], high[j] = lowest, highest
+        for q in range(length):
+            heights[j, moved[q]] += sign
+            v[j, moved[q]] *= 1 + factor
+        done, expected = done + 1, expected + change
+    return expected
 
 
 def climb(

@@ -189,7 +189,7 @@ def steps_of(size: int, metric: Metric) -> Steps:
     return Steps(unit, tuple(int(steps) for steps in apart), cyclic)
 
 
-def checked_patterns(patterns: Any, size: int) -> tuple[Shape, ...]:
+def checked_patterns(patterns: Any, size: int, most: int = MOST_REPORTS) -> tuple[Shape, ...]:
     """Depths around the ring, as they may stand in a file."""
     remedy = "leave patterns out, and they are found"
     if not is_list(patterns) or len(patterns) not in (1, 2, 4, 8, 16):
@@ -201,8 +201,8 @@ def checked_patterns(patterns: Any, size: int) -> tuple[Shape, ...]:
                 f"pattern {number} has {len(pattern):,} depths; all have as many, at least "
                 f"{size:,}; {remedy}"
             )
-    if len(found) * len(found[0]) > MOST_REPORTS:
-        raise SurveyError(f"the patterns have more than {MOST_REPORTS:,} places together; {remedy}")
+    if len(found) * len(found[0]) > most:
+        raise SurveyError(f"the patterns have more than {most:,} places together; {remedy}")
     return tuple(found)
 
 
@@ -244,7 +244,7 @@ def best_patterns(
     found = []
     for tried, around in _tried(steps) if small else list(_tried(steps))[:1]:
         count = _ALIKE if tried.cap == tried.each else _PATTERNS
-        heights, objective = _searched(gram, tried, around, count if small else _FEWER)
+        heights, objective = searched(gram, tried, around, count if small else _FEWER)
         patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
         if small:
             channel = Shaped.of(steps.size, patterns, steps.unit, prior)
@@ -266,7 +266,7 @@ def _tried(steps: Steps) -> Iterator[tuple[Steps, int]]:
         yield replace(steps, apart=(0, *[steps.each] * (steps.size - 1))), steps.size
 
 
-def _searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:
+def searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:
     """From stairs with different offsets, or where these would be flat from blocks."""
     away = np.minimum(np.arange(around), around - np.arange(around))
     above, whole = steps.width.as_integer_ratio()
@@ -295,6 +295,11 @@ def ring_spectrum(gram: Floats, around: int, at: Depths | None = None) -> Floats
     """
     at = np.arange(len(gram)) if at is None else at
     lags = np.bincount((at[:, None] - at).ravel() % around, gram.ravel(), around)
+    return mirrored(lags.astype(np.float64))
+
+
+def mirrored(lags: Floats) -> Floats:
+    """The same from the sum of a Gram matrix over all pairs so far apart around the ring."""
     found = np.maximum(np.fft.rfft(lags).real, 0)
-    found[1 : (around + 1) // 2] *= 2
+    found[1 : (len(lags) + 1) // 2] *= 2
     return found

@@ -34,6 +34,8 @@ _RARE = 1e-5
 """Shapes with less than this share of the largest weight are dropped between rounds."""
 _MOST_LISTED = 20_000
 """Shapes that are listed instead of searched for."""
+MOST_EXTREME = 200_000
+"""Shapes up to which a limit is proved by looking at each of them."""
 _MOST_STEPS = 150
 _KEPT = 1e-9
 """How far the equalities may be from 1 at the end of a round."""
@@ -60,6 +62,8 @@ class BestMixture:
     """The largest v'Av / (l v) that the search found at the end: 1 where it found nothing."""
     limit: float | None
     """No channel that keeps the metric has a smaller total; None where nothing is known."""
+    prices: Floats
+    """l, the multipliers of the equalities."""
 
 
 def best_mixture(
@@ -69,26 +73,31 @@ def best_mixture(
     *,
     prior: Floats | None = None,
     first: Sequence[Heights] = (),
+    listed: Heights | None = None,
     target: float = 1.002,
     seconds: float = 60.0,
 ) -> BestMixture:
-    """Rounds of weighing and searching until nothing above the target is found, or time is up."""
+    """Rounds of weighing and searching until nothing above the target is found, or time is up.
+
+    `listed` are all shapes that matter, where they are known; else few are listed here.
+    """
     loops.expect(1)
     size, began = len(apart), time.monotonic()
-    _tell_if_slow(size)
+    tell_if_slow(size)
     draw = np.random.default_rng(1)
     prior = np.full(size, 1 / size) if prior is None else prior
-    listed = loops.now.every_shape(apart, _MOST_LISTED)
-    listed -= listed.min(axis=1, keepdims=True, initial=0)
+    if listed is None:
+        listed = loops.now.every_shape(apart, _MOST_LISTED)
+    listed = listed - listed.min(axis=1, keepdims=True, initial=0)
     heights = np.unique(np.array([*_plain_shapes(apart), *first]), axis=0)
     mirrored = _is_symmetric(apart) and _is_symmetric(gram) and np.array_equal(prior, prior[::-1])
     p, gap = np.full(len(heights), 1 / len(heights)), _FIRST_GAP
     for _ in range(_ROUNDS):
-        shapes = _scaled(heights, unit, prior)
+        shapes = scaled(heights, unit, prior)
         p, _, inverse, prices = weighed(shapes, gram, p, gap)
         quadratic = inverse @ gram @ inverse
         if len(listed):
-            ratios = _ratios(_scaled(listed, unit, prior), quadratic, prices)
+            ratios = _ratios(scaled(listed, unit, prior), quadratic, prices)
             excess, best = float(ratios.max()), np.argsort(-ratios)[:_STARTS]
             found = list(listed[best[ratios[best] > 1 + gap / 10]])
         else:
@@ -117,7 +126,7 @@ def best_mixture(
     return _pruned(heights, p, unit, gram, prior, excess, listed)
 
 
-def _tell_if_slow(size: int) -> None:
+def tell_if_slow(size: int) -> None:
     if size > _SLOW_BEYOND and loops.now is loops_plain:
         warnings.warn(
             "the search for shapes is slow without numba, and ends too early in its time; install "
@@ -127,10 +136,27 @@ def _tell_if_slow(size: int) -> None:
         )
 
 
-def few_shapes(apart: Heights) -> bool:
-    """Whether all shapes can be listed, so that the best channel is known to be the best."""
-    loops.expect(1)
-    return bool(len(loops.now.every_shape(apart, _MOST_LISTED)))
+def extreme_shapes(apart: Heights, most: int = MOST_EXTREME) -> Heights | None:
+    """All shapes that matter, first height 0, or None where these are more than so many.
+
+    A shape that is no mixture of others has enough pairs at their full distance to join all
+    positions. If every distance is as odd or even as the two distances from the first position are
+    together, so is then every height: a walk on a line goes up or down, and never stays. Elsewhere
+    all heights are listed that keep the distances.
+    """
+    odd = apart[0] % 2
+    every = 1 if ((apart - odd - odd[:, None]) % 2).any() else 2
+    rows = np.zeros((1, 1), dtype=np.int64)
+    for at in range(1, len(apart)):
+        low, high = (rows - apart[at, :at]).max(axis=1), (rows + apart[at, :at]).min(axis=1)
+        count = (high - low) // every + 1
+        ends = count.cumsum()
+        if ends[-1] > most:
+            return None
+        step = np.arange(ends[-1]) - np.repeat(ends - count, count)
+        rows = np.column_stack([np.repeat(rows, count, axis=0), np.repeat(low, count)])
+        rows[:, -1] += every * step
+    return rows
 
 
 def _ratios(shapes: Floats, quadratic: Floats, prices: Floats) -> Floats:
@@ -150,21 +176,21 @@ def _pruned(
     listed: Heights,
 ) -> BestMixture:
     """Without shapes that are next to never sent, at the last gap, and with exact equalities."""
-    shapes = _scaled(heights, unit, prior)
+    shapes = scaled(heights, unit, prior)
     p, _, _, _ = weighed(shapes, gram, p, _CLOSE)
     used = p > (1e-6 if len(listed) else 1e-4) * p.max()
     heights, shapes, p = heights[used], shapes[used], p[used] / p[used].sum()
     p, total, inverse, prices = weighed(shapes, gram, p, _CLOSE)
     limit = None
     if len(listed):
-        every = _scaled(listed, unit, prior)
+        every = scaled(listed, unit, prior)
         excess = float(_ratios(every, inverse @ gram @ inverse, prices).max())
         limit = total**2 / (excess * float(prices.sum()))
     for _ in range(3):  # the smallest relative change that makes every sum 1
         spread = shapes * (p**2)[:, None]
         p = p + spread @ np.linalg.lstsq(shapes.T @ spread, 1 - shapes.T @ p, rcond=None)[0]
     means = _lifted(heights, unit) @ prior
-    return BestMixture(heights, p / means, total, excess, limit)
+    return BestMixture(heights, p / means, total, excess, limit, prices)
 
 
 def weighed(
@@ -209,7 +235,8 @@ def _look(shapes: Floats, gram: Floats, p: Floats) -> tuple[float, Floats]:
     return float((gram * inverse).sum()), inverse
 
 
-def _scaled(heights: Heights, unit: float, prior: Floats) -> Floats:
+def scaled(heights: Heights, unit: float, prior: Floats) -> Floats:
+    """The shapes with mean 1."""
     shapes = _lifted(heights, unit)
     return np.asarray(shapes / (shapes @ prior)[:, None])
 

@@ -1,33 +1,78 @@
 """Shaped noise for several attributes: the search for patterns over the cells of a grid.
 
-The ring of `channels/shaped.py` is wound up: cell (a, b, ...) is place a s_1 + b s_2 + ..., a row
-of the last attribute's length, then the next row, and a few places more than positions in every
-direction. So noise that is added around the ring is added along all attributes at once, and what
-is known of a ring holds: the objective by frequencies, and the moves of the search.
+The ring of `channels/shaped.py` is wound up, see `channels/wound.py`. So noise that is added around
+the ring is added along all attributes at once, and what is known of a ring holds: the objective by
+frequencies, and the moves of the search.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.channels.base import Floats
 from metricldp.channels.cells import Cells
 from metricldp.channels.levels import Shape
-from metricldp.channels.shaped import Shaped
-from metricldp.design.shaped import COLD, LARGEST_UNIT, MOST_UNITS, MOVES, Depths, ring_spectrum
-from metricldp.design.shapes import loops
+from metricldp.channels.wound import MOST_SOLVED, Wound
+from metricldp.design.annealing import Bounds, annealed
+from metricldp.design.shaped import (
+    COLD,
+    LARGEST_UNIT,
+    MOST_UNITS,
+    MOVES,
+    Depths,
+    Steps,
+    mirrored,
+    ring_spectrum,
+    searched,
+)
+from metricldp.design.shapes import loops, tell_if_slow
 from metricldp.metrics.grid import Grid
 
 _PATTERNS, _FEWER, _MANY_PLACES = 8, 4, 1024
-_PADS = (1, 2)
+_PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 """How many times the reach of epsilon there are places beyond the positions."""
 _UNBOUNDED = 1 << 30
+_FACTORS = (2, 3, 5, 7)
+
+
+@dataclass(frozen=True)
+class CellWorkload:
+    """The Gram matrix of questions about cells: a sum of products, one factor for each attribute.
+
+    Or one matrix of all cells, where questions are about any of them.
+    """
+
+    products: tuple[tuple[Floats, ...], ...] = ()
+    whole: Floats | None = None
+
+    def gram(self) -> Floats:
+        if self.whole is not None:
+            return self.whole
+        found = np.zeros((1, 1))
+        for first, *others in self.products:
+            found = found + reduce(lambda a, b: np.asarray(np.kron(a, b)), others, first)
+        return found
+
+    def spectrum(self, torus: Torus) -> Floats:
+        """g_k around the ring, as `ring_spectrum` has it."""
+        if self.whole is not None:
+            return ring_spectrum(self.whole, torus.around, torus.places)
+        lags = np.zeros(torus.around)
+        for factors in self.products:
+            found, at = np.ones(1), np.zeros(1, dtype=np.int64)
+            for gram, stride in zip(factors, torus.strides, strict=True):
+                apart = np.arange(1 - len(gram), len(gram))
+                sums = np.array([np.trace(gram, k) for k in apart.tolist()])
+                found = np.multiply.outer(found, sums).reshape(-1)
+                at = np.add.outer(at, apart * stride).reshape(-1)
+            lags += np.bincount(at % torus.around, found, torus.around)
+        return mirrored(lags)
 
 
 @dataclass(frozen=True)
@@ -47,10 +92,19 @@ class Torus:
     def around(self) -> int:
         return math.prod(self.lengths)
 
+    @cached_property
+    def places(self) -> Depths:
+        """Where the cells lie."""
+        return self._at([np.arange(size) for size in self.grid.sizes])
+
+    def _at(self, along: Sequence[Depths]) -> Depths:
+        """The places around the ring of all combinations of steps along each attribute."""
+        axes = [steps * stride for steps, stride in zip(along, self.strides, strict=True)]
+        return np.asarray(reduce(np.add.outer, axes)).reshape(-1) % self.around
+
     def channel(self, patterns: tuple[Shape, ...]) -> Cells:
         sizes = self.grid.sizes
-        last = sum((n - 1) * stride for n, stride in zip(sizes, self.strides, strict=True))
-        return Cells(sizes, self.strides, Shaped.of(last + 1, patterns, self.grid.step))
+        return Cells(sizes, Wound.on(sizes, self.lengths, patterns, self.grid.step))
 
     @cached_property
     def kept(self) -> list[tuple[int, int]]:
@@ -70,17 +124,93 @@ class Torus:
                 return steps
         return None
 
+    # Where a search begins
 
-def best_torus(gram: Floats, grid: Grid) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
-    """Lengths and patterns with the smallest error for a workload and people spread evenly."""
+    @cached_property
+    def top(self) -> int:
+        return int(self.grid.numbers.max())
+
+    @cached_property
+    def cap(self) -> int:
+        """How far any two heights may be apart."""
+        return self.top if any(most == self.top for _, most in self.kept) else _UNBOUNDED
+
+    @cached_property
+    def near(self) -> list[tuple[int, int]]:
+        return [(offset, most) for offset, most in self.kept if most < self.top]
+
+    @cached_property
+    def reach(self) -> Depths:
+        return np.minimum(_reach(self.grid), self.lengths)
+
+    def bounds(self) -> Bounds:
+        offsets, most = np.array(self.near, dtype=np.int64).reshape(-1, 2).T.copy()
+        return Bounds(np.array(self.lengths), self.reach, offsets, most, self.cap)
+
+    def boxes(self, count: int) -> Depths:
+        """Boxes of different sizes, with slopes as steep as may be."""
+        each = int(self.grid.numbers.ravel()[1:].min())
+        sides = np.array(self.lengths) // 2 if each == self.top else self.reach
+        heights = np.empty((count, self.around), dtype=np.int64)
+        away = np.full(self.around, min(self.cap, 1 << 20), dtype=np.int64)
+        away[0] = 0
+        away = self._lowered(away)
+        for j in range(count):
+            box = np.zeros(self.lengths, dtype=bool)
+            box[tuple(slice(0, 1 + j * side // count) for side in sides.tolist())] = True
+            nearest = [np.roll(away, place) for place in np.flatnonzero(box).tolist()]
+            heights[j] = -np.min(nearest, axis=0)
+        return heights
+
+    def sums(self, count: int) -> Depths:
+        """The sums of patterns for one attribute alone, where distances add up."""
+        alone = []
+        for d, (size, length) in enumerate(zip(self.grid.sizes, self.lengths, strict=True)):
+            line = np.moveaxis(self.grid.numbers, d, 0).reshape(size, -1)[:, 0]
+            steps = Steps(self.grid.step, tuple(line.tolist()), _closes(line))
+            at = np.arange(size)
+            ranges = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
+            alone.append(searched(ranges, steps, length, count)[0])
+        turns = [
+            np.arange(length) - length * (2 * np.arange(length) >= length)
+            for length in self.lengths
+        ]
+        at = self._at(turns)
+        heights = np.empty((count, self.around), dtype=np.int64)
+        for j in range(count):
+            rows = [found[j * (2 * d + 1) % count] for d, found in enumerate(alone)]
+            heights[j, at] = np.asarray(reduce(np.add.outer, rows)).reshape(-1)
+            heights[j] = self._lowered(heights[j])
+        return heights
+
+    def _lowered(self, heights: Depths) -> Depths:
+        """The highest heights below those given that keep everything; pits end at the cap."""
+        heights, before = np.maximum(heights, heights.max() - self.cap), None
+        while before is None or not np.array_equal(heights, before):
+            before = heights.copy()
+            for offset, most in self.near:
+                np.minimum(heights, np.roll(heights, offset) + most, out=heights)
+        return heights
+
+
+def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
+    """Lengths and patterns with the smallest error for a workload and people spread evenly.
+
+    Of few cells the exact error decides between lengths; of many, one is tried.
+    """
     loops.expect(1)
-    found = []
-    for lengths in _lengths(grid):
+    cells = grid.numbers.size
+    tell_if_slow(cells)
+    if cells > MOST_SOLVED:
+        torus = Torus(grid, tuple(map(_smooth, next(_lengths(grid, _PADS)))))
+        return torus.lengths, _searched_long(asked, torus)
+    gram, found = asked.gram(), []
+    for lengths in _lengths(grid, _MORE_PADS if cells <= _FEW_CELLS else _PADS):
         torus = Torus(grid, lengths)
-        patterns = _searched(gram, torus)
+        patterns = _searched(asked, torus)
         try:
-            found.append((torus.channel(patterns).mean_square(gram), lengths, patterns))
-        except np.linalg.LinAlgError:
+            found.append((torus.channel(patterns).one.mean_square(gram), lengths, patterns))
+        except QueryError:
             raise SurveyError(
                 "epsilon is too small for cells to be told apart in floats; use a larger epsilon"
             ) from None
@@ -94,57 +224,60 @@ def _reach(grid: Grid) -> list[int]:
     return [max(1, int((line <= least).sum()) - 1) for line in lines]
 
 
-def _lengths(grid: Grid) -> Iterator[tuple[int, ...]]:
-    """Nothing is added where all cells are alike."""
+def _closes(line: Depths) -> bool:
+    """Whether the last position is as near to the first as the second is."""
+    return len(line) > 2 and int(line[-1]) == int(line[1]) < int(line.max())
+
+
+def _lengths(grid: Grid, pads: Sequence[float]) -> Iterator[tuple[int, ...]]:
+    """Nothing is added along a circle, or where three positions or more are all alike."""
     each = int(grid.numbers.ravel()[1:].min())
-    if each == int(grid.numbers.max()):
-        yield grid.sizes
-        return
-    wide = [reach / float(grid.step * each) for reach in _reach(grid)]
+    lines = [np.moveaxis(grid.numbers, d, 0).reshape(n, -1)[:, 0] for d, n in enumerate(grid.sizes)]
+    wide = [
+        0.0
+        if _closes(line) or (len(line) > 2 and line[1:].max() == line[1:].min())
+        else reach / float(grid.step * each)
+        for line, reach in zip(lines, _reach(grid), strict=True)
+    ]
     pairs = list(zip(grid.sizes, wide, strict=True))
     yield from dict.fromkeys(
-        tuple(n + min(n, math.ceil(pad * beyond)) for n, beyond in pairs) for pad in _PADS
+        tuple(n + min(n, math.ceil(pad * beyond)) for n, beyond in pairs) for pad in pads
     )
 
 
-def _searched(gram: Floats, torus: Torus) -> tuple[Shape, ...]:
-    """From boxes of different sizes, with slopes as steep as may be."""
-    grid, around = torus.grid, torus.around
-    count = _PATTERNS if around <= _MANY_PLACES else _FEWER
-    top, each = int(grid.numbers.max()), int(grid.numbers.ravel()[1:].min())
-    bounded = any(most == top for _, most in torus.kept)
-    near = [(offset, most) for offset, most in torus.kept if most < top]
-    reach = np.minimum(_reach(grid), torus.lengths)
-    sides = np.array(torus.lengths) // 2 if each == top else reach
-    heights = np.empty((count, around), dtype=np.int64)
-    away = _slopes(near, top if bounded else _UNBOUNDED, around)
-    for j in range(count):
-        box = np.zeros(torus.lengths, dtype=bool)
-        box[tuple(slice(0, 1 + j * side // count) for side in sides.tolist())] = True
-        nearest = [np.roll(away, place) for place in np.flatnonzero(box).tolist()]
-        heights[j] = -np.min(nearest, axis=0)
-    at = np.add.reduce(
-        np.indices(grid.sizes) * np.reshape(torus.strides, (-1, *[1] * len(grid.sizes)))
-    ).ravel()
-    offsets, most = np.array(near, dtype=np.int64).reshape(-1, 2).T.copy()
-    unit = min(float(grid.step), LARGEST_UNIT)
+def _smooth(length: int) -> int:
+    """The next length with small factors, which is quickly transformed."""
+    rest = length
+    for factor in _FACTORS:
+        while rest % factor == 0:
+            rest //= factor
+    return length if rest == 1 else _smooth(length + 1)
+
+
+def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
+    count = _PATTERNS if torus.around <= _MANY_PLACES else _FEWER
+    heights, bounds = torus.boxes(count), torus.bounds()
     loops.now.anneal(
-        *(heights, unit, np.array(torus.lengths), reach, offsets, most),
-        *(top if bounded else _UNBOUNDED, ring_spectrum(gram, around, at)),
-        *(min(MOVES, 10_000 * around) * count, 1 / around, COLD, 1),
+        *(heights, _unit(torus), bounds.lengths, bounds.reach, bounds.offsets, bounds.most),
+        *(bounds.cap, asked.spectrum(torus)),
+        *(min(MOVES, 10_000 * torus.around) * count, 1 / torus.around, COLD, 1),
     )
+    return _below_top(heights)
+
+
+def _searched_long(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
+    """From the sums of patterns of one attribute alone; in the plane from boxes."""
+    heights = torus.boxes(_FEWER) if torus.grid.axes else torus.sums(_FEWER)
+    heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds())
+    return _below_top(heights)
+
+
+def _unit(torus: Torus) -> float:
+    return min(float(torus.grid.step), LARGEST_UNIT)
+
+
+def _below_top(heights: Depths) -> tuple[Shape, ...]:
     return tuple(tuple((row.max() - row).tolist()) for row in heights)
-
-
-def _slopes(near: list[tuple[int, int]], cap: int, around: int) -> Depths:
-    """How deep every place can be below the first."""
-    away = np.full(around, cap, dtype=np.int64)
-    away[0], before = 0, None
-    while before is None or not np.array_equal(away, before):
-        before = away.copy()
-        for offset, most in near:
-            np.minimum(away, np.roll(away, offset) + most, out=away)
-    return away
 
 
 def in_units(grid: Grid) -> Grid:

@@ -13,11 +13,13 @@ from metricldp.basics.text import table
 from metricldp.channels.base import Channel
 from metricldp.channels.cells import Cells
 from metricldp.design.auto import mean_variance, variance_of
-from metricldp.design.cells import gram_of_cells
+from metricldp.design.boxes import Boxes
+from metricldp.design.cells import MARGINS, OnCells
 from metricldp.design.limits import MOST_LIMITED, limit
 from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import Block
 
 _MOST_CELLS = 64
 """Cells up to which a limit is found in a minute or so: they have more pairs than a line."""
@@ -132,11 +134,10 @@ def limits(survey: Agreement, n: int = 10_000) -> Limits:
     if n < 1:
         raise QueryError(f"n is how many people are expected, at least 1, not {n}")
     found, without = [], {}
-    alone = [name for name in survey.attributes if survey.block_of(name) is None]
-    for name in (*alone, *survey.blocks):
+    together = {name: block.name for block in survey.blocks.values() for name in block.names}
+    for name in dict.fromkeys(together.get(name, name) for name in survey.attributes):
         try:
-            one = joint_nearness if name in survey.blocks else nearness
-            found.append(one(survey, name, n=n))
+            found.append(nearness(survey, name, n=n))
         except QueryError as why:
             without[name] = str(why)
     return Limits(tuple(found), without)
@@ -145,7 +146,12 @@ def limits(survey: Agreement, n: int = 10_000) -> Limits:
 def nearness(
     survey: Agreement, name: str, *, workload: Any = None, prior: Any = None, n: int = 10_000
 ) -> Nearness:
-    """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid."""
+    """Of one attribute, for a workload and a prior; what its mechanism was made for if unsaid.
+
+    A block of attributes over the cells of a grid is called by their names joined with +.
+    """
+    if isinstance(name, str) and name in survey.blocks:
+        return _of_block(survey, survey.blocks[name], workload, prior, n)
     attribute, channel = attribute_of(survey, name), survey.channels.get(name)
     if attribute.kind == "weight" or not isinstance(channel, Channel):
         block = survey.block_of(name)
@@ -155,10 +161,7 @@ def nearness(
                 f"{block.name}"
             )
         raise QueryError(f"{name} has no channel of its own, so no limit of its own")
-    if attribute.size > MOST_LIMITED:
-        raise QueryError(
-            f"limits are found for up to {MOST_LIMITED} values, not {attribute.size:,}"
-        )
+    _check_few(attribute.size, "values")
     own = survey.mechanisms[name]
     made_for = None if own.workload == GIVEN else own.workload
     asked = made_for if workload is None else workload
@@ -178,25 +181,40 @@ def nearness(
     )
 
 
-def joint_nearness(survey: Agreement, name: str, *, n: int = 10_000) -> Nearness:
-    """Of attributes that are blurred together as the cells of a grid, people spread evenly."""
-    block = survey.blocks[name]
-    own, cells, channel = block.mechanism, math.prod(block.sizes), block.channel
-    if own.grid is None or not isinstance(channel, Cells):
+def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int) -> Nearness:
+    """Ranges of all attributes at once, say, and people spread evenly over cells."""
+    channel, own = block.channel, block.mechanism
+    if not isinstance(channel, Cells) or not isinstance(own, OnCells):
         raise QueryError(
             f"limits are found for shaped, designed and tents over cells, not for {own.name}"
         )
+    if prior is not None:
+        raise QueryError(f"a limit of {block.name} is for people spread evenly; give no prior")
+    cells = math.prod(block.sizes)
     if cells > _MOST_CELLS:
         raise QueryError(
             f"limits are found for up to {_MOST_CELLS} cells, not {cells:,}; try a coarser grid to "
             "see how near it is"
         )
-    ordered = [survey.attributes[one].ordered for one in block.names]
-    usual = "ranges" if any(ordered) else "values"
-    asked = usual if own.workload in (None, GIVEN) else own.workload
-    gram, count = gram_of_cells(asked, own.grid, ordered)
-    known = float(np.trace(gram)) / cells
-    least = limit(cells, own.grid, gram)
-    variances = (channel.mean_square(gram) - known) / count, (least.total - known) / count
-    error, lowest = (math.sqrt(n * max(0.0, variance)) for variance in variances)
-    return Nearness(name, own.name, asked, n, error, lowest, least.exact)
+    ordered = [survey.attributes[name].ordered for name in block.names]
+    asked = own.workload if workload is None else workload
+    if asked is None or (workload is None and asked == GIVEN):
+        asked = "ranges" if any(ordered) else "values"
+    if not isinstance(asked, str) or asked in (GIVEN, MARGINS, "mean"):
+        raise QueryError(f"a limit of {block.name} is for ranges, prefixes, values or bars of each")
+    questions = Boxes.of(asked, block.sizes, ordered)
+    least = limit(cells, own.on, questions.gram)
+    return Nearness(
+        block.name,
+        own.name,
+        asked,
+        n,
+        math.sqrt(n * questions.variance(channel.one.mean_square(questions.gram))),
+        math.sqrt(n * max(0.0, questions.variance(least.total))),
+        least.exact,
+    )
+
+
+def _check_few(size: int, what: str) -> None:
+    if size > MOST_LIMITED:
+        raise QueryError(f"limits are found for up to {MOST_LIMITED} {what}, not {size:,}")

@@ -23,7 +23,8 @@ from metricldp.attributes.selection import Span
 from metricldp.basics.compiled import Words
 from metricldp.channels import Channel, Column, Floats
 from metricldp.store import loops as counting
-from metricldp.store.readings import Extremes, Reading, Readings
+from metricldp.store.extremes import Extremes
+from metricldp.store.readings import Reading, Readings
 from metricldp.survey.agreement import Agreement
 
 Batch = Mapping[str, Column]

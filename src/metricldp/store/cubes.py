@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.channels import Channel, Column, Floats
 from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
-from metricldp.store.readings import Reading, Readings
+from metricldp.store.readings import Readings
 
 LAYOUTS = ("auto", "cells", "prefix", "reports")
 MAX_TABLE_BYTES = 1 << 27
@@ -98,6 +98,8 @@ class Table:
                     "use layout 'prefix' or 'reports'"
                 )
         functions = [part.functions for part in readings.parts]
+        if len(functions) == 1:
+            return np.asarray(functions[0] @ self.frequencies)
         rows = range(readings.count)
         return np.array([_contract(self.frequencies, [f[row] for f in functions]) for row in rows])
 
@@ -119,7 +121,7 @@ class _Steps:
     by: Floats
 
     @classmethod
-    def of(cls, reading: Reading) -> _Steps:
+    def of(cls, reading: Any) -> _Steps:
         changes = _changes(reading)
         row, place = np.nonzero(changes)
         counts = np.bincount(row, minlength=len(changes))
@@ -135,11 +137,12 @@ class _Steps:
         return int(self.places.shape[1])
 
 
-def _changes(reading: Reading) -> Floats:
+def _changes(reading: Any) -> Floats:
     """What to multiply each prefix with: the step of the decoder behind it; bits are prefixes."""
+    changes: Floats = reading.coefficients
     if not reading.channel.cumulates:
-        return reading.coefficients
-    changes = reading.coefficients.copy()
+        return changes
+    changes = changes.copy()
     changes[:, :-1] -= reading.coefficients[:, 1:]
     return changes
 
@@ -214,6 +217,14 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     if all(channel.cumulates for channel in channels):
         return queries > 2
     return queries > 2 + math.prod(channel.features for channel in channels) / 100
+
+
+def quickest(names: Iterable[str], blocks: Collection[str]) -> str:
+    """The layout of a table that answers soonest.
+
+    A decoder of cells of a grid changes everywhere; estimated cells need none.
+    """
+    return "cells" if any(name in blocks for name in names) else "prefix"
 
 
 def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:

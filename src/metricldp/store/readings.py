@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,17 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Channel, Floats, Levels
-from metricldp.channels.joint import JointChannel, Term, kinds
+from metricldp.store.block_readings import BlockReading, CellReading, read_items
+from metricldp.store.extremes import KNOWN, Extremes, Sum, varies
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
 MAX_ROWS_TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
-_ROUNDING = 1e-12
 Functions = Mapping[str, Floats]
 """One function of the position for each attribute named; all others are 1."""
 Item = tuple[Floats, ...]
 """What a row reads of one attribute: (f,) is f itself, (f, g) the mean of the decoders' product."""
-Sum = list[tuple[float, dict[str, Floats]]]
-"""A sum of products: numbers times functions of some attributes."""
 _ONE = ("value", "second", "square")
 _PAIR = (
     *("numerator", "numerator_second", "numerator_square"),
@@ -37,56 +35,6 @@ _PAIR = (
     *("both", "product"),
 )
 _WEIGHTED = ("value", "second", "square_weight", "square")
-
-
-class Extremes(NamedTuple):
-    """What is largest of a query: numbers, or arrays with one for each query."""
-
-    low: Any
-    """The least that f is,"""
-    high: Any
-    """and the most."""
-    jump: Any
-    """How far one coin can move the answer."""
-    hidden: Any
-    """The size of the steps in which its variance is estimated."""
-
-    @property
-    def width(self) -> Any:
-        """How far one person can move the answer who is drawn from a population."""
-        return self.high - self.low
-
-    def scaled(self, factor: float) -> Extremes:
-        """Of a query times a number."""
-        low, high, jump, hidden = self
-        return Extremes(low * factor, high * factor, jump * factor, hidden * factor**2)
-
-    def of(self, query: int) -> Extremes:
-        """Of one query alone."""
-        return Extremes(*(float(part[query]) for part in self))
-
-    def times(self, other: Extremes) -> Extremes:
-        """Of a product with a function of another attribute, whose coins are others.
-
-        A jump is that of one factor times the most that the other is, with or without its own.
-        """
-        ends = [a * b for a in self[:2] for b in other[:2]]
-        one, two = (np.maximum(np.abs(part.low), np.abs(part.high)) for part in (self, other))
-        return Extremes(
-            np.minimum.reduce(ends),
-            np.maximum.reduce(ends),
-            _either(one, self.jump, two, other.jump),
-            _either(one**2, self.hidden, two**2, other.hidden),
-        )
-
-
-KNOWN = Extremes(np.ones(1), np.ones(1), np.zeros(1), np.zeros(1))
-"""Of the function that is 1 for everybody."""
-
-
-def _either(one: Floats, step: Floats, other: Floats, other_step: Floats) -> Floats:
-    """A step of one factor, or of the other, or of both."""
-    return np.maximum(step * np.maximum(other, other_step), other_step * np.maximum(one, step))
 
 
 @dataclass(frozen=True)
@@ -105,7 +53,9 @@ class Reading:
     def terms(self, row: str, rows: Sequence[str]) -> Sum:
         """A row of the first query."""
         function = self.functions[rows.index(row) * (len(self.functions) // len(rows))]
-        return [(1.0, {self.name: function}) if _varies(function) else (float(function[0]), {})]
+        if not varies(function):
+            return [(float(function[0]), {})]
+        return [(1.0, {(self.name,): function})]
 
     def levels(self) -> Levels | None:
         """The decoders as a table over small codes, where there are few."""
@@ -121,67 +71,7 @@ class Reading:
         return self.channel.values(batch[self.name], self.coefficients)
 
 
-@dataclass(frozen=True)
-class BlockReading:
-    """Functions of the positions of a block of attributes, and their decoders.
-
-    Each row is a sum of products, one factor for each attribute, for all queries at once.
-    """
-
-    block: Block
-    rows: tuple[tuple[Term, ...], ...]
-
-    @property
-    def name(self) -> str:
-        return self.block.name
-
-    @property
-    def channel(self) -> JointChannel:
-        return self.block.channel
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.block.columns.values())
-
-    def terms(self, row: str, rows: Sequence[str]) -> Sum:
-        """A row of the first query; factors that are the same for everybody are in the numbers."""
-        found: Sum = []
-        for term in self.rows[rows.index(row)]:
-            scale, functions = float(term.scale[0]), {}
-            for name, factor in zip(self.block.names, term.factors or (), strict=False):
-                if _varies(factor[0]):
-                    functions[name] = factor[0]
-                else:
-                    scale *= float(factor[0, 0])
-            found += [(scale, functions)] if scale else []
-        return found
-
-    def levels(self) -> None:
-        return None
-
-    def extremes(self, f: Floats, second: Floats) -> Extremes:
-        """Of each query; steps of its estimated variance are jumps squared at most."""
-        del second
-        (term, *_), *_ = self.rows
-        jump = self.channel.jump(term.factors or ())
-        return Extremes(f.min(axis=-1), f.max(axis=-1), jump, jump**2)
-
-    @cached_property
-    def coefficients(self) -> Floats:
-        """Of a block whose reports are one integer, the decoders at all of them."""
-        every = self.channel.every_report()
-        return np.concatenate([self.channel.valued(terms, every) for terms in self.rows])
-
-    def values(self, batch: Mapping[str, Any]) -> Floats:
-        columns = {part: batch[name] for part, name in self.block.columns.items()}
-        if self.channel.one is not None:
-            return np.asarray(self.coefficients[:, batch[self.name]])
-        return np.concatenate([self.channel.valued(terms, columns) for terms in self.rows])
-
-    @cached_property
-    def functions(self) -> Floats:
-        """What each row is, wherever people can be different: (rows times queries, kinds)."""
-        return kinds(self.rows)
+Part = Reading | BlockReading | CellReading
 
 
 @dataclass(frozen=True)
@@ -195,7 +85,7 @@ class Readings:
     rows: tuple[str, ...]
     queries: int
     parts: tuple[Any, ...]
-    """A Reading of each attribute, a BlockReading of each block."""
+    """A reading of each attribute and of each block."""
 
     @property
     def count(self) -> int:
@@ -234,11 +124,6 @@ class Readings:
         return list(zip(self.functions(second), self.functions(square), strict=True))
 
 
-def _varies(function: Floats) -> bool:
-    """Whether positions differ, but for rounding."""
-    return bool(np.ptp(function) > _ROUNDING * np.abs(function).max())
-
-
 def attribute_of(survey: Agreement, name: object) -> Attribute:
     """An attribute by name, or the names there are."""
     if not isinstance(name, str) or name not in survey.attributes:
@@ -260,7 +145,7 @@ def read(survey: Agreement, *queries: Functions) -> Readings:
 
     The last two give the variance.
     """
-    parts: list[Reading | BlockReading] = []
+    parts: list[Part] = []
     for name in involved(survey, *queries):
         if name in survey.blocks:
             parts.append(read_block(survey.blocks[name], *queries))
@@ -271,11 +156,10 @@ def read(survey: Agreement, *queries: Functions) -> Readings:
     return Readings(_ONE, len(queries), tuple(parts))
 
 
-def read_block(block: Block, *queries: Functions) -> BlockReading:
+def read_block(block: Block, *queries: Functions) -> BlockReading | CellReading:
     """The same rows of one block alone."""
     f = _factors(block, *queries)
-    rows = (_product(f), tuple(block.channel.moment(f)), _product([g**2 for g in f]))
-    return BlockReading(block, rows)
+    return read_items(block, [(f,), (f, f), ([g**2 for g in f],)])
 
 
 def _factors(block: Block, *queries: Functions) -> list[Floats]:
@@ -285,10 +169,6 @@ def _factors(block: Block, *queries: Functions) -> list[Floats]:
         np.array([functions.get(name, np.ones(size)) for functions in queries], dtype=np.float64)
         for name, size in sizes.items()
     ]
-
-
-def _product(factors: Sequence[Floats]) -> tuple[Term, ...]:
-    return (Term(np.ones(len(factors[0])), tuple(factors)),)
 
 
 def read_one(survey: Agreement, name: str, functions: Floats) -> Readings:
@@ -305,7 +185,7 @@ def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Rea
 
     That is `both`, E[F G | x], less `product`, f g.
     """
-    parts: list[Reading | BlockReading] = []
+    parts: list[Part] = []
     for name in involved(survey, functions, others):
         if name in survey.blocks:
             parts.append(_block_pair(survey.blocks[name], functions, others))
@@ -318,12 +198,13 @@ def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Rea
     return Readings(_PAIR, 1, tuple(parts))
 
 
-def _block_pair(block: Block, functions: Functions, others: Functions) -> BlockReading:
+def _block_pair(
+    block: Block, functions: Functions, others: Functions
+) -> BlockReading | CellReading:
     f, g = _factors(block, functions), _factors(block, others)
-    moment = block.channel.moment
-    one = [(_product(h), tuple(moment(h)), _product([k**2 for k in h])) for h in (f, g)]
-    both = tuple(moment(f, g)), _product([a * b for a, b in zip(f, g, strict=True)])
-    return BlockReading(block, (*one[0], *one[1], *both))
+    f2, g2 = [h**2 for h in f], [h**2 for h in g]
+    both = [a * b for a, b in zip(f, g, strict=True)]
+    return read_items(block, [(f,), (f, f), (f2,), (g,), (g, g), (g2,), (f, g), (both,)])
 
 
 def read_weighted(survey: Agreement, functions: Functions, weight: str, ends: Floats) -> Readings:
@@ -331,22 +212,22 @@ def read_weighted(survey: Agreement, functions: Functions, weight: str, ends: Fl
 
     For the f^2 w^2 that no single bit of w could tell, `square_weight`, f^2 w, and `square`, f^2.
     """
-    parts: list[Reading | BlockReading] = []
+    parts: list[Part] = []
     for name in involved(survey, functions, {weight: ends}):
         if name in survey.blocks:
             f = _factors(survey.blocks[name], functions)
-            square = _product([g**2 for g in f])
-            rows = (_product(f), tuple(survey.blocks[name].channel.moment(f)), square, square)
-            parts.append(BlockReading(survey.blocks[name], rows))
+            square = [g**2 for g in f]
+            items = [(f,), (f, f), (square,), (square,)]
+            parts.append(read_items(survey.blocks[name], items))
             continue
         ones = np.ones(survey.channels[name].size)
         if name == weight:
-            items: list[Item] = [(ends,), (ends, ends), (ends,), (ones,)]
+            rows: list[Item] = [(ends,), (ends, ends), (ends,), (ones,)]
         else:
             g = functions.get(name, ones)
             below = _square(survey, name, g)
-            items = [(g,), (g, g), (below,), (below,)]
-        parts.append(_reading(survey, name, items))
+            rows = [(g,), (g, g), (below,), (below,)]
+        parts.append(_reading(survey, name, rows))
     return Readings(_WEIGHTED, 1, tuple(parts))
 
 

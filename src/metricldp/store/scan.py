@@ -12,7 +12,7 @@ import numpy.typing as npt
 from metricldp.channels import Channel, Floats, Integers
 from metricldp.store import loops as counting
 from metricldp.store.bits import Batch
-from metricldp.store.readings import BlockReading, Reading, Readings
+from metricldp.store.readings import Part, Reading, Readings
 
 MAX_JOINT_CODES = 1 << 16
 """Up to this many joint codes are counted as integers; beyond, products are summed as floats."""
@@ -80,7 +80,7 @@ def opened(batches: Iterable[Batch], readings: Readings, name: str, channel: Cha
 
 def _opened(
     batches: Iterable[Batch],
-    readings: Sequence[Reading | BlockReading],
+    readings: Sequence[Part],
     name: str,
     channel: Channel,
     rows: int,
@@ -103,7 +103,7 @@ def _opened(
 
 
 def _joint_codes(
-    readings: Sequence[Reading | BlockReading], rows: int
+    readings: Sequence[Part], rows: int
 ) -> tuple[Floats, Callable[[Batch], Integers]] | None:
     """One small code for all attributes of a report together, and the decoders' products there.
 
@@ -132,7 +132,7 @@ def _joint_codes(
 
 def _in_floats(
     batches: Iterable[Batch],
-    readings: Sequence[Reading | BlockReading],
+    readings: Sequence[Part],
     rows: int,
     weights: Weights | None,
 ) -> Floats:
@@ -148,7 +148,7 @@ def _in_floats(
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
-def _products(batch: Batch, readings: Sequence[Reading | BlockReading], rows: int) -> Floats:
+def _products(batch: Batch, readings: Sequence[Part], rows: int) -> Floats:
     tables, places = _factors(batch, readings)
     products = np.ones((rows, places.shape[1]))
     for place in places:
@@ -156,9 +156,7 @@ def _products(batch: Batch, readings: Sequence[Reading | BlockReading], rows: in
     return products
 
 
-def _factors(
-    batch: Batch, readings: Sequence[Reading | BlockReading]
-) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _factors(batch: Batch, readings: Sequence[Part]) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The decoders' values side by side, (rows, entries), and where each report finds its own."""
     tables, places, start = [], [], 0
     for reading in readings:

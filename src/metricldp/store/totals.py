@@ -173,7 +173,7 @@ class Totals(Store):
                 f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
             )
-        return "prefix" if names else REPORTS
+        return cubes.quickest(names, self.survey.blocks) if names else REPORTS
 
     def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
         assert isinstance(asked, Readings)
@@ -181,7 +181,10 @@ class Totals(Store):
             raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
         if not asked.parts:
             return asked.named(np.full(asked.count, float(self.n)))
-        return asked.named(self._over(asked.names).from_prefixes(asked))
+        table = self._over(asked.names)
+        return asked.named(
+            table.from_cells(asked) if layout == "cells" else table.from_prefixes(asked)
+        )
 
     def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
         wanted = {*readings.names, attribute}

@@ -9,12 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
 from metricldp.design import registry
 from metricldp.metrics import Lp, Metric
+
+USUAL = "shaped"
+"""What blurs attributes together where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,12 @@ def blocks_of(
     """Which attributes a survey blurs together, and how; in the order of the attributes."""
     if joint is None:
         return {}
+    if is_list(joint):
+        joint = {tuple(names) if is_list(names) else names: USUAL for names in joint}
     if not isinstance(joint, Mapping):
         raise SurveyError(
-            f"joint= maps attributes to a mechanism, such as {{('x', 'y'): 'planar-laplace'}}, "
-            f"not {shown(joint)}"
+            "joint= is a list of sets of attributes, such as [['age', 'hours']], or maps them to a "
+            f"mechanism, {{('age', 'hours'): 'shaped'}}; not {shown(joint)}"
         )
     found: dict[tuple[str, ...], JointMechanism] = {}
     seen: set[str] = set()
@@ -146,8 +152,10 @@ def joint_from(entries: Any) -> dict[tuple[str, ...], Any]:
     if not isinstance(entries, list):
         raise SurveyError(f"joint is a list of tables [[joint]], not {shown(entries)}")
     found: dict[tuple[str, ...], Any] = {}
-    for entry in entries:
-        if not isinstance(entry, Mapping) or set(entry) != {"attributes", "mechanism"}:
+    for said in entries:
+        entry = {"attributes": list(said)} if is_list(said) else said
+        known = {"attributes", "mechanism"}
+        if not isinstance(entry, Mapping) or not {"attributes"} <= set(entry) <= known:
             raise SurveyError(
                 f"a table [[joint]] has attributes and a mechanism, not {shown(entry)}"
             )
@@ -156,5 +164,5 @@ def joint_from(entries: Any) -> dict[tuple[str, ...], Any]:
             raise SurveyError(f"attributes of [[joint]] is a list of names, not {shown(names)}")
         if tuple(names) in found:
             raise SurveyError(f"two tables [[joint]] are about {shown(names)}; leave one out")
-        found[tuple(names)] = entry["mechanism"]
+        found[tuple(names)] = entry.get("mechanism", USUAL)
     return found

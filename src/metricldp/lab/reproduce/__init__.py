@@ -10,6 +10,7 @@ from types import ModuleType
 
 from metricldp.lab.pages import Page, Progress, silent
 from metricldp.lab.reproduce import (
+    dimensions,
     figure1,
     figure1_page,
     figure2,
@@ -24,6 +25,7 @@ STUDIES: dict[str, tuple[ModuleType, ModuleType]] = {
     "figure2": (figure2, figure2_page),
     "table1": (table1, table1),
     "table2": (table2, table2_page),
+    "dimensions": (dimensions, dimensions),
 }
 """Of each the module with the numbers (`Setting`, `QUICK`), and the one with the page."""
 

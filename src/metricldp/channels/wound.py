@@ -1,0 +1,154 @@
+"""Shaped noise over the cells of a grid: a ring that is wound up, row after row of cells.
+
+Cell (a, b, ...) lies at place a s_1 + b s_2 + ..., with a few places more than positions along
+every attribute. So noise that is added around the ring is added along all attributes at once.
+
+Up to some number of cells the decoder is that of `channels/shaped.py`. With more, the equations for
+it would be too many to be solved. Around the ring they solve themselves: with q_j the transform of
+pattern j and f that of a function on all places of the ring, the decoder's transform is
+
+    F_j = q_j f / mean_i |q_i|^2,
+
+unbiased at every place. The mean of f is known without asking, so it is left out and added again.
+What f is at the places between the cells is free. It goes on smoothly
+there, along one attribute after the other, as is best for the workload of all ranges; that costs a
+few per cent more than the best decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from metricldp.basics.errors import QueryError
+from metricldp.channels.base import Floats, Integers
+from metricldp.channels.joint import Sizes
+from metricldp.channels.levels import Shape, fall_of, highest
+from metricldp.channels.shaped import ASTRAY, Shaped
+
+MOST_SOLVED = 1024
+"""Cells up to which the best decoder is solved for."""
+_ROUNDS = 3
+"""Attributes are gone through so often: what is best along one depends on the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wound(Shaped):
+    """The positions are cells, along the last attribute first."""
+
+    sizes: Sizes = field(kw_only=True)
+    lengths: Sizes = field(kw_only=True)
+    """How many places of the ring there are along each attribute."""
+
+    @classmethod
+    def on(cls, sizes: Sizes, lengths: Sizes, depths: tuple[Shape, ...], unit: Fraction) -> Wound:
+        fall = fall_of(unit)
+        tops = tuple(highest(fall, pattern) for pattern in depths)
+        return cls(math.prod(sizes), depths, tops, fall, sizes=sizes, lengths=lengths)
+
+    @cached_property
+    def strides(self) -> Sizes:
+        """How many places one step along each attribute is."""
+        return tuple(math.prod(self.lengths[d + 1 :]) for d in range(len(self.lengths)))
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        axes = [np.arange(n) * s for n, s in zip(self.sizes, self.strides, strict=True)]
+        return np.asarray(sum(np.ix_(*axes), np.zeros((), dtype=np.int64))).reshape(-1)
+
+    def _placed(self, positions: Integers) -> Integers:
+        return self.places[positions]
+
+    # Decoding
+
+    @property
+    def _solved(self) -> bool:
+        return self.size <= MOST_SOLVED
+
+    def coefficients(self, functions: Floats) -> Floats:
+        if self._solved:
+            return super().coefficients(functions)
+        mean = functions.mean(axis=-1, keepdims=True)
+        turned = np.fft.rfft(self._extended(functions - mean))[..., None, :] * self._filter
+        found = np.fft.irfft(turned, self.around).reshape(*functions.shape[:-1], self.outputs)
+        return np.asarray(found + mean)
+
+    def cells(self, totals: Floats) -> Floats:
+        if self._solved:
+            return super().cells(totals)
+        parts = np.moveaxis(totals, 0, -1).reshape(*totals.shape[1:], self.patterns, self.around)
+        turned = (np.fft.rfft(parts) * self._filter.conj()).sum(axis=-2)
+        found = np.fft.irfft(turned, self.around).reshape(*totals.shape[1:], *self.lengths)
+        found = _along_each(found, self._onward)
+        found = np.moveaxis(found.reshape(*totals.shape[1:], self.size), -1, 0)
+        return np.asarray(found + (totals.sum(axis=0) - found.sum(axis=0)) / self.size)
+
+    @cached_property
+    def _filter(self) -> npt.NDArray[np.complex128]:
+        """From the transform of a function to those of its decoder, for each pattern."""
+        power = (np.abs(self._spectrum) ** 2).mean(axis=0)
+        found = self._spectrum / np.maximum(power, np.finfo(np.float64).tiny)
+        tried = np.random.default_rng(1).normal(size=(3, self.around))
+        turned = np.fft.rfft(tried)[:, None] * found
+        values = np.fft.rfft(np.fft.irfft(turned, self.around))
+        again = np.fft.irfft((values * self._spectrum.conj()).mean(axis=1), self.around)
+        if not np.abs(again - tried).max() <= ASTRAY:
+            raise QueryError(
+                "shaped noise with these patterns does not tell cells apart; use a larger epsilon "
+                "or a coarser grid"
+            )
+        return np.asarray(found)
+
+    def _extended(self, functions: Floats) -> Floats:
+        """Functions of the cell at all places of the ring."""
+        found = functions.reshape(*functions.shape[:-1], *self.sizes)
+        found = _along_each(found, [onward.T for onward in self._onward])
+        return found.reshape(*functions.shape[:-1], self.around)
+
+    @cached_property
+    def _onward(self) -> list[Floats]:
+        """Along each attribute, what a function is at every place, from what it is at positions.
+
+        The best for all ranges: what they cost along one attribute is a sum over the frequencies of
+        the others, and the places between are where that is least.
+        """
+        axes = range(1, 1 + len(self.sizes))
+        noise = np.fft.fftn(self._shares.reshape(-1, *self.lengths), axes=axes)
+        cost = 1 / np.maximum((np.abs(noise) ** 2).mean(axis=0), np.finfo(np.float32).tiny)
+        onward = [np.eye(n, size) for n, size in zip(self.lengths, self.sizes, strict=True)]
+        for _ in range(_ROUNDS):
+            for d, (n, size) in enumerate(zip(self.lengths, self.sizes, strict=True)):
+                if n == size:
+                    continue
+                along = cost
+                for other in reversed(range(len(self.sizes))):
+                    if other != d:
+                        along = np.tensordot(along, _ranges_spectrum(onward[other]), (other, 0))
+                lags = np.fft.ifft(along).real
+                quadratic = lags[(np.arange(n)[:, None] - np.arange(n)) % n]
+                between = np.linalg.solve(quadratic[size:, size:], -quadratic[size:, :size])
+                onward[d] = np.concatenate([np.eye(size), between])
+        return onward
+
+
+def _along_each(values: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Each of the last axes multiplied with its matrix."""
+    for d, matrix in enumerate(matrices):
+        axis = d - len(matrices)
+        values = np.moveaxis(np.moveaxis(values, axis, -1) @ matrix, -1, axis)
+    return values
+
+
+def _ranges_spectrum(onward: Floats) -> Floats:
+    """How strong each frequency is in all ranges of an attribute, at the places they go on to."""
+    size = onward.shape[1]
+    at = np.arange(size)
+    gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
+    moved = np.fft.fft(onward, axis=0)
+    return np.asarray(np.einsum("ka,ab,kb->k", moved, gram, moved.conj()).real)
