@@ -113,10 +113,18 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def same_everywhere(text):
+    """Without the digits that processors do not agree on: those beyond the tenth of a float, and
+    the lower half of the tops that a search in floats found."""
+    text = re.sub(r"(?<![\w.])\d+\.\d{8,}", lambda found: f"{float(found[0]):.9g}", text)
+    tops = re.compile(r"^tops = .*$", re.MULTILINE)
+    return tops.sub(lambda line: re.sub(r'"([0-9a-f]{8})[0-9a-f]{8}"', r'"\1"', line[0]), text)
+
+
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
 def test_output_is_what_the_document_shows(path):
-    text = path.read_text("utf-8")
-    fresh = replay(text, path.name)
+    text = same_everywhere(path.read_text("utf-8"))
+    fresh = same_everywhere(replay(path.read_text("utf-8"), path.name))
     lines = difflib.unified_diff(
         text.splitlines(), fresh.splitlines(), "shown", "real", lineterm=""
     )
@@ -167,6 +175,14 @@ def test_the_reference_names_every_key_of_every_attribute():
         section = text.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
         for field in dataclasses.fields(attribute):
             assert f"`{field.name}`" in section, f"the reference has no {field.name} of {kind}"
+
+
+def test_last_digits_may_differ_and_no_others():
+    assert same_everywhere("178.26332580889115") == same_everywhere("178.26332580889104")
+    assert same_everywhere("178.2633258088") != same_everywhere("178.2633268088")
+    assert same_everywhere("1.2345") == "1.2345"
+    assert same_everywhere('tops = ["6f756159c5783a91"]') == 'tops = ["6f756159"]'
+    assert same_everywhere('"6f756159c5783a91"') == '"6f756159c5783a91"'
 
 
 def test_a_wrong_output_is_noticed():
