@@ -235,3 +235,12 @@ def test_promises_of_circles_bins_and_tables_in_words():
     assert "Together: all attributes are blurred as one." in told
     told = str(Survey({"x": Real(0, 10, points=21, epsilon=1, within=1.2)}).explain())
     assert "The price: points up to 4 steps apart are kept at epsilon," in told
+
+
+def test_a_block_says_what_an_attribute_would_cost_alone():
+    ages = {name: Integer(0, 7, epsilon=0.3) for name in ("age", "hours")}
+    told = Survey(ages, joint=[["age", "hours"]]).explain(n=1_000)
+    alone = Survey({"age": ages["age"]}).explain(n=1_000).to_dict()["attributes"][0]
+    entry = told.to_dict()["attributes"][0]
+    assert entry["error_alone"] == alone["error_uniform"] < entry["error_uniform"]
+    assert f"blurred by itself it would be ± {entry['error_alone']:,.0f}\n" in str(told)

@@ -165,6 +165,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "n": n,
         **_plan_entry(survey, name, n),
         **_others_entry(survey, name),
+        **_alone_entry(survey, name, query, n),
         **risk.in_short(survey, name),
         **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
     }
@@ -222,6 +223,14 @@ def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
     found["auto"] = other.mechanisms[name].name
     found["auto_total_error"] = predicted_total(other, name, asked, n, "uniform")
     return found
+
+
+def _alone_entry(survey: Agreement, name: str, query: Query, n: int) -> dict[str, Any]:
+    """What the same question would cost if the attribute were blurred by itself."""
+    block, attribute = survey.block_of(name), survey.attributes[name]
+    if block is None or block.channel.one is None or attribute.size > _MOST_PLANNED:
+        return {}
+    return {"error_alone": predicted(Agreement({name: attribute}), query, n, "uniform")}
 
 
 def _others_entry(survey: Agreement, name: str) -> dict[str, Any]:
@@ -336,6 +345,8 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
         "            one report moves that count by at most "
         f"{plain(float(format(entry['influence'], '.3g')))}",
     ]
+    if "error_alone" in entry:
+        lines.append(f"            blurred by itself it would be ± {entry['error_alone']:,.0f}")
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
     return lines
