@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -50,7 +50,7 @@ class Agreement:
         attributes: Mapping[str, Attribute],
         *,
         metric: Lp | None = None,
-        joint: Mapping[tuple[str, ...], Any] | Sequence[Sequence[str]] | None = None,
+        joint: Any = None,
     ) -> None:
         _check(attributes)
         attributes = _with_answered(attributes)

@@ -147,8 +147,10 @@ def blocks_of(
     return found
 
 
-def joint_from(entries: Any) -> dict[tuple[str, ...], Any]:
-    """The same from the tables of a survey file."""
+def joint_from(entries: Any) -> dict[tuple[str, ...], Any] | str:
+    """The same from the tables of a survey file; "auto" is passed on."""
+    if isinstance(entries, str) and entries == registry.AUTO:
+        return entries
     if not isinstance(entries, list):
         raise SurveyError(f"joint is a list of tables [[joint]], not {shown(entries)}")
     found: dict[tuple[str, ...], Any] = {}

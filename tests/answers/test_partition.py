@@ -1,0 +1,94 @@
+"""Which attributes are blurred as one, where nobody says so: the smallest predicted error."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from metricldp import Categorical, Integer, Lp, Survey, SurveyError, Weight
+
+
+def side(epsilon, size=3):
+    return Integer(0, size - 1, epsilon=epsilon)
+
+
+SMALL = {"a": side(0.2), "b": side(0.2), "c": side(0.2)}
+
+
+def mean_variance(survey, names):
+    """Of all ranges of these attributes, one question after the other."""
+    ranges = [(low, high) for low in range(3) for high in range(low, 3)]
+    asked = [
+        dict(zip(names, ends, strict=True)) for ends in itertools.product(ranges, repeat=len(names))
+    ]
+    return np.mean([survey.predict(where, n=1, prior="uniform") ** 2 for where in asked])
+
+
+def test_what_is_asked_together_is_blurred_together():
+    found = Survey(SMALL, joint="auto", together=[("a", "c")])
+    assert list(found.blocks) == ["a+c"]
+    assert Survey.from_toml(found.to_toml()) == found
+    assert not Survey(SMALL, joint="auto", together=["a", "b", "c"]).blocks
+    where = {"a": (1, 2), "b": (0, 1)}
+    assert list(Survey(SMALL, joint="auto", together=[where]).blocks) == ["a+b"]
+
+
+def test_no_other_partition_has_a_smaller_error():
+    sets = [("a", "b"), ("b", "c"), ("b",)]
+    best = Survey(SMALL, joint="auto", together=[(sets[0], 3), (sets[1], 1), (sets[2], 1)])
+    every = [None, [["a", "b"]], [["b", "c"]], [["a", "b", "c"]]]
+    totals = [
+        sum(w * mean_variance(survey, names) for w, names in zip((3, 1, 1), sets, strict=True))
+        for survey in (best, *(Survey(SMALL, joint=joint) for joint in every))
+    ]
+    assert totals[0] == pytest.approx(min(totals), rel=1e-9)
+    assert len(best.blocks) == 1
+
+
+def test_large_epsilons_stay_apart():
+    large = {"a": side(3), "b": side(3)}
+    assert not Survey(large, joint="auto").blocks
+
+
+def test_what_cannot_be_joined_is_left_alone():
+    mixed = {
+        **SMALL,
+        "kind": Categorical(["x", "y", "z"], epsilon=0.2),
+        "own": Integer(0, 2, epsilon=0.2, mechanism="geometric"),
+        "pay": Weight(0, 10),
+    }
+    survey = Survey(mixed, joint="auto", together=[("a", "kind"), ("own", "b")])
+    assert list(survey.blocks) == ["a+kind"]
+    assert survey.mechanisms["own"].name == "geometric"
+
+
+def test_in_a_file():
+    data = Survey(SMALL).to_dict()
+    for entry in data["attributes"].values():
+        entry.pop("mechanism")
+    assert list(Survey.from_dict({**data, "joint": "auto"}).blocks) == ["a+b+c"]
+
+
+@pytest.mark.parametrize(
+    ("together", "why"),
+    [
+        (["d"], "together= names 'd'; the survey has"),
+        ([3], "together= lists sets of attributes"),
+        ([(("a", "b"), 0)], "a weight in together= is a number above 0"),
+        ([{"z": 1}], "together= names 'z'"),
+    ],
+)
+def test_refused(together, why):
+    with pytest.raises(SurveyError, match=why):
+        Survey(SMALL, joint="auto", together=together)
+
+
+def test_other_refusals():
+    with pytest.raises(SurveyError, match="for distances that add up"):
+        Survey(SMALL, joint="auto", metric=Lp(2))
+    with pytest.raises(SurveyError, match='together= is what joint="auto" looks at'):
+        Survey(SMALL, together=[("a", "b")])
+    many = {name: side(0.2, 2) for name in "abcdefgh"}
+    with pytest.raises(SurveyError, match="parts up to 6 attributes, not 8"):
+        Survey(many, joint="auto")
+    assert list(Survey(many, joint="auto", together=[("g", "h")]).blocks) == ["g+h"]
