@@ -433,3 +433,13 @@ def test_broken_blocks_are_caught(cls, enumerated):
     with pytest.raises(AssertionError):
         test_counts_and_their_bounds(broken, "consistent trees beside bits", {"u": 1, "v": 2})
         test_everybody_is_known(broken)
+
+
+def test_many_attributes_are_predicted():
+    """More than there are letters for the axes of an array."""
+    kinds = {f"x{k}": Categorical(["p", "q"], epsilon=1, mechanism="response") for k in range(60)}
+    survey = Survey(kinds)
+    where = {f"x{k}": "p" for k in range(55)}
+    one = survey.channels["x0"].moment(np.array([1.0, 0.0])).mean()
+    expected = math.sqrt(one**55 - 0.5**55)
+    assert survey.predict(where, prior="uniform") == pytest.approx(expected, rel=1e-9)

@@ -152,7 +152,7 @@ def test_reports_are_listed_once_each():
 def test_reports_make_a_histogram_where_they_are_one_integer():
     """Columns apart are no such integer; the cells of a grid as one attribute are."""
     assert not CHANNEL.cumulates
-    cells = Cells.in_rows((2, 1), Table.of([[ONE // 4, 3 * (ONE // 4)], [ONE // 2, ONE // 2]]))
+    cells = Cells((2, 1), Table.of([[ONE // 4, 3 * (ONE // 4)], [ONE // 2, ONE // 2]]))
     assert cells.cumulates
 
 

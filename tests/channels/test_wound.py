@@ -115,3 +115,17 @@ def test_what_is_known_of_everybody_costs_nothing(unsolved):
 def test_noise_that_tells_nothing_is_refused(unsolved):
     with pytest.raises(QueryError, match="does not tell cells apart"):
         channel(patterns=((0, 1) * 6,)).coefficients(np.eye(6))
+
+
+def test_few_cells_on_a_long_ring_are_not_solved_for():
+    """Equations of places by cells would not fit into memory."""
+    assert channel()._solved
+    long = Wound.on((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
+    assert not long._solved
+    assert long.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
+
+
+def test_no_two_cells_are_told_better_than_the_widest_ratio():
+    made = channel()
+    assert max(made.worst_ratio(0, x) for x in range(6)) <= made.widest_ratio()
+    assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)

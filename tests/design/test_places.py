@@ -233,6 +233,39 @@ def test_one_cap_for_all_attributes_together(name):
         Survey.from_dict(data)
 
 
+def test_a_cap_counts_for_one_attribute_alone_too():
+    """5 values, 1 per step: 4 across, but all together are never more than 2 apart."""
+    survey = blurred(place(5, 5, epsilon=1), "shaped", "sum", cap=np.float64(2))
+    assert [e["effective_epsilon"] for e in survey.explain().to_dict()["attributes"]] == [2, 2]
+    ledger = Ledger()
+    ledger.add(survey)
+    assert float(ledger.spent("east", 0, 4)) == 2
+    proof = survey.certify()
+    assert proof.holds
+    (pairs,) = (found.pairs for found in proof.proofs)
+    assert len([pair for pair in pairs if pair.allowed == 2]) == 1  # stands for all of them
+
+
+def test_a_cap_that_is_broken_is_seen_in_a_certificate():
+    """A channel made for a cap of 3, under a cap of 2."""
+    wide = blurred(place(5, 5, epsilon=1), "shaped", "sum", cap=3)
+    narrow = blurred(place(5, 5, epsilon=1), "shaped", "sum", cap=2)
+    (block,) = wide.blocks.values()
+    (own,) = narrow.blocks.values()
+    narrow.blocks = {"east+north": replace(own, channel=block.channel)}
+    assert not narrow.certify().holds
+
+
+def test_workloads_of_one_attribute_of_a_block_are_predicted_at_once():
+    survey = blurred(place(4, 3, epsilon=1), "shaped", "sum")
+    values = [{"east": value} for value in range(4)]
+    shares = np.random.default_rng(3).dirichlet(np.ones(12)).reshape(4, 3)
+    for prior in ("uniform", shares):
+        expected = np.mean([survey.predict(where, n=7, prior=prior) ** 2 for where in values])
+        found = survey.predict(attribute="east", workload="values", n=7, prior=prior) ** 2
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
 PLANE = {"name": "shaped", "metric": "plane"}
 
 
@@ -250,6 +283,7 @@ PLANE = {"name": "shaped", "metric": "plane"}
             {**PLANE, "name": "designed"},
             "110 cells are too many to be",
         ),
+        (place(3, 3, epsilon=1), {**PLANE, "around": [5, 5]}, "around belongs to patterns"),
         (place(3, 3, epsilon=1), {**PLANE, "cap": 0}, "the cap of all together is above 0, not 0"),
         (place(3, 3, epsilon=1), {**PLANE, "cap": 0.5}, "cap 0.5 .* below the smallest distance"),
         (place(3, 3, epsilon=1), {**PLANE, "metric": "air"}, 'metric is "sum" or "plane", not '),

@@ -187,7 +187,7 @@ def test_a_search_with_costly_moves_ends_early(monkeypatch):
     found = []
     for work in (0, 3_000, 30_000):
         monkeypatch.setattr(loops_plain, "MOST_WORK", work or 1)
-        heights, objective = shaped._searched(gram, steps, 14, 2)
+        heights, objective = shaped.searched(gram, steps, 14, 2)
         assert shaped.too_far(tuple(map(tuple, heights)), steps.apart) is None
         found.append(objective)
     assert found[0] > 1.02 * found[1] > 1.02 * found[2]

@@ -171,6 +171,9 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be blurred 
     [
         ("east", "joint= is a list of sets of attributes, such as"),
         (["east"], "two attributes or more are blurred together, not 'east'"),
+        ([[["east"], "north"]], "two attributes or more are blurred together, not"),
+        ([{"east": 1}], "two attributes or more are blurred together, not"),
+        ([BOTH, BOTH], "'east', 'north' are named twice in joint=; leave one out"),
         ({"xy": "hio"}, "two attributes or more are blurred together, not 'xy'"),
         ({("x",): "hio"}, "two attributes or more are blurred together, not"),
         ({frozenset("xy"): "hio"}, "two attributes or more are blurred together, not"),

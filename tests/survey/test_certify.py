@@ -160,7 +160,11 @@ def cells(ratios, *, p=1, share=1, parts=1, straight=False):
     def worst_ratio(x, other):
         return Fraction(ratios[3 * x[0] + x[1], 3 * other[0] + other[1]])
 
-    channel = SimpleNamespace(proving_pairs=lambda metric: list(ratios), worst_ratio=worst_ratio)
+    channel = SimpleNamespace(
+        proving_pairs=lambda metric: list(ratios),
+        worst_ratio=worst_ratio,
+        widest_ratio=lambda: None,
+    )
     mechanism = SimpleNamespace(name="made up", about=about)
     block = SimpleNamespace(names=("x", "y"), sizes=(2, 3), mechanism=mechanism, channel=channel)
     survey = SimpleNamespace(attributes=lines, metric=Lp(p), share=Fraction(share), parts=parts)

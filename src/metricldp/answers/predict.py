@@ -89,7 +89,10 @@ def predicted_total(
     blocks: Iterable[Floats]
     blocks = (workload.rows_block(start, start + MAX_ROWS_TOGETHER) for start in starts)
     second = square = np.zeros(())
-    if (joint := survey.block_of(attribute)) and not worst:
+    joint = survey.block_of(attribute)
+    if joint and joint.channel.one is not None:
+        blocks = [root_of(workload.gram())]
+    if joint and not worst and joint.channel.one is None:
         queries = (Query({attribute: row}, attribute) for rows in blocks for row in rows)
         return math.fsum(predicted(survey, query, n, prior) ** 2 for query in queries)
     if joint:
@@ -113,6 +116,10 @@ def predicted_total(
         second = yes * second
     if worst:
         return n * max(0.0, float((second - square).max()))
+    if joint:
+        sizes = dict(zip(joint.names, joint.sizes, strict=True))
+        sums: list[Sum] = [[(1.0, {joint.names: second - square})]]
+        return n * max(0.0, _mean_of(sums, sizes, shares_of(sizes, prior)))
     return n * max(0.0, mean(shares_of({attribute: workload.size}, prior), [second - square]))
 
 
@@ -270,14 +277,21 @@ def _all_answered(sums: list[Sum], whether: Collection[str]) -> list[Sum]:
 def _mean_of(sums: list[Sum], sizes: Mapping[str, int], shares: list[Floats] | Floats) -> float:
     """The mean of a product of sums over people spread like that over these attributes."""
     axes, found = {name: axis for axis, name in enumerate(sizes)}, 0.0
-    spread: list[Any] = [shares, [*axes.values()]]
-    if isinstance(shares, list):
-        spread = [part for axis, share in enumerate(shares) for part in (share, [axis])]
     for terms in product(*sums):
         scale = math.prod(scale for scale, _ in terms)
         factors = [pair for _, functions in terms for pair in functions.items()]
-        parts = [part for names, f in factors for part in (f, [axes[name] for name in names])]
-        found += scale * float(np.einsum(*spread, *parts, [], optimize=True)) if parts else scale
+        if isinstance(shares, list):
+            for names, f in factors:
+                for name in reversed(names):
+                    f = f @ shares[axes[name]]  # noqa: PLW2901
+                scale *= float(f)
+        elif factors:
+            parts: list[Any] = [
+                part for names, f in factors for part in (f, [axes[name] for name in names])
+            ]
+            parts = [shares, [*axes.values()], *parts, []]
+            scale *= float(np.einsum(*parts, optimize=True))
+        found += scale
     return found
 
 

@@ -72,6 +72,10 @@ class Cells(JointChannel):
     def worst_ratio(self, x: People, other: People) -> Fraction:
         return self.one.worst_ratio(self._cell(x), self._cell(other))
 
+    def widest_ratio(self) -> Fraction | None:
+        """A bound of the worst ratio of any two cells, where there is one."""
+        return self.one.widest_ratio() if isinstance(self.one, Wound) else None
+
     def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
         """Every pair of cells."""
         for x, other in combinations(np.ndindex(*self.sizes), 2):

@@ -125,6 +125,10 @@ class JointChannel(ABC):
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """The largest P(report | x) / P(report | other), either way round."""
 
+    def widest_ratio(self) -> Fraction | None:
+        """A bound of the worst ratio of any two people, where there is one."""
+        return None
+
     def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
         """Pairs of people, and the worst ratio of all pairs that each stands for.
 

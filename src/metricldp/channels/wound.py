@@ -34,6 +34,8 @@ from metricldp.channels.shaped import ASTRAY, Shaped
 
 MOST_SOLVED = 1024
 """Cells up to which the best decoder is solved for."""
+_MOST_ENTRIES = 1 << 23
+"""Of a matrix of places by cells."""
 _ROUNDS = 3
 """Attributes are gone through so often: what is best along one depends on the others."""
 
@@ -65,11 +67,15 @@ class Wound(Shaped):
     def _placed(self, positions: Integers) -> Integers:
         return self.places[positions]
 
+    def widest_ratio(self) -> Fraction:
+        """At least the worst ratio of any two cells: that of the highest and the deepest level."""
+        return max(Fraction(heights[0], heights[-1]) for heights in self._levels)
+
     # Decoding
 
     @property
     def _solved(self) -> bool:
-        return self.size <= MOST_SOLVED
+        return self.size <= MOST_SOLVED and self.size * self.around <= _MOST_ENTRIES
 
     def coefficients(self, functions: Floats) -> Floats:
         if self._solved:

@@ -40,6 +40,7 @@ from metricldp.design.torus import CellWorkload, Torus, best_torus, in_units
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
+from metricldp.metrics.window import capped
 
 SUM, PLANE = "sum", "plane"
 MARGINS = "margins"
@@ -64,8 +65,10 @@ class OnCells(JointMechanism):
     def __post_init__(self) -> None:
         if self.metric not in (SUM, PLANE):
             raise SurveyError(f'metric is "{SUM}" or "{PLANE}", not {shown(self.metric)}')
-        if self.cap is not None and (not is_number(self.cap) or not 0 < self.cap < math.inf):
-            raise SurveyError(f"the cap of all together is above 0, not {shown(self.cap)}")
+        if self.cap is not None:
+            if not is_number(self.cap) or not 0 < self.cap < math.inf:
+                raise SurveyError(f"the cap of all together is above 0, not {shown(self.cap)}")
+            object.__setattr__(self, "cap", float(self.cap))
 
     def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
         grid = grid_of(attributes, self.metric)
@@ -105,8 +108,9 @@ class OnCells(JointMechanism):
         return self.on.distance(here, there)
 
     def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        """Along one attribute a straight line is as long as the attribute says."""
-        return list(metrics)
+        """Along one attribute a line is as long as the attribute says, up to the cap of all."""
+        most = self.on.diameter(math.prod(sizes))
+        return [capped(metric, most, size) for metric, size in zip(metrics, sizes, strict=True)]
 
 
 def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
@@ -170,7 +174,8 @@ def _checked_shares(workload: Mapping[Any, Any]) -> dict[str, float]:
             raise SurveyError(f"the share of {shown(name)} is a number above 0, not {shown(share)}")
     if not workload:
         raise SurveyError("a workload of several is a table of their names and shares, not empty")
-    return {name: float(share) for name, share in workload.items()}
+    largest = max(workload.values())
+    return {name: float(share / largest) for name, share in workload.items()}
 
 
 def _products(
@@ -261,6 +266,8 @@ class ShapedOnCells(OnCells):
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         if self.patterns is None:
+            if self.around is not None:
+                raise SurveyError("around belongs to patterns; leave it out, and both are found")
             named, asked = _asked(self.workload, self.on, ordered)
             lengths, patterns = best_torus(asked, in_units(self.on))
             return replace(self, workload=named, around=lengths, patterns=patterns)
@@ -274,7 +281,8 @@ class ShapedOnCells(OnCells):
                 f"{shown(self.around)}; leave around and patterns out, and they are found"
             )
         lengths = tuple(int(n) for n in self.around)
-        said = self.workload if self.workload == MARGINS else said_workload(self.workload, size)
+        margins = isinstance(self.workload, str) and self.workload == MARGINS
+        said = MARGINS if margins else said_workload(self.workload, size)
         patterns = checked_patterns(self.patterns, math.prod(lengths), MOST_REPORTS)
         if len(patterns[0]) != math.prod(lengths):
             raise SurveyError(

@@ -176,6 +176,7 @@ def _triple_forms(unit: float) -> Floats:
     for some in combinations(range(len(squares)), 5):
         _, sizes, axes = np.linalg.svd(squares[list(some)])
         values = squares @ axes[-1]
-        if sizes[-1] > 1e-9 and (values.min() > -1e-12 or values.max() < 1e-12):
+        least = 1e-9 * np.abs(values).max()
+        if sizes[-1] > 1e-9 and (values.min() > -least or values.max() < least):
             found.append(axes[-1] * np.sign(values[np.argmax(np.abs(values))]))
     return np.array(found)

@@ -119,7 +119,10 @@ class Torus:
     def too_far(self, patterns: tuple[Shape, ...]) -> tuple[int, ...] | None:
         """Steps between two cells that some pattern tells too well."""
         depths = np.array(patterns)
+        wide = int(np.ptp(depths, axis=1).max()) > self.top
         for steps, (offset, most) in zip(self.grid.turned(), self.kept[::2], strict=True):
+            if most == self.top and not wide:
+                continue  # no two heights are farther apart
             if np.abs(depths - np.roll(depths, offset, axis=1)).max() > most:
                 return steps
         return None

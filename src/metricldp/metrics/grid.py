@@ -89,6 +89,8 @@ class Grid(Metric):
 
     def capped(self, cap: Fraction) -> Grid:
         """The same, and never above the cap."""
+        if cap >= self.step * int(self.numbers.max()):
+            return self
         unit = common_unit((self.step, cap))
         factor, most = int(self.step / unit), int(cap / unit)
         kind = kind_for(max(int(self.numbers.max()) * factor, most))

@@ -161,6 +161,7 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
     numbers = {id(f): place for place, f in enumerate(asked)}
     places = [[numbers[id(f)] for f in item] for item in items]
     step = max(1, _AT_ONCE // one.features)
+    one.coefficients(np.zeros((1, one.size)))  # prepared once, before there are threads
     rows, jump = np.empty((len(items), queries, one.size)), np.empty(queries)
 
     def read(start: int) -> None:

@@ -219,12 +219,13 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     return queries > 2 + math.prod(channel.features for channel in channels) / 100
 
 
-def quickest(names: Iterable[str], blocks: Collection[str]) -> str:
+def quickest(channels: Mapping[str, Channel], blocks: Collection[str]) -> str:
     """The layout of a table that answers soonest.
 
-    A decoder of cells of a grid changes everywhere; estimated cells need none.
+    A decoder of cells of a grid changes everywhere; estimated cells need none, where they add up.
     """
-    return "cells" if any(name in blocks for name in names) else "prefix"
+    joint = any(name in blocks for name in channels)
+    return "cells" if joint and all(c.linear for c in channels.values()) else "prefix"
 
 
 def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:

@@ -121,7 +121,8 @@ class Raw(Store):
         channels = [self.survey.tabled[name] for name in names]
         if self.layout == "auto":
             if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
-                return cubes.quickest(names, self.survey.blocks)
+                known = {name: self.survey.tabled[name] for name in names}
+                return cubes.quickest(known, self.survey.blocks)
             return REPORTS
         cubes.check_size(channels, names)
         return self.layout

@@ -173,7 +173,8 @@ class Totals(Store):
                 f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
                 "name it in keep= before the reports come in"
             )
-        return cubes.quickest(names, self.survey.blocks) if names else REPORTS
+        channels = {name: self.survey.tabled[name] for name in names}
+        return cubes.quickest(channels, self.survey.blocks) if names else REPORTS
 
     def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
         assert isinstance(asked, Readings)

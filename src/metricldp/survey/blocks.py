@@ -114,7 +114,7 @@ def blocks_of(
     if joint is None:
         return {}
     if is_list(joint):
-        joint = {tuple(names) if is_list(names) else names: USUAL for names in joint}
+        joint = _listed(joint)
     if not isinstance(joint, Mapping):
         raise SurveyError(
             "joint= is a list of sets of attributes, such as [['age', 'hours']], or maps them to a "
@@ -144,6 +144,18 @@ def blocks_of(
                 f"mechanism {mechanism.name!r} blurs one attribute; name it there, not in joint="
             )
         found[ordered] = mechanism
+    return found
+
+
+def _listed(joint: Sequence[Any]) -> dict[Any, str]:
+    """Sets of attributes without a mechanism."""
+    found: dict[Any, str] = {}
+    for names in joint:
+        if not is_list(names) or not all(isinstance(name, str) for name in names):
+            raise SurveyError(f"two attributes or more are blurred together, not {shown(names)}")
+        if tuple(names) in found:
+            raise SurveyError(f"{listed(names)} are named twice in joint=; leave one out")
+        found[tuple(names)] = USUAL
     return found
 
 
