@@ -11,6 +11,7 @@ SIZE = 6
 INSIDE = {"a": (1, 3), "b": (2, 4)}
 FALSE_ALARM = 1e-6
 DRAWS = 250
+ASKED = ("box", "first", "second", "mean", "median")
 
 
 def people(kind, n):
@@ -61,8 +62,9 @@ def test_intervals_of_blocks_hold(epsilon, solved, monkeypatch):
             most = max(map(len, held))
             for place in range(most):
                 right = [row[place] for row in held if len(row) > place]
-                table[kind, n, place] = np.mean(right)
+                table[kind, n, ASKED[place], len(right)] = np.mean(right)
                 least = stats.binom.ppf(FALSE_ALARM, len(right), 0.94)
                 assert sum(right) >= least, (kind, n, place, np.mean(right))
-    shares = [*table.values()]
-    print(f"\nepsilon {epsilon}: lowest {min(shares):.3f}, mean {np.mean(shares):.3f}")
+    shares, lowest = [*table.values()], sorted(table, key=table.get)[:3]
+    told = ", ".join(f"{table[cell]:.3f} ({' '.join(map(str, cell))})" for cell in lowest)
+    print(f"\nepsilon {epsilon}: mean {np.mean(shares):.3f}, lowest {told}")
