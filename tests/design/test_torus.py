@@ -96,7 +96,7 @@ def large():
     """More cells than are solved for, from a short search."""
     ages = Integer(0, 39, epsilon=0.5, within=4)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(annealing.annealed, "__defaults__", (40,))
+        patched.setattr(torus, "ROUNDS", 40)
         return Survey({"a": ages, "b": ages, "c": Integer(0, 3, epsilon=1)}, joint=[["a", "b"]])
 
 

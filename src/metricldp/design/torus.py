@@ -19,7 +19,7 @@ from metricldp.channels.base import Floats
 from metricldp.channels.cells import Cells
 from metricldp.channels.levels import Shape
 from metricldp.channels.wound import MOST_SOLVED, Wound
-from metricldp.design.annealing import Bounds, annealed
+from metricldp.design.annealing import ROUNDS, Bounds, annealed
 from metricldp.design.shaped import (
     COLD,
     LARGEST_UNIT,
@@ -37,6 +37,8 @@ from metricldp.metrics.grid import Grid
 _PATTERNS, _FEWER, _MANY_PLACES = 8, 4, 1024
 _PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 """How many times the reach of epsilon there are places beyond the positions."""
+_VERY_MANY = 1 << 15
+"""Places beyond which half of the rounds have to do."""
 _UNBOUNDED = 1 << 30
 _FACTORS = (2, 3, 5, 7)
 
@@ -271,7 +273,8 @@ def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
 def _searched_long(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
     """From the sums of patterns of one attribute alone; in the plane from boxes."""
     heights = torus.boxes(_FEWER) if torus.grid.axes else torus.sums(_FEWER)
-    heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds())
+    rounds = ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2
+    heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds(), rounds)
     return _below_top(heights)
 
 
