@@ -252,7 +252,14 @@ def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("hierarchy-2", 12), ("hierarchy-4", 12), ("hierarchy-4-plain", 8), ("haar", 12)],
+    [
+        *(
+            pytest.param(name, 12, marks=pytest.mark.slow)
+            for name in ("hierarchy-2", "hierarchy-4")
+        ),
+        *(("hierarchy-2", 8), ("hierarchy-4", 8), ("hierarchy-4-plain", 8), ("haar", 8)),
+        pytest.param("haar", 12, marks=pytest.mark.slow),
+    ],
 )
 def test_errors_grow_with_a_power_of_the_logarithm_of_the_size(name, most):
     logs = range(4, most + 1)
@@ -439,7 +446,7 @@ def test_unary_nodes_gain_with_epsilon(epsilon, by_bits, by_signs):
 
 
 @pytest.mark.parametrize(("epsilon", "best"), [("0.5", "haar"), ("0.8", "haar"), ("1.1", "unary")])
-@pytest.mark.parametrize("size", [64, 256, 1024, 4096])
+@pytest.mark.parametrize("size", [64, 256, 1024, pytest.param(4096, marks=pytest.mark.slow)])
 def test_haar_is_best_up_to_an_epsilon_of_about_one(size, epsilon, best):
     haar = built("haar", size, epsilon).mean_range_variance()
     assert (haar < unary(4, size, epsilon).mean_range_variance()) == (best == "haar")
