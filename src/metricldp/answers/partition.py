@@ -61,12 +61,12 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
         described = {name: attributes[name] for name in names}
         blocks |= {names: Agreement(described, joint=[names]).blocks["+".join(names)]}
     found: list[tuple[float, int, dict[Names, Any]]] = []
-    for partition in _partitions(free, list(blocks)):
+    for partition in _partitions(list(blocks)):
         joint = {names: blocks[names].mechanism for names in partition}
         survey = Agreement({**apart.asked, **_undecided(attributes, partition)}, joint=joint)
         total = sum(weight * _variance(survey, names, where) for names, where, weight in asked)
         found.append((total, len(found), joint))
-    return min(found)[2] if found else {}
+    return min(found)[2]
 
 
 def _undecided(attributes: Mapping[str, Attribute], partition: Iterable[Names]) -> dict[str, Any]:
@@ -121,15 +121,15 @@ def _candidates(
                 yield names
 
 
-def _partitions(free: Sequence[str], blocks: Sequence[Names]) -> Iterator[list[Names]]:
+def _partitions(blocks: Sequence[Names]) -> Iterator[list[Names]]:
     """All choices of blocks that have no attribute in common."""
     if not blocks:
         yield []
         return
     first, *others = blocks
-    yield from _partitions(free, others)
+    yield from _partitions(others)
     rest = [names for names in others if not set(names) & set(first)]
-    for partition in _partitions(free, rest):
+    for partition in _partitions(rest):
         yield [first, *partition]
 
 

@@ -242,9 +242,10 @@ class Channel(ABC):
 
     def mean_range_variance(self) -> float:
         """The variance one person adds to a count, mean over all ranges and positions."""
-        size, at = self.size, np.arange(self.size)
-        gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
-        return self.mean_square(gram) / (size * (size + 1) / 2) - (size + 2) / (3 * size)
+        size = self.size
+        return self.mean_square(ranges_gram(size)) / (size * (size + 1) / 2) - (size + 2) / (
+            3 * size
+        )
 
     def cut(self, first: int, end: int) -> Cut | None:
         """A range of positions, not all of them, in closed form; None where there is none."""
@@ -326,6 +327,12 @@ class Channel(ABC):
         """Some reports after the other, so that their features stay in the cache."""
         step = max(1, _CHUNK // self.features)
         return (slice(start, start + step) for start in range(0, count, step))
+
+
+def ranges_gram(size: int) -> Floats:
+    """How many ranges hold both of two positions."""
+    at = np.arange(size)
+    return np.asarray((np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at)))
 
 
 def farthest(fixed: Floats | float, ends: Floats) -> float:

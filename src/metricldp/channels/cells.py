@@ -6,11 +6,10 @@ that of their cell. So every function of the cell has a decoder, not only produc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -18,9 +17,18 @@ import numpy as np
 
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column, Number
-from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.channels.joint import (
+    Columns,
+    Functions,
+    JointChannel,
+    Part,
+    People,
+    Sizes,
+    Term,
+    products,
+)
 from metricldp.channels.table import Table
-from metricldp.channels.wound import Wound
+from metricldp.channels.wound import Wound, strides_of
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.metrics.grid import Grid
@@ -41,7 +49,7 @@ class Cells(JointChannel):
     @cached_property
     def _rows(self) -> Sizes:
         """How many cells one step along each attribute is."""
-        return tuple(math.prod(self.sizes[d + 1 :]) for d in range(len(self.sizes)))
+        return strides_of(self.sizes)
 
     @cached_property
     def fields(self) -> Mapping[Part, Number]:
@@ -89,12 +97,8 @@ class Cells(JointChannel):
 
     # Decoding
 
-    def products(self, functions: Functions) -> Floats:
-        """What a product of functions, one of each attribute, is at every cell."""
-        return reduce(lambda a, b: (a[:, :, None] * b[:, None]).reshape(len(a), -1), functions)
-
     def decoder(self, functions: Functions) -> Floats:
-        return self.one.coefficients(self.products(functions))
+        return self.one.coefficients(products(functions))
 
     def _decoded(self, functions: Functions, columns: Columns) -> Floats:
         return self.decoder(functions)[:, columns[REPORT]]

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -209,6 +210,11 @@ def _constant(functions: Functions) -> npt.NDArray[np.bool_]:
 def _first(functions: Functions) -> Floats:
     """What k products are at the first position of every attribute."""
     return np.asarray(np.prod([f[:, 0] for f in functions], axis=0))
+
+
+def products(functions: Functions) -> Floats:
+    """What products of functions are at every cell, along the last attribute first."""
+    return reduce(lambda a, b: (a[:, :, None] * b[:, None]).reshape(len(a), -1), functions)
 
 
 def kinds(rows: Sequence[Sequence[Term]]) -> Floats:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,10 +61,11 @@ class Shaped(IntegerChannel):
         depths: tuple[Shape, ...],
         unit: Fraction,
         prior: tuple[float, ...] | None = None,
-    ) -> Shaped:
+        **more: Any,
+    ) -> Self:
         fall = fall_of(unit)
         tops = tuple(highest(fall, pattern) for pattern in depths)
-        return cls(size, depths, tops, fall, prior)
+        return cls(size, depths, tops, fall, prior, **more)
 
     @cached_property
     def _levels(self) -> list[list[int]]:

@@ -21,15 +21,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels.base import Floats, Integers
+from metricldp.channels.base import Floats, Integers, ranges_gram
 from metricldp.channels.joint import Sizes
-from metricldp.channels.levels import Shape, fall_of, highest
+from metricldp.channels.levels import Shape
 from metricldp.channels.shaped import ASTRAY, Shaped
 
 MOST_SOLVED = 1024
@@ -38,6 +38,17 @@ _MOST_ENTRIES = 1 << 23
 """Of a matrix of places by cells."""
 _ROUNDS = 3
 """Attributes are gone through so often: what is best along one depends on the others."""
+
+
+def strides_of(lengths: Sizes) -> Sizes:
+    """How far one step along each attribute is, where the last runs fastest."""
+    return tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+
+
+def placed(along: Sequence[npt.NDArray[np.int64]], lengths: Sizes) -> npt.NDArray[np.int64]:
+    """The places around the ring of all combinations of steps along each attribute."""
+    axes = [steps * stride for steps, stride in zip(along, strides_of(lengths), strict=True)]
+    return np.asarray(reduce(np.add.outer, axes)).reshape(-1) % math.prod(lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +61,16 @@ class Wound(Shaped):
 
     @classmethod
     def on(cls, sizes: Sizes, lengths: Sizes, depths: tuple[Shape, ...], unit: Fraction) -> Wound:
-        fall = fall_of(unit)
-        tops = tuple(highest(fall, pattern) for pattern in depths)
-        return cls(math.prod(sizes), depths, tops, fall, sizes=sizes, lengths=lengths)
+        return cls.of(math.prod(sizes), depths, unit, sizes=sizes, lengths=lengths)
 
     @cached_property
     def strides(self) -> Sizes:
         """How many places one step along each attribute is."""
-        return tuple(math.prod(self.lengths[d + 1 :]) for d in range(len(self.lengths)))
+        return strides_of(self.lengths)
 
     @cached_property
     def places(self) -> npt.NDArray[np.int64]:
-        axes = [np.arange(n) * s for n, s in zip(self.sizes, self.strides, strict=True)]
-        return np.asarray(sum(np.ix_(*axes), np.zeros((), dtype=np.int64))).reshape(-1)
+        return placed([np.arange(size) for size in self.sizes], self.lengths)
 
     def _placed(self, positions: Integers) -> Integers:
         return self.places[positions]
@@ -154,7 +162,5 @@ def _along_each(values: Floats, matrices: Sequence[Floats]) -> Floats:
 def _ranges_spectrum(onward: Floats) -> Floats:
     """How strong each frequency is in all ranges of an attribute, at the places they go on to."""
     size = onward.shape[1]
-    at = np.arange(size)
-    gram = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
     moved = np.fft.fft(onward, axis=0)
-    return np.asarray(np.einsum("ka,ab,kb->k", moved, gram, moved.conj()).real)
+    return np.asarray(np.einsum("ka,ab,kb->k", moved, ranges_gram(size), moved.conj()).real)

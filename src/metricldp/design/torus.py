@@ -15,10 +15,10 @@ from functools import cached_property, reduce
 import numpy as np
 
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.channels.base import Floats
+from metricldp.channels.base import Floats, ranges_gram
 from metricldp.channels.cells import Cells
 from metricldp.channels.levels import Shape
-from metricldp.channels.wound import MOST_SOLVED, Wound
+from metricldp.channels.wound import MOST_SOLVED, Wound, placed, strides_of
 from metricldp.design.annealing import ROUNDS, Bounds, annealed
 from metricldp.design.shaped import (
     COLD,
@@ -88,7 +88,7 @@ class Torus:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        return tuple(math.prod(self.lengths[d + 1 :]) for d in range(len(self.lengths)))
+        return strides_of(self.lengths)
 
     @property
     def around(self) -> int:
@@ -97,12 +97,7 @@ class Torus:
     @cached_property
     def places(self) -> Depths:
         """Where the cells lie."""
-        return self._at([np.arange(size) for size in self.grid.sizes])
-
-    def _at(self, along: Sequence[Depths]) -> Depths:
-        """The places around the ring of all combinations of steps along each attribute."""
-        axes = [steps * stride for steps, stride in zip(along, self.strides, strict=True)]
-        return np.asarray(reduce(np.add.outer, axes)).reshape(-1) % self.around
+        return placed([np.arange(size) for size in self.grid.sizes], self.lengths)
 
     def channel(self, patterns: tuple[Shape, ...]) -> Cells:
         sizes = self.grid.sizes
@@ -170,17 +165,14 @@ class Torus:
     def sums(self, count: int) -> Depths:
         """The sums of patterns for one attribute alone, where distances add up."""
         alone = []
-        for d, (size, length) in enumerate(zip(self.grid.sizes, self.lengths, strict=True)):
-            line = np.moveaxis(self.grid.numbers, d, 0).reshape(size, -1)[:, 0]
+        for line, length in zip(_lines(self.grid), self.lengths, strict=True):
             steps = Steps(self.grid.step, tuple(line.tolist()), _closes(line))
-            at = np.arange(size)
-            ranges = (np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at))
-            alone.append(searched(ranges, steps, length, count)[0])
+            alone.append(searched(ranges_gram(len(line)), steps, length, count)[0])
         turns = [
             np.arange(length) - length * (2 * np.arange(length) >= length)
             for length in self.lengths
         ]
-        at = self._at(turns)
+        at = placed(turns, self.lengths)
         heights = np.empty((count, self.around), dtype=np.int64)
         for j in range(count):
             rows = [found[j * (2 * d + 1) % count] for d, found in enumerate(alone)]
@@ -225,8 +217,12 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
 def _reach(grid: Grid) -> list[int]:
     """How far apart cells at the smallest distance are along each attribute, at least 1."""
     least = int(grid.numbers.ravel()[1:].min())
-    lines = (np.moveaxis(grid.numbers, d, 0).reshape(n, -1)[:, 0] for d, n in enumerate(grid.sizes))
-    return [max(1, int((line <= least).sum()) - 1) for line in lines]
+    return [max(1, int((line <= least).sum()) - 1) for line in _lines(grid)]
+
+
+def _lines(grid: Grid) -> list[Depths]:
+    """How far apart cells are that differ in one attribute alone, for each of them."""
+    return [np.moveaxis(grid.numbers, d, 0).reshape(n, -1)[:, 0] for d, n in enumerate(grid.sizes)]
 
 
 def _closes(line: Depths) -> bool:
@@ -237,12 +233,11 @@ def _closes(line: Depths) -> bool:
 def _lengths(grid: Grid, pads: Sequence[float]) -> Iterator[tuple[int, ...]]:
     """Nothing is added along a circle, or where three positions or more are all alike."""
     each = int(grid.numbers.ravel()[1:].min())
-    lines = [np.moveaxis(grid.numbers, d, 0).reshape(n, -1)[:, 0] for d, n in enumerate(grid.sizes)]
     wide = [
         0.0
         if _closes(line) or (len(line) > 2 and line[1:].max() == line[1:].min())
         else reach / float(grid.step * each)
-        for line, reach in zip(lines, _reach(grid), strict=True)
+        for line, reach in zip(_lines(grid), _reach(grid), strict=True)
     ]
     pairs = list(zip(grid.sizes, wide, strict=True))
     yield from dict.fromkeys(

@@ -10,13 +10,13 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from metricldp.channels import Channel, Floats, Levels
-from metricldp.channels.joint import Functions, JointChannel, Term, kinds, summed
+from metricldp.channels.joint import Functions, JointChannel, Term, kinds, products, summed
 from metricldp.store.extremes import Extremes, Sum, varies
 from metricldp.survey.blocks import Block
 
@@ -166,25 +166,20 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
 
     def read(start: int) -> None:
         chosen = slice(start, start + step)
-        products = cache(lambda place: _products([factor[chosen] for factor in asked[place]]))
-        decoders = cache(lambda place: _decoders(block, products(place)))
+        values = cache(lambda place: products([factor[chosen] for factor in asked[place]]))
+        decoders = cache(lambda place: _decoders(block, values(place)))
         for row, (first, *second) in enumerate(places):
             if second:
                 rows[row, chosen] = one.mean(decoders(first) * decoders(*second))
             else:
-                rows[row, chosen] = products(first)
-        f, most = products(0), np.abs(decoders(0)).max(axis=1)
+                rows[row, chosen] = values(first)
+        f, most = values(0), np.abs(decoders(0)).max(axis=1)
         known = np.ptp(f, axis=1) == 0
         jump[chosen] = np.where(known, 0.0, most + np.abs(f).max(axis=1))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(read, range(0, queries, step)))
     return CellReading(block, rows.reshape(-1, one.size), jump)
-
-
-def _products(factors: Functions) -> Floats:
-    """What products of functions are at every cell, along the last attribute first."""
-    return reduce(lambda a, b: (a[:, :, None] * b[:, None]).reshape(len(a), -1), factors)
 
 
 def _decoders(block: Block, functions: Floats) -> Floats:
