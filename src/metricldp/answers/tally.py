@@ -18,11 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers import estimate, quantiles
+from metricldp.answers import estimate, fits, quantiles
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
+from metricldp.answers.fits import Fit
 from metricldp.answers.linear import Apart, Linear, Profile
+from metricldp.answers.maximise import Progress
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, asked_of, parse, workload_for
@@ -341,6 +343,22 @@ class Tally:
         group = quantiles.Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
         return group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
+
+    def fit(
+        self,
+        attributes: Sequence[str] | str,
+        *,
+        start: Fit | None = None,
+        progress: Progress = lambda done: None,
+    ) -> Fit:
+        """A distribution of people over some attributes under which the reports are likely.
+
+        It is asked like a tally. Its numbers are nearer to the truth where noise is large, but
+        biased, and nothing is guaranteed of them; intervals are those of the unbiased answers.
+        With more than three attributes only pairs are fitted. `start` is a fit of fewer reports
+        over the same attributes, to go on from.
+        """
+        return fits.fit(self, attributes, start=start, progress=progress)
 
     # Sums ----------------------------------------------------------------------------------------
 

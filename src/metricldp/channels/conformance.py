@@ -24,6 +24,7 @@ from metricldp.basics.exact import at_most_exp, exp_bounds, log
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
+from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -157,7 +158,10 @@ def _probabilities(case: _Case) -> str:
             return f"the probabilities of all reports from {x} add up to {float(sum(row)):.9g}"
     chances, exact = np.exp(case.channel.log_chances(case.reports)), case.shares.T
     ratios = np.divide(chances, exact, out=1 + chances, where=exact > 0)
-    return _apart(ratios, 1.0, "`log_chances`, in some report,")
+    found = _apart(ratios, 1.0, "`log_chances`, in some report,")
+    if not found and isinstance(case.channel, IntegerChannel):
+        found = _apart(case.channel.spread(np.eye(case.size)), case.shares, "`spread`")
+    return found
 
 
 def _loss(case: _Case) -> str:

@@ -81,18 +81,29 @@ class Geometric(IntegerChannel):
 
     def mean(self, values: Floats) -> Floats:
         """By doubling: log2(size) passes and no matrix."""
+        return self._decayed(self._at_ends(values))
+
+    def spread(self, shares: Floats) -> Floats:
+        """The same passes, and what lies beyond an end is added to it afterwards."""
+        return self._at_ends(self._decayed(shares))
+
+    def _at_ends(self, values: Floats) -> Floats:
+        """Times the probability of no noise; at the ends, of none or of any beyond."""
         a = math.exp(-self.epsilon)
-        inside = -math.expm1(-self.epsilon) / (1 + a)
-        weighted = values * inside
+        weighted = values * (-math.expm1(-self.epsilon) / (1 + a))
         weighted[..., [0, -1]] = values[..., [0, -1]] / (1 + a)
-        upward, downward = weighted.copy(), weighted.copy()
+        return np.asarray(weighted)
+
+    def _decayed(self, values: Floats) -> Floats:
+        """The sum over all positions of a^distance times the value there."""
+        upward, downward = values.copy(), values.copy()
         reach = 1
         while reach < self.size:
             decay = math.exp(-self.epsilon * reach)
             upward[..., :-reach] += decay * upward[..., reach:]
             downward[..., reach:] += decay * downward[..., :-reach]
             reach *= 2
-        return np.asarray(upward + downward - weighted)
+        return np.asarray(upward + downward - values)
 
     def mean_range_variance(self) -> float:
         """In closed form: from the sum and the sum of squares of all prefixes at each report."""

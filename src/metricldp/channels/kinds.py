@@ -43,6 +43,18 @@ class IntegerChannel(NumberChannel):
     def mean(self, values: Floats) -> Floats:
         """E[v(report) | x] at every x, for functions v of the report."""
 
+    def spread(self, shares: Floats) -> Floats:
+        """How likely each report is, if people are spread so: (..., size) -> (..., outputs).
+
+        The transpose of `mean`; channels have quicker ways.
+        """
+        return np.asarray(shares @ self.chances.T)
+
+    @cached_property
+    def chances(self) -> Floats:
+        """P(report | x) in floats, (outputs, size)."""
+        return self.mean(np.eye(self.outputs))
+
     def log_chances(self, column: Column) -> Floats:
         reports, back = np.unique(column, return_inverse=True)
         with np.errstate(divide="ignore"):

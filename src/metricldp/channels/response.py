@@ -70,6 +70,10 @@ class Response(IntegerChannel):
         everywhere = float(self._other) * values.sum(axis=-1, keepdims=True)
         return np.asarray(float(self._true - self._other) * values + everywhere)
 
+    def spread(self, shares: Floats) -> Floats:
+        """The table of probabilities is symmetric."""
+        return self.mean(shares)
+
     def cells(self, totals: Floats) -> Floats:
         """The decoder of one value is symmetric."""
         return np.moveaxis(self.coefficients(np.moveaxis(totals, 0, -1)), -1, 0)

@@ -210,6 +210,12 @@ class Shaped(IntegerChannel):
         found = np.fft.irfft(turned.mean(axis=-2), self.around)
         return np.asarray(found[..., self.places])
 
+    def spread(self, shares: Floats) -> Floats:
+        padded = np.zeros((*shares.shape[:-1], 1, self.around))
+        padded[..., 0, self.places] = shares
+        found = np.fft.irfft(np.fft.rfft(padded) * self._spectrum, self.around) / self.patterns
+        return np.asarray(found.reshape(*shares.shape[:-1], self.outputs))
+
     def cells(self, totals: Floats) -> Floats:
         """The transpose of `coefficients`, by the same transforms."""
         parts = np.moveaxis(totals, 0, -1).reshape(*totals.shape[1:], self.patterns, self.around)

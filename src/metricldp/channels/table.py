@@ -106,6 +106,9 @@ class Table(IntegerChannel):
     def mean(self, values: Floats) -> Floats:
         return np.asarray(values @ self._shares.T)
 
+    def spread(self, shares: Floats) -> Floats:
+        return np.asarray(shares @ self._shares)
+
     def probability(self, x: int, report: Column) -> Fraction:
         return Fraction(self.weights[x][int(report)], ONE)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.reports import parquet
 from metricldp.reports.incoming import check_uncounted
-from metricldp.store.bits import Cuts
+from metricldp.store.bits import Batch, Cuts
+from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
 
@@ -73,6 +74,17 @@ class Store(ABC):
     @abstractmethod
     def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
         """Sums of every feature of one attribute times the rows of the others, and their layout."""
+
+    def table_of(self, names: tuple[str, ...]) -> Table:
+        """Sums of all products of features of these attributes, in the survey's order."""
+        raise NotImplementedError(f"{type(self).__name__} has no tables")
+
+    def batches(self, names: Sequence[str]) -> list[Batch]:
+        """The reports themselves, some columns of them; a refusal where they are not kept."""
+        raise QueryError(
+            f"totals let the reports go, and a fit of {', '.join(names)} needs them one by one; "
+            "tally them without keep="
+        )
 
     @abstractmethod
     def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:

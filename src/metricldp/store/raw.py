@@ -157,10 +157,15 @@ class Raw(Store):
     def batches(self, names: Sequence[str]) -> list[Batch]:
         return list(arrow.batches(self.table.select(list(names))))
 
+    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        """Not kept: how questions are answered does not depend on it."""
+        if names in self._tables:
+            return self._tables[names]
+        channels = {name: self.survey.tabled[name] for name in names}
+        return cubes.build(self.batches(names), channels)
+
     def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
-        if names not in self._tables:
-            channels = {name: self.survey.tabled[name] for name in names}
-            self._tables[names] = cubes.build(self.batches(names), channels)
+        self._tables[names] = self.table_of(names)
         return self._tables[names]
 
     def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:

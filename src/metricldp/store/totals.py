@@ -193,6 +193,10 @@ class Totals(Store):
         layout = self.layout_for(names)
         return readings.named(self._over(names).opened(readings, attribute)), layout
 
+    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        self.layout_for(names)
+        return self._over(names)
+
     def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
         raise QueryError("totals keep no weights; tally the reports themselves, without keep=")
 

@@ -1,0 +1,350 @@
+"""Fits: a distribution of people under which the reports are likely, asked like a tally.
+
+Unbiased sums multiply noise over attributes and do not know that no cell holds fewer than nobody. A
+fit does, so its numbers are nearer to the truth where noise is large. It is biased for that, and
+nothing is guaranteed of it; every answer says so, and has the interval of the unbiased answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricldp.answers.answer import Answer
+from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.estimate import RESPONDENTS
+from metricldp.answers.fitted import Fitted, FittedCdf, FittedLinear, FittedQuantile
+from metricldp.answers.likelihood import Reports, Shares
+from metricldp.answers.linear import Linear
+from metricldp.answers.maximise import (
+    FEWEST,
+    Axes,
+    Climbed,
+    Progress,
+    Run,
+    closure,
+    ladder,
+    one_thread_each,
+)
+from metricldp.answers.observed import Axis, axes_of, observed
+from metricldp.answers.quantiles import checked_all
+from metricldp.answers.queries import Query, Where, parse, workload_for
+from metricldp.attributes.base import Attribute
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import listed, shown
+from metricldp.channels import Floats
+from metricldp.design.workloads import Workload
+from metricldp.store.base import Store
+from metricldp.store.readings import attribute_of
+from metricldp.survey.agreement import Agreement
+
+MOST_JOINT = 3
+"""Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
+Tallied = Any
+"""A tally, which knows this file and is not known to it; or several that are asked as one."""
+_MIXED = 1e-3
+"""What a warm start has of the product of its margins, so that no cell is lost for ever."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How a fit came about."""
+
+    steps: int
+    """Of EM with all reports."""
+    stop: int | None
+    """The steps that were best for a half of the reports, judged by the other half."""
+    gap: float | None
+    """No distribution makes the reports more likely by more than this, in logarithms.
+
+    For information: it would be 0 at the end of EM, which is not where a fit should be."""
+    start: str
+    """What it started from, in words."""
+
+    def __str__(self) -> str:
+        found = f"{self.steps:,} steps from {self.start}"
+        if self.stop is not None:
+            found += f"; {self.stop:,} were best for half of the reports"
+        if self.gap is not None:
+            found += f"; ln of the likelihood is at most {self.gap:,.1f} below the best there is"
+        return found
+
+
+class Fit:
+    """How people are spread over some attributes, as far as reports tell; biased."""
+
+    def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares, trace: Trace) -> None:
+        self._tally, self._axes = tally, tuple(axes)
+        self.trace = trace
+        self.attributes = tuple(name for axis in axes for name in axis.attributes)
+        """In the order of the axes of `shares`."""
+        sizes = tuple(size for axis in axes for size in axis.sizes)
+        self.shares: Shares = np.asarray(shares.reshape(sizes), dtype=np.float64)
+        """The share of people in every combination of values: 0 or more, in sum 1."""
+
+    @property
+    def survey(self) -> Agreement:
+        return cast(Agreement, self._tally.survey)
+
+    @property
+    def n(self) -> int:
+        """How many people reported."""
+        return int(self._tally.n)
+
+    def __repr__(self) -> str:
+        over = " x ".join(self.attributes)
+        return f"<Fit over {over} of {self.n:,} reports: biased, no guarantee>"
+
+    # Questions -----------------------------------------------------------------------------------
+
+    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Fitted:
+        """How many people are in all the ranges and categories of the where-clause."""
+        found = self._sum(self._parsed(where))
+        return Fitted.of(found, self._tally.count(where, about=about))
+
+    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
+        """Many counts at once."""
+        asked = list(wheres) if not isinstance(wheres, str | Mapping) else wheres
+        unbiased = self._tally.counts(asked, about=about)
+        values = [self._sum(self._parsed(where)) for where in asked]
+        return Answers("", unbiased.labels, _fitted(values, unbiased))
+
+    def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
+        """The same as a share of all who reported."""
+        return self.count(where, about=about).scaled(1 / self.n, "of all")
+
+    def sum(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> Fitted:
+        """The sum of an attribute over the people of the where-clause."""
+        values, group = self._valued(attribute, where)
+        found = float(self._profile(attribute, group) @ values)
+        return Fitted.of(found, self._tally.sum(attribute, where, about=about))
+
+    def mean(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> Fitted:
+        """The mean of an attribute over the people of the where-clause.
+
+        It has a value also where the unbiased mean has none, as its group is lost in noise; then
+        there is no interval.
+        """
+        values, group = self._valued(attribute, where)
+        profile = self._profile(attribute, group)
+        found = float(profile @ values) / self._size(profile, group)
+        try:
+            unbiased = self._tally.mean(attribute, where, about=about)
+        except QueryError as wrong:
+            question = f"{attribute} among {group.words}"
+            return Fitted.alone(found, question, attribute, about, str(wrong))
+        return Fitted.of(found, unbiased)
+
+    def histogram(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        width: float | None = None,
+        about: str = RESPONDENTS,
+    ) -> Histogram:
+        """A count for every value of an attribute, or for bars `width` of its own units wide."""
+        described = self._held(attribute)
+        profile = self._profile(attribute, self._parsed(where, attribute))
+        unbiased = self._tally.histogram(attribute, where, width=width, about=about)
+        values = [float(profile @ bar.inside) for bar in described.bars(width, attribute)]
+        answers = _fitted(values, unbiased)
+        return Histogram(
+            attribute, unbiased.labels, answers, named=unbiased.named, people=unbiased.people
+        )
+
+    def cdf(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> FittedCdf:
+        """The share of the people at or below every value, with the unbiased band."""
+        self._held(attribute)
+        group = self._parsed(where, attribute)
+        unbiased = self._tally.cdf(attribute, where, about=about)
+        profile = self._profile(attribute, group)
+        shares = np.cumsum(profile[list(unbiased.positions)]) / self._size(profile, group)
+        return FittedCdf(unbiased, np.append(np.minimum(shares[:-1], 1.0), 1.0))
+
+    def quantile(
+        self, attribute: str, p: float, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> FittedQuantile:
+        """The value x of the people with share(x - 1) < p <= share(x)."""
+        return self.quantiles(attribute, [p], where, about=about)[0]
+
+    def quantiles(
+        self,
+        attribute: str,
+        probabilities: Iterable[float],
+        where: Where | None = None,
+        *,
+        about: str = RESPONDENTS,
+    ) -> list[FittedQuantile]:
+        """Several quantiles of the same people."""
+        asked = checked_all(probabilities, "isotonic")
+        shares = self.cdf(attribute, where, about=about)
+        return [shares.quantile(p) for p in asked]
+
+    def linear(
+        self,
+        attribute: str,
+        workload: Workload | str | ArrayLike,
+        where: Where | None = None,
+        *,
+        about: str = RESPONDENTS,
+    ) -> FittedLinear:
+        """A whole workload of linear questions: for each row, its sum over the group of people."""
+        self._held(attribute)
+        asked = workload_for(self.survey, attribute, workload)
+        profile = self._profile(attribute, self._parsed(where, attribute))
+        unbiased: Linear = self._tally.linear(attribute, asked, where, about=about)
+        return FittedLinear(unbiased, asked.answers(profile))
+
+    # Sums over cells -----------------------------------------------------------------------------
+
+    def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
+        query = parse(self.survey, where, attribute)
+        for name in query.factors:
+            self._held(name)
+        return query
+
+    def _held(self, name: str) -> Attribute:
+        described = attribute_of(self.survey, name)
+        if name not in self.attributes:
+            raise QueryError(
+                f"the fit is over {listed(self.attributes)}, and {shown(name)} is not among them; "
+                "name it in fit(...) as well, or ask the tally"
+            )
+        return described
+
+    def _valued(self, attribute: str, where: Where | None) -> tuple[Floats, Query]:
+        if attribute_of(self.survey, attribute).is_weight:
+            raise QueryError(
+                f"{attribute} is a weight, which has no fit; ask the tally for its sum"
+            )
+        values, _ = self._held(attribute).numbers(attribute)
+        return values, self._parsed(where, attribute)
+
+    def _profile(self, attribute: str, group: Query) -> Floats:
+        """How many people of the group are at each position of one attribute."""
+        functions = dict(group.functions)
+        inside = functions.pop(attribute, 1.0)
+        return np.asarray(self.n * self._over(functions, attribute) * inside)
+
+    def _sum(self, query: Query) -> float:
+        return float(self.n * self._over(query.functions))
+
+    def _over(self, functions: Mapping[str, Floats], left: str | None = None) -> Any:
+        """The cells summed up with a function of each attribute, or 1; one may be left open."""
+        found = self.shares
+        for axis, name in reversed(list(enumerate(self.attributes))):
+            if name in functions:
+                found = np.tensordot(found, functions[name], (axis, 0))
+            elif name != left:
+                found = found.sum(axis=axis)
+        return found
+
+    def _size(self, profile: Floats, group: Query) -> float:
+        size = float(profile.sum())
+        if not size > 0:
+            raise QueryError(f"nobody is among {group.words}, says the fit; ask for a larger group")
+        return size
+
+    # More reports --------------------------------------------------------------------------------
+
+    def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
+        """The same fit for a tally with more reports in it, from where this one ended."""
+        return fit(tally, self.attributes, start=self, progress=progress)
+
+    @cached_property
+    def _start(self) -> Shares:
+        """As a start: no cell is empty for ever."""
+        flat = self.shares.reshape([axis.size for axis in self._axes])
+        product = np.ones(())
+        for d in range(flat.ndim):
+            others = tuple(k for k in range(flat.ndim) if k != d)
+            product = np.multiply.outer(product, 0.9 * flat.sum(axis=others) + 0.1 / flat.shape[d])
+        return np.asarray((1 - _MIXED) * flat + _MIXED * product)
+
+
+def _fitted(values: Sequence[float], unbiased: Answers) -> list[Fitted]:
+    return [Fitted.of(value, one) for value, one in zip(values, unbiased, strict=True)]
+
+
+# Making one
+
+
+def fit(
+    tally: Tallied,
+    attributes: object,
+    *,
+    start: Fit | None = None,
+    progress: Progress = lambda done: None,
+) -> Fit:
+    """A fit of a tally's reports over some attributes; see `Tally.fit`."""
+    axes = axes_of(tally.survey, attributes)
+    if not tally.n:
+        raise QueryError("a fit of no reports at all has no answer; tally some first")
+    with one_thread_each():
+        if start is not None:
+            return _warm(tally, axes, start, progress)
+        if len(axes) > MOST_JOINT:
+            return _paired(tally, axes, progress)
+        reports = observed(tally.store, axes)
+        found = ladder(reports, progress)
+        climbed = found.climbed[tuple(range(len(axes)))]
+        return Fit(tally, axes, found.shares, _trace(reports, climbed, _from(len(axes))))
+
+
+def _from(axes: int) -> str:
+    return ("", "an even spread", "a product of fits", "fits of pairs")[axes]
+
+
+def _trace(reports: Reports, climbed: Climbed, start: str) -> Trace:
+    return Trace(climbed.steps, climbed.stop, reports.gap(climbed.shares), start)
+
+
+def _paired(tally: Tallied, axes: Sequence[Axis], progress: Progress) -> Fit:
+    """All pairs, and the distribution of largest entropy that has them."""
+    store: Store = tally.store
+    every = list(combinations(range(len(axes)), 2))
+    pairs, steps = dict[Axes, Shares](), 0
+    for place, (a, b) in enumerate(every):
+        found = ladder(observed(store, [axes[a], axes[b]]))
+        pairs[a, b] = found.shares
+        steps += found.climbed[0, 1].steps
+        progress((place + 1) / (len(every) + 1))
+    shares = closure(pairs, tuple(axis.size for axis in axes))
+    progress(1.0)
+    return Fit(tally, axes, shares, Trace(steps, None, None, f"{len(every)} pairs"))
+
+
+def _warm(tally: Tallied, axes: Sequence[Axis], start: Fit, progress: Progress) -> Fit:
+    """From another fit, for as many steps as it found best for a half, without a search."""
+    if not isinstance(start, Fit):
+        raise QueryError(f"start= is a fit, such as tally.fit(['age']), not {shown(start)}")
+    sizes = [axis.sizes for axis in axes]
+    if [axis.attributes for axis in start._axes] != [axis.attributes for axis in axes] or sizes != [
+        axis.sizes for axis in start._axes
+    ]:
+        there, here = listed(start.attributes), [n for axis in axes for n in axis.attributes]
+        raise QueryError(
+            f"start= is a fit over {there}, not over {listed(here)} with the same values; fit "
+            "the same attributes"
+        )
+    if start.trace.stop is None:
+        return _paired(tally, axes, progress)
+    reports = observed(tally.store, axes)
+    steps = max(start.trace.stop, FEWEST)
+    shares = Run(reports, start._start).to(steps)
+    progress(1.0)
+    trace = Trace(steps, start.trace.stop, reports.gap(shares), "a fit")
+    return Fit(tally, axes, shares, trace)

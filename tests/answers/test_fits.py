@@ -1,0 +1,361 @@
+"""Fits that are asked: the same questions as a tally, labelled, beside the unbiased answer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from metricldp import (
+    Categorical,
+    Coins,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    Real,
+    Survey,
+    Weight,
+)
+from metricldp.answers import fitted, observed
+from metricldp.answers.answer import Answer
+from metricldp.answers.fitted import LABEL, MOVED, OUTSIDE, Fitted
+from metricldp.answers.tally import Tally
+from metricldp.lab.crowd import seeded
+from metricldp.store.raw import Raw
+
+N = 20_000
+
+
+def people(n=N, seed=1):
+    rng = np.random.default_rng(seed)
+    age = np.clip(rng.normal(35, 12, n), 0, 79).astype(int)
+    income = np.clip(age * 1000 * rng.lognormal(0, 0.4, n), 0, 100_000)
+    return {
+        "age": age,
+        "income": income,
+        "region": rng.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2]),
+        "mood": rng.choice(["bad", "fair", "good"], n, p=[0.2, 0.5, 0.3]),
+    }
+
+
+def survey(**more):
+    return Survey(
+        {
+            "age": Integer(0, 79, epsilon=0.2, mechanism="geometric"),
+            "income": Continuous(0, 100_000, bins=40, epsilon=0.3, per=2500, mechanism="geometric"),
+            "region": Categorical(["north", "south", "east"], epsilon=2),
+            "mood": Ordinal(["bad", "fair", "good"], epsilon=1, mechanism="threshold"),
+            **more,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def tally():
+    agreed = survey()
+    return agreed.tally(agreed.encode(people(), coins=Coins.seeded(1)))
+
+
+@pytest.fixture(scope="module")
+def fit(tally):
+    return tally.fit(["age", "income", "region"])
+
+
+# Questions
+
+
+def test_a_fit_is_a_distribution_over_its_attributes(fit):
+    assert fit.attributes == ("age", "income", "region")
+    assert fit.shares.shape == (80, 40, 3)
+    assert fit.shares.min() >= 0
+    assert fit.shares.sum() == pytest.approx(1)
+    assert repr(fit) == "<Fit over age x income x region of 20,000 reports: biased, no guarantee>"
+    assert "steps from fits of pairs" in str(fit.trace)
+    assert fit.trace.gap > 0
+
+
+WHERE = {"age": (30, 49), "income": (20_000, None), "region": ["north", "east"]}
+
+
+def test_counts_are_sums_of_cells_with_the_unbiased_interval(tally, fit):
+    found, unbiased = fit.count(WHERE), tally.count(WHERE)
+    assert found.value == pytest.approx(N * fit.shares[30:50, 8:, [0, 2]].sum())
+    assert found.unbiased == unbiased
+    assert found.interval(0.9) == unbiased.interval(0.9)
+    assert found.stderr == unbiased.stderr
+    assert LABEL in found.notes
+    assert "fitted: biased, no guarantee" in str(found)
+    assert f"unbiased {unbiased.value:,.0f}" in str(found)
+    assert fit.count().value == pytest.approx(N)
+    assert found.to_dict()["unbiased"] == unbiased.value
+    share = fit.fraction(WHERE)
+    assert share.value == pytest.approx(found.value / N)
+    assert share.interval() == pytest.approx(tuple(end / N for end in unbiased.interval()))
+    assert share.unbiased.value == pytest.approx(unbiased.value / N)
+    both = fit.counts([WHERE, None])
+    assert both.values == pytest.approx([found.value, N])
+    assert list(both.labels) == list(tally.counts([WHERE, None]).labels)
+
+
+def test_sums_and_means(tally, fit):
+    profile = N * fit.shares[:, :, 1].sum(axis=1)
+    total = fit.sum("age", {"region": "south"})
+    assert total.value == pytest.approx(profile @ np.arange(80))
+    assert total.interval() == tally.sum("age", {"region": "south"}).interval()
+    mean = fit.mean("age", {"region": "south"})
+    assert mean.value == pytest.approx(total.value / profile.sum())
+    assert mean.interval() == tally.mean("age", {"region": "south"}).interval()
+    income = fit.mean("income")
+    middles = 2500 * (np.arange(40) + 0.5)
+    assert income.value == pytest.approx(fit.shares.sum(axis=(0, 2)) @ middles)
+    assert income.interval() == tally.mean("income").interval()
+    assert any("taken at the middle of its bins" in note for note in income.notes)
+
+
+def test_a_mean_that_the_unbiased_answer_refuses_has_no_interval(tally, fit):
+    where = {"age": (60, 61), "income": (90_000, None), "region": "east"}
+    with pytest.raises(QueryError, match="not clearly above zero"):
+        tally.mean("age", where)
+    found = fit.mean("age", where)
+    assert 60 <= found.value <= 61
+    assert found.unbiased is None
+    assert found.interval() == (-math.inf, math.inf)
+    assert "no interval: " in str(found)
+    assert found.to_dict()["low"] is None
+    assert found.scaled(2, "half years").value == pytest.approx(2 * found.value)
+
+
+def test_bars_shares_and_quantiles(tally, fit):
+    where = {"region": "north"}
+    profile = N * fit.shares[:, :, 0].sum(axis=1)
+    bars = fit.histogram("age", where, width=20)
+    assert bars.values == pytest.approx(profile.reshape(4, 20).sum(axis=1))
+    unbiased = tally.histogram("age", where, width=20)
+    assert list(bars.labels) == list(unbiased.labels)
+    np.testing.assert_array_equal(bars.interval(), unbiased.interval())
+    assert LABEL in bars.shared_notes()
+    shares = fit.cdf("age", where)
+    assert shares.values == pytest.approx(np.cumsum(profile) / profile.sum())
+    np.testing.assert_array_equal(shares.interval(), tally.cdf("age", where).interval())
+    band = shares.interval(simultaneous=True)
+    np.testing.assert_array_equal(band, tally.cdf("age", where).interval(simultaneous=True))
+    assert shares[3].value == pytest.approx(shares.values[3])
+    half = fit.quantile("age", 0.5, where)
+    assert half.value == int(np.argmax(shares.values >= 0.5))
+    assert half.interval() == tally.quantile("age", 0.5, where).interval()
+    assert half.unbiased.value == tally.quantile("age", 0.5, where).value
+    assert "fitted, unbiased" in str(half)
+    assert half.to_dict()["fitted"]
+    inside = fit.cdf("age", {"age": (20, 39)})
+    part = fit.shares.sum(axis=(1, 2))[20:40]
+    assert inside.values == pytest.approx(np.cumsum(part) / part.sum())
+
+
+def test_workloads(tally, fit):
+    found, unbiased = fit.linear("region", "values"), tally.linear("region", "values")
+    assert found.values == pytest.approx(N * fit.shares.sum(axis=(0, 1)))
+    assert list(found.labels) == list(unbiased.labels)
+    assert found[1].unbiased == unbiased[1]
+    assert LABEL in found.shared_notes()
+    prefixes = fit.linear("age", "prefixes", {"region": "north"})
+    profile = N * fit.shares[:, :, 0].sum(axis=1)
+    assert prefixes.values[:40] == pytest.approx(np.cumsum(profile)[:40])
+    assert len(prefixes[3:5]) == 2
+
+
+def test_the_order_of_reports_and_of_names_changes_nothing(tally, fit):
+    turned = tally.store.table.take(np.arange(N)[::-1])
+    again = tally.survey.tally(turned).fit(["region", "income", "age"])
+    np.testing.assert_array_equal(again.shares, fit.shares)
+    bits = tally.fit("mood")
+    np.testing.assert_array_equal(tally.survey.tally(turned).fit("mood").shares, bits.shares)
+
+
+def test_unbiased_answers_are_what_they_were(tally):
+    agreed = tally.survey
+    other = agreed.tally(tally.store.table)
+    before = [other.count(WHERE), other.mean("age"), other.count({"age": (3, 9)})]
+    untouched = agreed.tally(tally.store.table)
+    untouched.fit(["age", "income", "region"])
+    after = [untouched.count(WHERE), untouched.mean("age"), untouched.count({"age": (3, 9)})]
+    assert before == after
+    assert [a.layout for a in before] == [a.layout for a in after]
+
+
+def test_totals_have_the_same_fit(tally, fit):
+    agreed = tally.survey
+    totals = agreed.tally(tally.store.table, keep=[("age", "income", "region"), ("mood",)])
+    np.testing.assert_array_equal(totals.fit(["age", "income", "region"]).shares, fit.shares)
+    pair = totals.fit(["age", "region"])
+    np.testing.assert_array_equal(pair.shares, tally.fit(["age", "region"]).shares)
+    with pytest.raises(QueryError, match="a fit of mood needs them one by one; tally them without"):
+        totals.fit("mood")
+
+
+# Intervals
+
+
+def test_a_fit_outside_of_a_bracket_is_moved_and_outside_of_a_plain_interval_is_not():
+    plain = Answer(100.0, 1.0, "q")
+    far = Fitted.of(200.0, plain)
+    assert far.value == 200
+    assert OUTSIDE in far.notes
+    assert OUTSIDE not in Fitted.of(100.5, plain).notes
+
+    class Bracketed(Answer):
+        method = "bracket"
+
+    bracket = Bracketed(100.0, 1.0, "q")
+    high = bracket.interval(0.95)[1]
+    assert Fitted.of(200.0, bracket).value == high
+    assert MOVED in Fitted.of(200.0, bracket).notes
+    assert Fitted.of(-5.0, bracket).value == bracket.interval(0.95)[0]
+    assert Fitted.of(100.5, bracket).value == 100.5
+    with pytest.raises(QueryError, match="a level lies between 0 and 1"):
+        fitted.guaranteed(None, 2)
+
+
+# Other attributes
+
+
+def test_blocks_optional_attributes_reals_and_bits_together():
+    agreed = Survey(
+        {
+            "x": Integer(0, 5, epsilon=2),
+            "y": Integer(0, 6, epsilon=2),
+            "bits": Integer(0, 9, epsilon=1, mechanism="threshold"),
+            "unary": Categorical(["a", "b", "c"], epsilon=2, mechanism="unary"),
+            "maybe": Integer(0, 4, epsilon=2, optional=2, mechanism="geometric"),
+            "speed": Real(0, 10, points=6, epsilon=2),
+        },
+        joint=[["x", "y"]],
+    )
+    rng = np.random.default_rng(4)
+    n = 6000
+    said = {
+        "x": rng.integers(0, 3, n),
+        "y": rng.integers(2, 7, n),
+        "bits": rng.binomial(9, 0.4, n),
+        "unary": rng.choice(list("abc"), n),
+        "maybe": [None if k % 3 == 0 else int(k % 5) for k in range(n)],
+        "speed": rng.uniform(0, 10, n),
+    }
+    tally = agreed.tally(agreed.encode(said, coins=seeded(3)))
+    block = tally.fit("x")
+    assert block.attributes == ("x", "y")
+    assert block.shares.shape == (6, 7)
+    mixed = tally.fit(["bits", "unary", "x"])
+    assert mixed.attributes == ("bits", "unary", "x", "y")
+    assert mixed.count({"x": (0, 2)}).value == pytest.approx(n, rel=0.1)
+    optional = tally.fit(["maybe", "unary"])
+    assert optional.attributes == ("unary", "maybe", "maybe=answered")
+    left = optional.count({"maybe": None})
+    assert left.value == pytest.approx(n / 3, rel=0.3)
+    assert optional.mean("maybe").value == pytest.approx(2, abs=0.5)
+    assert tally.fit("speed").mean("speed").value == pytest.approx(5, abs=0.5)
+    four = tally.fit(["bits", "unary", "speed", "x"])
+    assert four.shares.shape == (10, 3, 6, 6, 7)
+    assert four.trace.stop is None
+    assert "steps from 6 pairs" in str(four.trace)
+    assert four.count({"x": (0, 2), "bits": (0, 4), "unary": "a"}).value >= 0
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: t.fit([]), "at least one attribute"),
+        (lambda t: t.fit(3), r"such as fit\(\['age', 'region'\]\), not 3"),
+        (lambda t: t.fit(["aeg"]), "no attribute 'aeg'; it has 'age', .*did you mean 'age'"),
+        (lambda t: t.fit([None]), "no attribute None"),
+        (lambda t: t.fit(["age"], start=3), "start= is a fit, .* not 3"),
+        (lambda t: t.fit(["age"], start=t.fit("region")), "start= is a fit over 'region', not"),
+        (lambda t: t.fit("age").count({"region": "north"}), "'region' is not among them; name it"),
+        (lambda t: t.fit("age").mean("income"), "'income' is not among them"),
+        (lambda t: t.fit("age").cdf("income"), "'income' is not among them"),
+        (lambda t: t.fit("age").histogram("income"), "'income' is not among them"),
+        (lambda t: t.fit("age").linear("income", "values"), "'income' is not among them"),
+        (lambda t: t.fit("age").count({"age": (5, 1)}), "age"),
+        (lambda t: t.fit("region").mean("region"), "have no sum or mean"),
+        (lambda t: t.fit("age").cdf("age").quantile(0.5, "binary-search"), "rises by itself"),
+        (lambda t: t.fit("age").quantile("age", 2), "between 0 and 1"),
+        (lambda t: t.fit("age").counts({"age": 3}), "counts takes a list"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(tally, ask, words):
+    with pytest.raises(QueryError, match=words):
+        ask(tally)
+
+
+def test_weights_empty_tallies_and_huge_fits_are_refused(monkeypatch, tally):
+    agreed = survey(w=Weight(0, 10), q=Integer(0, 2000, epsilon=1), r=Integer(0, 5000, epsilon=1))
+    more = {"w": [1.0] * 20, "q": [5] * 20, "r": [7] * 20}
+    few = {name: column[:20] for name, column in people(20).items()} | more
+    counted = agreed.tally(agreed.encode(few, coins=seeded(1)))
+    with pytest.raises(QueryError, match="w is a weight, which has a sum and no fit; leave it out"):
+        counted.fit(["age", "w"])
+    with pytest.raises(QueryError, match="w is a weight, which has no fit; ask the tally"):
+        counted.fit("age").sum("w")
+    with pytest.raises(QueryError, match="80 x 2,001 x 5,001 has 800,560,080 cells"):
+        counted.fit(["age", "q", "r"])
+    empty = tally.survey.tally(tally.store.table.slice(0, 0))
+    with pytest.raises(QueryError, match="a fit of no reports at all"):
+        empty.fit("age")
+    monkeypatch.setattr(observed, "_MOST_WORK", 10)
+    with pytest.raises(QueryError, match="20,000 reports that are no single integers over 3 cells"):
+        tally.fit("mood")
+
+
+# More reports
+
+
+def test_a_fit_goes_on_with_more_reports(tally):
+    agreed = tally.survey
+    half = agreed.tally(tally.store.table.slice(0, N // 2))
+    first = half.fit(["age", "income"])
+    found = first.update(tally)
+    assert found.n == N
+    assert found.trace.start == "a fit"
+    again = tally.fit(["age", "income"], start=first)
+    np.testing.assert_array_equal(found.shares, again.shares)
+    cold = tally.fit(["age", "income"])
+    apart = abs(found.shares - cold.shares).sum()
+    assert apart < abs(first.shares - cold.shares).sum()
+
+
+# Nearer to the truth
+
+
+RUNS, SHARE, FALSE_ALARM = 40, 0.75, 1e-9
+LEAST = int(stats.binom.ppf(FALSE_ALARM, RUNS, SHARE))
+"""Where a fit is nearer to the truth with probability 0.75, so many of 40 are, but once in 10^9."""
+
+
+def ages(epsilon):
+    return Survey({"age": Integer(0, 79, epsilon=epsilon, mechanism="geometric")})
+
+
+def nearer(read_as):
+    """In how many runs the fit of a count is nearer than the unbiased answer."""
+    agreed, found = ages(0.2), 0
+    for seed in range(RUNS):
+        said = people(100_000, seed)["age"]
+        truth = ((said >= 30) & (said <= 39)).sum()
+        tally = agreed.tally(agreed.encode({"age": said}, coins=seeded(seed)))
+        read = Tally(Raw(read_as, tally.store.table)).fit("age")
+        fit, unbiased = read.count({"age": (30, 39)}), tally.count({"age": (30, 39)})
+        found += abs(fit.value - truth) < abs(unbiased.value - truth)
+    return found
+
+
+def test_fits_are_nearer_to_the_truth():
+    assert nearer(ages(0.2)) >= LEAST
+
+
+def test_a_fit_that_takes_the_noise_for_smaller_is_not():
+    assert nearer(ages(1)) < LEAST
