@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from metricldp.answers import predict
+from metricldp.answers.brackets import Planner
 from metricldp.answers.partition import best_blocks
 from metricldp.answers.predict import Prior
 from metricldp.answers.queries import Where
@@ -136,7 +138,23 @@ class Survey(Agreement):
         `trust` you vouch that they are this survey's and not counted yet; that every report is
         possible is checked all the same.
         """
-        return Tally.of(self, collected, refused=refused, layout=layout, keep=keep, trust=trust)
+        found = Tally.of(self, collected, refused=refused, layout=layout, keep=keep, trust=trust)
+        return found.plan_for(self._planned_for) if self._planned_for else found
+
+    _planned_for: Mapping[str, ArrayLike] | None = None
+
+    def plan_for(self, prior: Mapping[str, ArrayLike]) -> Survey:
+        """The same survey, whose tallies plan their brackets for people spread like that.
+
+        By attribute, the shares of people at each position: what is known from elsewhere, a census
+        or last year, and never from the reports that will be asked. Intervals hold whether or not
+        people are spread so; if they are about, brackets are shorter. It is no part of the
+        agreement, and in no file.
+        """
+        Planner(self, prior)  # refuses what it cannot use
+        found = copy.copy(self)
+        found._planned_for = dict(prior)
+        return found
 
     def predict(
         self,

@@ -206,7 +206,11 @@ def test_a_fit_outside_of_a_bracket_is_moved_and_outside_of_a_plain_interval_is_
     assert OUTSIDE not in Fitted.of(100.5, plain).notes
 
     class Bracketed(Answer):
-        method = "bracket"
+        def method(self, level=0.95, method="auto"):
+            return "bracket"
+
+        def interval(self, level=0.95, method="auto"):
+            return 98.0, 102.0
 
     bracket = Bracketed(100.0, 1.0, "q")
     high = bracket.interval(0.95)[1]

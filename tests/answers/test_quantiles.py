@@ -184,7 +184,7 @@ def test_estimates_are_monotone_and_lie_in_their_intervals(mechanism, where):
     for method in quantiles.METHODS:
         for one in tally.quantiles("a", PROBABILITIES, where, method):
             for level in (0.01, 0.5, 0.95, 0.999):
-                first, last = one.interval(level)
+                first, last = one.interval(level, "normal")
                 assert first <= one.value <= last
 
 

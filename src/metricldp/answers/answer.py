@@ -3,13 +3,54 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
+
+AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
+    *("auto", "normal", "bracket"),
+    *("cross-fitted", "bernstein"),
+)
+BRACKET_NOTE = "the interval is a bracket"
+_HALVINGS = 9
+"""How often the range of a mean is halved for an end of its interval."""
+_WORTH = 0.8
+"""A bracket is taken where it is planned to be shorter than this share of the plain interval."""
+
+
+class Bracket(Protocol):
+    """Functions below and above the one that is asked for: see `brackets.py`."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What the sum is at least and at most, whoever the people are."""
+
+    @property
+    def words(self) -> str:
+        """Whom the functions were chosen for."""
+
+    def raised(self, name: str, by: float) -> Bracket:
+        """The same for a function that is larger by a number for everybody."""
+
+    def worth(self, answer: Answer, z: float) -> bool:
+        """Whether a bracket could be much shorter than a plain interval: a quick look."""
+
+    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+        """What is to be expected of them, and of the question itself, before reports are read."""
+
+    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        """The answers to both."""
+
+    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        """The same, with half of the reports read by functions that the other half chose."""
+
+    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+        """An interval that holds for any number of people, however few."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,21 +80,88 @@ class Answer:
     """Where bins leave it open: the same question with every value at the lower, and with every
     value at the upper edge of its bin. The truth lies between theirs, so the interval reaches from
     the lower end of the first one's to the upper end of the second one's."""
+    bracket: Bracket | None = field(default=None, compare=False)
+    """Where a shorter interval can come from."""
+    scale: float = field(default=1.0, compare=False)
+    """What the sum that the bracket is of was multiplied with."""
 
     @property
     def stderr(self) -> float:
         """The standard error: the estimated variance, kept within its bounds, as a root."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The values that the estimate does not contradict at that level: see `reach`.
+    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+        """An interval that holds the truth at that level; where bins leave values open, wider.
 
-        Where bins leave the values open, it is wider by that.
+        "normal" is the value and its reach each way. "bracket" is from functions below and above
+        the one that is asked for, whose answers are less noisy, and holds for all people as well.
+        "auto" takes the one that was planned to be shorter, before any report was looked at, and
+        ends where counts end. "cross-fitted" is a bracket whose functions each half of the reports
+        chooses for the other. "bernstein" rests on no approximation, however few reports there
+        are, and is wider.
         """
         if self.between:
-            return self.between[0].interval(level)[0], self.between[1].interval(level)[1]
-        reach = self.reach(level)
-        return self.value - reach, self.value + reach
+            ends = [one.interval(level, method) for one in self.between]
+            return ends[0][0], ends[1][1]
+        chosen, z = self.method(level, method), normal_reach(level)
+        asked = self._unscaled()
+        if chosen == BERNSTEIN:
+            assert self.bracket is not None
+            low, high = self.bracket.surely(asked, level)
+        elif chosen in (BRACKET, CROSSED):
+            assert self.bracket is not None
+            read = self.bracket.between if chosen == BRACKET else self.bracket.crossed
+            below, above = read(asked, z)
+            low, high = below.value - below.reach(level), above.value + above.reach(level)
+        else:
+            reach = asked.reach(level)
+            low, high = asked.value - reach, asked.value + reach
+        if method != NORMAL and self.bracket is not None:
+            least, most = self.bracket.limits
+            low, high = min(max(low, least), most), max(min(high, most), least)
+        low, high = low * self.scale, high * self.scale
+        return (low, high) if self.scale > 0 else (high, low)
+
+    def method(self, level: float = 0.95, method: str = AUTO) -> str:
+        """What an interval will be of: "auto" decides without looking at the reports."""
+        z = normal_reach(level)
+        if not isinstance(method, str) or method not in METHODS:
+            known = ", ".join(map(repr, METHODS))
+            raise QueryError(f"the method of an interval is one of {known}, not {shown(method)}")
+        if self.bracket is None:
+            if method not in (AUTO, NORMAL):
+                raise QueryError(
+                    f"there is no {method} interval for {self.question or 'this answer'}; "
+                    "ask for 'auto' or 'normal'"
+                )
+            return NORMAL
+        if method != AUTO:
+            return method
+        asked = self._unscaled()
+        if not self.bracket.worth(asked, z):
+            return NORMAL
+        below, above, plain = self.bracket.planned(asked, z)
+        least, most = self.bracket.limits
+        width = above.value + above.reach(level) - below.value + below.reach(level)
+        width = min(width, most - least)
+        return BRACKET if width < _WORTH * 2 * plain.reach(level) else NORMAL
+
+    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
+        """What the interval is, in words, and what has to be true for it to hold."""
+        chosen = self.method(level, method)
+        if chosen == NORMAL:
+            return "normal interval: the sum of many small errors is nearly normal"
+        assert self.bracket is not None
+        planned = f"planned for {self.bracket.words}, valid for all"
+        if chosen == CROSSED:
+            planned = "planned by each half of the reports for the other, valid for all"
+        if chosen != BERNSTEIN:
+            return f"bracket, {planned}: the sum of many small errors is nearly normal"
+        return f"Bernstein's inequality, {planned}: no approximation"
+
+    def _unscaled(self) -> Answer:
+        """As the sum that the bracket is of."""
+        return self if self.scale == 1.0 else replace(self.scaled(1 / self.scale, ""), scale=1.0)
 
     def reach(self, level: float) -> float:
         """How far an interval of that level reaches each way.
@@ -79,8 +187,9 @@ class Answer:
             unit=unit,
             bounds=(low * factor**2, high * factor**2),
             between=tuple(one.scaled(factor, unit) for one in self.between),
-            jump=self.jump * factor,
+            jump=self.jump * abs(factor),
             hidden=self.hidden * factor**2,
+            scale=self.scale * factor,
         )
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
@@ -96,21 +205,24 @@ class Answer:
             "unit": self.unit,
             "about": self.about,
             "layout": self.layout,
+            "method": self.method(level),
             "notes": list(self.notes),
         }
 
-    def text(self, level: float = 0.95, *, among: int = 1) -> str:
+    def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
         """The answer in one line, with its interval at that level.
 
         One of several answers has an interval that holds together with all the others'.
         """
         normal_reach(level)
-        low, high = self.interval(together(level, among))
+        each = together(level, among)
+        low, high = self.interval(each, method)
         show = self._shown
         text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
         every = " for all" if among > 1 else ""
         text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
-        return "; ".join([text, *self.notes])
+        bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
+        return "; ".join([text, *bracket, *self.notes])
 
     def __str__(self) -> str:
         return self.text()
@@ -136,6 +248,45 @@ class Answer:
         return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
+class Excess(NamedTuple):
+    """The sum of what values are above a number, over the group whose mean is asked for.
+
+    The mean is the number at which it is zero.
+    """
+
+    ask: Callable[[float], Answer]
+    likely: float
+    """The mean that is planned for."""
+    low: float
+    high: float
+
+    def interval(self, level: float, method: str) -> tuple[float, float]:
+        """All means that the interval of the sum above them does not contradict.
+
+        It falls with the number, so both ends are found by halving; what is left is kept.
+        """
+        ends = []
+        for side in (0, 1):
+            # The other end of the range is possible if its sum may be zero or beyond.
+            inside, outside = (self.high, self.low) if side == 0 else (self.low, self.high)
+            sign = 1 if side == 0 else -1
+
+            def possible(number: float, side: int = side, sign: int = sign) -> bool:
+                return sign * self.ask(number).interval(level, method)[side] <= 0
+
+            if possible(outside):
+                ends.append(outside)
+                continue
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                if possible(middle):
+                    inside = middle
+                else:
+                    outside = middle
+            ends.append(outside)
+        return ends[0], ends[1]
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Ratio(Answer):
     """An estimated sum over an estimated count: a mean.
@@ -148,6 +299,18 @@ class Ratio(Answer):
     numerator_variance: float
     denominator_variance: float
     covariance: float
+    above: Excess | None = field(default=None, compare=False)
+    """Of what a shorter interval can come."""
+
+    def method(self, level: float = 0.95, method: str = AUTO) -> str:
+        if self.above is None:
+            return super().method(level, method)
+        return self.above.ask(self.above.likely).method(level, method)
+
+    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
+        if self.above is None:
+            return super().rests_on(level, method)
+        return self.above.ask(self.above.likely).rests_on(level, method)
 
     def with_residual(self, variance: float) -> Ratio:
         """The same mean, given the variance of the sum of what each value is above it.
@@ -165,14 +328,18 @@ class Ratio(Answer):
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
 
         What `reach` has beyond z standard errors is taken for more variance of the sum.
         """
         if self.between:
-            return super().interval(level)
-        z = normal_reach(level)
+            return super().interval(level, method)
+        z, chosen = normal_reach(level), self.method(level, method)
+        if chosen != NORMAL:
+            if self.above is None:
+                return super().interval(level, chosen)
+            return self.above.interval(level, chosen)
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
         leading = self.denominator**2 - z**2 * self.denominator_variance

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, finite, normal_reach, percent, together
+from metricldp.answers.answer import (
+    AUTO,
+    BRACKET,
+    NORMAL,
+    Answer,
+    finite,
+    normal_reach,
+    percent,
+    together,
+)
 from metricldp.answers.postprocess import NOTE, norm_sub
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
@@ -55,16 +64,29 @@ class Answers(Sequence[Answer]):
     def stderr(self) -> Floats:
         return np.fromiter((answer.stderr for answer in self), np.float64, len(self))
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """The lower and the upper end of every row's interval.
+    def interval(
+        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+    ) -> tuple[Floats, Floats]:
+        """The lower and the upper end of every row's interval, by one of its methods.
+
+        "auto" is for all rows what it is for the one in the middle, decided before any report was
+        looked at; of very many rows it is "normal".
 
         Simultaneous ones hold for all k rows together at that level: each may fail with a k-th of
         the probability, so that one of them fails no more often than the level allows (Bonferroni).
         """
         normal_reach(level)
         each = together(level, len(self)) if flag("simultaneous", simultaneous) else level
-        ends = np.array([answer.interval(each) for answer in self]).reshape(-1, 2)
+        by = self._method(each, method)
+        ends = np.array([answer.interval(each, by) for answer in self]).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
+
+    def _method(self, level: float, method: str) -> str:
+        """What all rows are asked for: "auto" stays that only where the row in the middle gains."""
+        if method != AUTO or not len(self):
+            return method
+        few = len(self) <= MAX_ROWS_TOGETHER
+        return AUTO if few and self[len(self) // 2].method(level) == BRACKET else NORMAL
 
     # A sequence ----------------------------------------------------------------------------------
 
@@ -164,12 +186,13 @@ class Answers(Sequence[Answer]):
         shown = list(islice(zip(self.labels, self, strict=True), MAX_ROWS_SHOWN))
         shared = self.shared_notes()
         wide = max((len(label) for label, _ in shown), default=0)
-        every = self._all(simultaneous)
+        among = len(self) if self._all(simultaneous) else 1
+        by = self._method(together(level, among), AUTO)
         lines = []
         for label, answer in shown:
             notes = tuple(note for note in answer.notes if note not in shared)
             one = replace(answer, notes=notes)
-            text = one.text(level, among=len(self)) if every else one.text(level)
+            text = one.text(level, among=among, method=by)
             lines.append(f"{label:>{wide}}  {text}")
         if len(self) > len(shown):
             lines.append(f"and {len(self) - len(shown):,} more")

@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, normal_reach, percent, together
+from metricldp.answers.answer import (
+    AUTO,
+    BRACKET,
+    NORMAL,
+    Answer,
+    normal_reach,
+    percent,
+    together,
+)
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.linear import Linear
 from metricldp.answers.quantiles import ISOTONIC, Cdf, Quantile
@@ -28,13 +36,13 @@ MOVED = "the fit lay outside of its bracket and was moved to the nearest end"
 _EVERYTHING = (-math.inf, math.inf)
 
 
-def guaranteed(unbiased: Answer | None, level: float) -> tuple[float, float]:
+def guaranteed(unbiased: Answer | None, level: float, method: str = AUTO) -> tuple[float, float]:
     """The interval that goes with a fit; everything, where there is none."""
     normal_reach(level)
     if unbiased is None:
         return _EVERYTHING
     try:
-        return unbiased.interval(level)
+        return unbiased.interval(level, method)
     except QueryError:  # a mean of a group that is not clearly above zero
         return _EVERYTHING
 
@@ -48,7 +56,7 @@ def kept_within(value: float, unbiased: Answer | None, level: float = 0.95) -> t
     low, high = guaranteed(unbiased, level)
     if low <= value <= high:
         return value, ""
-    if getattr(unbiased, "method", "normal") == "bracket":
+    if unbiased is not None and unbiased.method(level) == BRACKET:
         return min(max(value, low), high), MOVED
     return value, OUTSIDE
 
@@ -84,9 +92,15 @@ class Fitted(Answer):
         notes = (LABEL.partition(";")[0], f"no interval: {why}")
         return cls(value, math.inf, question, unit, about, notes, unbiased=None)
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
         """That of the unbiased answer: see `guaranteed`."""
-        return guaranteed(self.unbiased, level)
+        return guaranteed(self.unbiased, level, method)
+
+    def method(self, level: float = 0.95, method: str = AUTO) -> str:
+        return NORMAL if self.unbiased is None else self.unbiased.method(level, method)
+
+    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
+        return LABEL if self.unbiased is None else self.unbiased.rests_on(level, method)
 
     def scaled(self, factor: float, unit: str) -> Answer:
         found = super().scaled(factor, unit)
@@ -97,9 +111,9 @@ class Fitted(Answer):
         beside = None if self.unbiased is None else self.unbiased.value
         return {**super().to_dict(level), "fitted": True, "unbiased": beside}
 
-    def text(self, level: float = 0.95, *, among: int = 1) -> str:
+    def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
         """The fit, then the unbiased answer and its interval at that level."""
-        low, high = self.interval(together(level, among))
+        low, high = self.interval(together(level, among), method)
         show, every = self._shown, " for all" if among > 1 else ""
         text = f"{show(self.value)} {self.unit} fitted"
         if self.unbiased is not None:
@@ -121,6 +135,7 @@ class FittedCdf(Cdf):
             (*unbiased.notes, LABEL),
         )
         self.unbiased, self._shares = unbiased, shares
+        self.bracketed = unbiased.bracketed
         pairs = zip(shares.tolist(), unbiased.points, strict=True)
         self._answers = tuple(Fitted.of(share, point) for share, point in pairs)
 
@@ -129,9 +144,11 @@ class FittedCdf(Cdf):
         """As they are fitted: nothing has to be made monotone."""
         return self._shares
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+    def interval(
+        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+    ) -> tuple[Floats, Floats]:
         """Those of the unbiased shares, or their band."""
-        return self.unbiased.interval(level, simultaneous=simultaneous)
+        return self.unbiased.interval(level, simultaneous=simultaneous, method=method)
 
     def quantile(self, p: float, method: str = ISOTONIC) -> FittedQuantile:
         """Read off the fit; the interval is that of the unbiased quantile."""

@@ -7,17 +7,27 @@ covariances with the size of the group, about the respondents or about a populat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Ratio, normal_reach, percent, together
+from metricldp.answers.answer import (
+    AUTO,
+    NORMAL,
+    Answer,
+    Bracket,
+    Ratio,
+    normal_reach,
+    percent,
+    together,
+)
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.isotonic import isotonic
 from metricldp.answers.queries import Query
+from metricldp.answers.searches import TIE, binary_search, searched
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
@@ -27,8 +37,6 @@ from metricldp.channels import Floats, Integers
 
 ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
 METHODS = (ISOTONIC, BINARY_SEARCH)
-TIE = 1e-9
-"""Shares that differ by less are equal: rounding, not noise."""
 
 Value = int | float | str
 
@@ -114,7 +122,15 @@ class Group:
 
     def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
         added = self._shift * self.n
-        return [_share(replace(one, value=one.value + added), self.n) for one in prefixes]
+        return [
+            _share(replace(one, value=one.value + added, bracket=self._whole(one)), self.n)
+            for one in prefixes
+        ]
+
+    def _whole(self, prefix: Answer) -> Bracket | None:
+        """The bracket of a prefix that was asked for as 1[x <= k] - 1/2."""
+        found = prefix.bracket
+        return None if found is None else found.raised(self.name, self._shift)
 
 
 def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
@@ -152,6 +168,8 @@ def _share(
         about=count.about,
         jump=count.jump / size,
         hidden=count.hidden / size**2,
+        bracket=None if size_variance else count.bracket,
+        scale=1 / size,
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,
@@ -187,6 +205,8 @@ class Cdf(Answers):
         """The value up to which each share counts."""
         super().__init__(attribute, [plain(end) for end in self.ends], points)
         self.points, self.question, self.notes = tuple(points), question, notes
+        self.bracketed: Callable[[int, float, Answer], Answer] = lambda _, __, answer: answer
+        """The excess at a position over a share, with its bracket, where there is one."""
 
     @cached_property
     def values(self) -> Floats:
@@ -197,7 +217,9 @@ class Cdf(Answers):
         )
         return np.append(np.clip(fit, 0.0, 1.0), 1.0)
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+    def interval(
+        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+    ) -> tuple[Floats, Floats]:
         """The ends of each point's own interval, or of a band for all of them together.
 
         A simultaneous band holds the whole true distribution function at that level: the Fieller
@@ -207,9 +229,10 @@ class Cdf(Answers):
         """
         normal_reach(level)
         each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
-        ends = np.array([point.interval(each) for point in self.points[:-1]]).reshape(-1, 2)
+        by = self._method(each, method)
+        ends = np.array([point.interval(each, by) for point in self.points[:-1]]).reshape(-1, 2)
         if not simultaneous:
-            low, high = np.vstack([ends, self.points[-1].interval(level)]).T
+            low, high = np.vstack([ends, self.points[-1].interval(level, NORMAL)]).T
             return low, high
         ends = np.vstack([ends, [1.0, 1.0]])
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
@@ -240,13 +263,14 @@ class Cdf(Answers):
 
         It is one sum over people, of (1[x <= k] - p), so it is unbiased.
         """
-        found = []
+        found: list[Answer] = []
         for q in self.points[:-1]:
             size = q.denominator
             spread = q.numerator_variance - 2 * p * q.covariance + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
-            found.append(Answer(excess, max(spread, 0.0), jump=jump, hidden=hidden))
+            plain = Answer(excess, max(spread, 0.0), about=q.about, jump=jump, hidden=hidden)
+            found.append(self.bracketed(self.positions[len(found)], p, plain))
         return found
 
     def _marks(self) -> list[Any]:
@@ -284,7 +308,7 @@ class Quantile:
     method: str = ISOTONIC
     notes: tuple[str, ...] = ()
 
-    def interval(self, level: float = 0.95) -> tuple[Value, Value]:
+    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[Value, Value]:
         """All values that two one-sided tests do not contradict, from the first to the last.
 
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
@@ -297,14 +321,21 @@ class Quantile:
         the last bin.
         """
         normal_reach(level)
-        ends = [excess.interval(level) for excess in self.cdf.excess(self.probability)]
+        tests = self.cdf.excess(self.probability)
+        by = tests[len(tests) // 2].method(level, method) if tests else NORMAL
         tie = TIE * self.cdf.points[0].denominator
-        enough = np.array([*(high >= -tie for _, high in ends), True])
-        not_before = np.array([True, *(low < -tie for low, _ in ends)])
+        if by == NORMAL:
+            ends = [test.interval(level, NORMAL) for test in tests]
+            enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
+            before = [k for k, (low, _) in enumerate(ends) if low < -tie]
+            first, last = min(enough, default=len(tests)), max(before, default=-1) + 1
+        else:
+            first, last = searched(tests, level, by, tie)
         positions, described = self.cdf.positions, self.cdf.described
-        first = positions[int(np.argmax(enough))]
-        last = positions[len(positions) - 1 - int(np.argmax(not_before[::-1]))]
-        return described.values_at(first)[0], described.values_at(last)[1]
+        return (
+            described.values_at(positions[first])[0],
+            described.values_at(positions[last])[1],
+        )
 
     @property
     def attribute(self) -> str:
@@ -386,22 +417,3 @@ def monotone(shares: Floats, variances: Floats) -> Floats:
     least = 1e-3 * variances.max()
     weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
     return isotonic(shares, weights)
-
-
-def binary_search(shares: Floats, p: float) -> int:
-    """Section 4.4 to the letter, on estimated shares that need not be monotone; from 0, not 1.
-
-    Where the last scan finds several x with share(x-1) < p <= share(x), it takes the first: the
-    first that is reached, as its left end is position 0 or is not. It finds none only if the share
-    up to the last position, known to be 1, is estimated below p, as the noisy last bit of
-    threshold-paper may have it; then the answer is the last position.
-    """
-    reached = shares >= p - TIE
-    left, right = 0, len(shares) - 1
-    while right - left > 10:
-        middle = -(-(left + right) // 2)
-        if reached[middle]:
-            right = middle
-        else:
-            left = middle
-    return next((x for x in range(left, right + 1) if reached[x]), len(shares) - 1)

@@ -91,6 +91,26 @@ def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Q
     return Query(factors, ", ".join(words) or EVERYBODY, tuple(notes))
 
 
+def valued(survey: Agreement, name: str, group: Query) -> tuple[list[Query], Query]:
+    """The query of an attribute's values over a group, and the group's own.
+
+    Where a position leaves open what its people add, two more: of the least, and of the most.
+    """
+    described = attribute_of(survey, name)
+    values, note = described.numbers(name)
+    inside = group.functions.get(name, np.ones(described.size))
+    bounds = described.extremes(inside) or ()
+    if bounds and not note:
+        note = f"{name} is open where its range fades; the interval is wider by that"
+        note += ", as a bound"
+    notes = (*group.notes, note) if note else group.notes
+    queries = [
+        Query({**group.factors, name: numbers}, f"{name} among {group.words}", notes)
+        for numbers in (values * inside, *bounds)
+    ]
+    return queries, group
+
+
 def asked_of(name: str, labels: Sequence[str], group: Query) -> list[str]:
     """A question for each part of an attribute, in words, with the conditions of the group."""
     among = "" if group.words == EVERYBODY else f" among {group.words}"

@@ -21,13 +21,14 @@ from numpy.typing import ArrayLike
 from metricldp.answers import estimate, fits, quantiles
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.brackets import Planner, excess
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
 from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.maximise import Progress
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
-from metricldp.answers.queries import Query, Where, asked_of, parse, workload_for
+from metricldp.answers.queries import Query, Where, asked_of, parse, valued, workload_for
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import shown
@@ -36,6 +37,7 @@ from metricldp.design.workloads import Workload
 from metricldp.store import files
 from metricldp.store.base import REPORTS, Store
 from metricldp.store.bits import Cuts
+from metricldp.store.cubes import Table
 from metricldp.store.raw import Raw
 from metricldp.store.readings import (
     MAX_ROWS_TOGETHER,
@@ -57,8 +59,11 @@ class Tally:
     Every answer says in its own `layout` how its sums were found.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, planner: Planner | None = None) -> None:
         self.store = store
+        self.planner = planner or Planner(store.survey)
+        self._counted: dict[tuple[str, ...], tuple[int, Table]] = {}
+        """Tables for intervals, and of how many reports they are."""
 
     @classmethod
     def of(
@@ -142,6 +147,13 @@ class Tally:
     def __repr__(self) -> str:
         return f"<Tally of {repr(self.store)[1:-1]}>"
 
+    def plan_for(self, prior: Mapping[str, ArrayLike]) -> Tally:
+        """The same tally, whose brackets are short for people spread like that: see `brackets.py`.
+
+        Shares of people at each position, by attribute; it must not come from these reports.
+        """
+        return Tally(self.store, Planner(self.survey, prior))
+
     # Questions -----------------------------------------------------------------------------------
 
     def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
@@ -174,7 +186,7 @@ class Tally:
         """The sum of an attribute or of a weight over the people of the where-clause."""
         if attribute_of(self.survey, attribute).kind == "weight":
             return self._weighted(attribute, self._parsed(where, attribute), about)
-        queries, _ = self._valued(attribute, where)
+        queries, _ = valued(self.survey, attribute, self._parsed(where, attribute))
         answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
         return replace(answers[0], between=tuple(answers[1:]))
 
@@ -205,7 +217,7 @@ class Tally:
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
-        queries, group = self._valued(attribute, where)
+        queries, group = valued(self.survey, attribute, self._parsed(where, attribute))
         ratios = [self._mean(attribute, query, group, about) for query in queries]
         return replace(ratios[0], between=tuple(ratios[1:]))
 
@@ -226,7 +238,8 @@ class Tally:
         beyond = query.functions[attribute] - ratio.value * inside
         residual = replace(query, factors={**query.factors, attribute: beyond})
         steps = read(self.survey, residual.functions).extremes().of(0)
-        ratio = estimate.with_steps(ratio, steps)
+        above = excess(lambda asked: self._answers([asked], about)[0], attribute, query, group)
+        ratio = replace(estimate.with_steps(ratio, steps), above=above)
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not any(a is not None and a.rounded_at_random for a in attributes):
             return ratio
@@ -306,10 +319,14 @@ class Tally:
     ) -> list[Answer]:
         """Many functions of one attribute over the same group of people, in one pass."""
         opened = self._profile(attribute, group, about)
+        inside = group.functions.get(attribute, 1.0)
         answers: list[Answer] = []
         # A few at a time: all together would be a matrix of size x size.
         for some in _chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
-            answers += opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
+            found = opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
+            for (f, _), answer in zip(some, found, strict=True):
+                query = replace(group, factors={**group.factors, attribute: f * inside})
+                answers.append(self._bracketed(query, answer))
         return answers
 
     def linear(
@@ -342,7 +359,16 @@ class Tally:
         query = self._parsed(where, attribute)
         group = quantiles.Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
-        return group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
+        found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
+        inside = query.functions.get(attribute, np.ones(described.size))
+        below = np.arange(described.size)
+
+        def bracketed(position: int, share: float, answer: Answer) -> Answer:
+            factors = {**query.factors, attribute: ((below <= position) - share) * inside}
+            return self._bracketed(replace(query, factors=factors), answer)
+
+        found.bracketed = bracketed
+        return found
 
     def fit(
         self,
@@ -377,8 +403,20 @@ class Tally:
             # On the fly one at a time; from a table as many as their decoders fit the cache.
             for some in _chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
                 answers = self._together([queries[place] for place in some], layout, about)
-                found.update(zip(some, answers, strict=True))
+                for place, answer in zip(some, answers, strict=True):
+                    found[place] = self._bracketed(queries[place], answer)
         return [found[place] for place in range(len(queries))]
+
+    def _bracketed(self, query: Query, answer: Answer) -> Answer:
+        """With what a shorter interval can come from."""
+        return self.planner.bracket(query.functions, answer, self.n, self._table)
+
+    def _table(self, names: tuple[str, ...]) -> Table:
+        n, table = self._counted.get(names, (-1, None))
+        if table is None or n != self.n:
+            table = self.store.table_of(names)
+            self._counted[names] = self.n, table
+        return table
 
     def _together(self, queries: list[Query], layout: str, about: str) -> list[Answer]:
         """Answers to queries about the same attributes; from reports, to one alone."""
@@ -399,26 +437,6 @@ class Tally:
         sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
         steps = readings.extremes()
         return to_answers(sums, limits, steps, self.n, asked, about=about, layout=layout)
-
-    def _valued(self, attribute: str, where: Where | None) -> tuple[list[Query], Query]:
-        """The query of an attribute's values over a group, and the group's own.
-
-        Where a position leaves open what its people add, two more: of the least, and of the most.
-        """
-        described = attribute_of(self.survey, attribute)
-        group = self._parsed(where, attribute)
-        values, note = described.numbers(attribute)
-        inside = group.functions.get(attribute, np.ones(described.size))
-        bounds = described.extremes(inside) or ()
-        if bounds and not note:
-            note = f"{attribute} is open where its range fades; the interval is wider by that"
-            note += ", as a bound"
-        notes = (*group.notes, note) if note else group.notes
-        queries = [
-            Query({**group.factors, attribute: numbers}, f"{attribute} among {group.words}", notes)
-            for numbers in (values * inside, *bounds)
-        ]
-        return queries, group
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

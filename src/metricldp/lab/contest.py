@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.quantiles import TIE, monotone
+from metricldp.answers.quantiles import monotone
+from metricldp.answers.searches import TIE
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.optional import loaded

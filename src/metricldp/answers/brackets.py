@@ -1,0 +1,288 @@
+"""Brackets: intervals from smooth functions above and below the one that is asked for.
+
+A sum over people of u >= f is at least that of f, whoever the people are. So the upper end of an
+interval for u is one for f, and likewise from below. The two functions are chosen for people spread
+in a way that was thought of before any report was looked at: the interval holds for all people, and
+is short if they are spread about like that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricldp.answers.answer import Answer, Excess
+from metricldp.answers.estimate import POPULATION
+from metricldp.answers.likelihood import Tabled
+from metricldp.answers.maximise import Run
+from metricldp.answers.planning import Part, Soft, above, variance_of, worth
+from metricldp.answers.predict import shares_of
+from metricldp.answers.queries import Query
+from metricldp.answers.softening import outer
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
+from metricldp.channels import Floats
+from metricldp.channels.kinds import IntegerChannel
+from metricldp.store.cubes import Table
+from metricldp.store.readings import attribute_of, involved
+from metricldp.survey.agreement import Agreement
+
+Tables = Callable[[tuple[str, ...]], Table]
+"""What was counted of some attributes together."""
+_MOST_CELLS = 1 << 22
+"""Combinations of positions up to which there are brackets."""
+_EVERYWHERE = 0.02
+"""The share of people that a planner thinks to be spread evenly, whatever else is said."""
+_FITTED = 16
+"""Steps of EM for a planner's guess."""
+
+
+class Planner:
+    """Brackets of one survey for people who are thought to be spread in one way."""
+
+    def __init__(self, survey: Agreement, prior: Mapping[str, ArrayLike] | None = None) -> None:
+        self.survey, self.prior = survey, prior or {}
+        if not isinstance(self.prior, Mapping):
+            raise QueryError(
+                "brackets are planned for shares of people by attribute, such as "
+                f"{{'age': [...]}}, not {shown(prior)}"
+            )
+        sizes = {name: attribute_of(survey, name).size for name in self.prior}
+        said = shares_of(sizes, self.prior) if sizes else []
+        arrays = (np.asarray(shares).tobytes() for shares in said)
+        self._key = (survey.fingerprint, *zip(sizes, arrays, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Planner) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def bracket(
+        self, functions: Mapping[str, Floats], answer: Answer, n: int, tables: Tables
+    ) -> Answer:
+        """The answer with its bracket, where there can be one."""
+        names = tuple(involved(self.survey, functions))
+        if not n or not names or not all(name in self.survey.tabled for name in names):
+            return answer
+        sizes = [self.survey.tabled[name].size for name in names]
+        if math.prod(sizes) > _MOST_CELLS or not any(np.ptp(f) for f in functions.values()):
+            return answer
+        return replace(answer, bracket=Bracket(self, dict(functions), names, n, tables))
+
+    def plan(
+        self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
+    ) -> tuple[Soft, Soft, float]:
+        """The functions below and above, and the variance of the one that is asked for."""
+        key = tuple((name, f.tobytes()) for name, f in functions.items())
+        return _planned(self, key, names, n, z, drawn)
+
+    def worth(
+        self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
+    ) -> bool:
+        """Whether it is worth while to plan."""
+        key = tuple((name, f.tobytes()) for name, f in functions.items())
+        return _worth(self, key, names, n, z, drawn)
+
+    def parts(self, functions: Mapping[str, Floats], names: tuple[str, ...]) -> list[Part]:
+        return [self._part(name, functions) for name in names]
+
+    def made(
+        self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
+    ) -> tuple[Soft, Soft, float]:
+        """The same, not looked up."""
+        parts = self.parts(functions, names)
+        # The largest comes first: it is never written out for pairs of knots.
+        order = sorted(range(len(parts)), key=lambda d: -parts[d].channel.size)
+        found = [above([parts[d] for d in order], sign, n, z, drawn) for sign in (-1, 1)]
+        back = np.argsort(order)
+        low, high = (soft.ordered(back.tolist()) for soft in found)
+        return low.turned(), high, variance_of(parts, drawn)
+
+    def _part(self, name: str, functions: Mapping[str, Floats]) -> Part:
+        survey, block = self.survey, self.survey.blocks.get(name)
+        names = (name,) if block is None else block.names
+        attributes = [survey.attributes[one] for one in names]
+        sizes = {one: a.size for one, a in zip(names, attributes, strict=True)}
+        return Part(
+            survey.tabled[name],
+            tuple(functions.get(one, np.ones(size)) for one, size in sizes.items()),
+            tuple(bool(a.ordered) for a in attributes),
+            self.shares(name, sizes),
+            any(a.rounded_at_random for a in attributes),
+        )
+
+    def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
+        """How people are spread over the attributes of a part; the prior, and a few everywhere."""
+        del name
+        even = {one: np.full(size, 1 / size) for one, size in sizes.items()}
+        said = shares_of(sizes, {**even, **{n: p for n, p in self.prior.items() if n in sizes}})
+        assert isinstance(said, list)
+        mixed = [
+            _EVERYWHERE * e + (1 - _EVERYWHERE) * s
+            for e, s in zip(even.values(), said, strict=True)
+        ]
+        return outer(mixed).reshape(-1)
+
+
+class _Fitted(Planner):
+    """A planner that has seen other reports: a fit of them says how people are spread."""
+
+    def __init__(self, survey: Agreement, reports: Tabled, names: tuple[str, ...]) -> None:
+        super().__init__(survey)
+        self._fits = {}
+        for axis, name in enumerate(names):
+            alone, size = reports.over((axis,)), reports.shape[axis]
+            fit = Run(alone, np.full(size, 1 / size)).to(_FITTED)
+            self._fits[name] = _EVERYWHERE / size + (1 - _EVERYWHERE) * np.asarray(fit, np.float64)
+
+    def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
+        del sizes
+        return self._fits[name]
+
+
+@lru_cache(maxsize=1024)
+def _worth(
+    planner: Planner,
+    key: tuple[tuple[str, bytes], ...],
+    names: tuple[str, ...],
+    n: int,
+    z: float,
+    drawn: bool,
+) -> bool:
+    functions = {name: np.frombuffer(f) for name, f in key}
+    return worth(planner.parts(functions, names), n, z, drawn)
+
+
+@lru_cache(maxsize=64)
+def _planned(
+    planner: Planner,
+    key: tuple[tuple[str, bytes], ...],
+    names: tuple[str, ...],
+    n: int,
+    z: float,
+    drawn: bool,
+) -> tuple[Soft, Soft, float]:
+    functions = {name: np.frombuffer(f) for name, f in key}
+    return planner.made(functions, names, n, z, drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """A question that a planner has functions above and below for."""
+
+    planner: Planner
+    functions: Mapping[str, Floats]
+    names: tuple[str, ...]
+    n: int
+    tables: Tables
+
+    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        """The answers to the functions below and above, read from the reports."""
+        low, high, _ = self._plan(answer, z)
+        return self._read(low, answer), self._read(high, answer)
+
+    def _read(self, soft: Soft, answer: Answer) -> Answer:
+        cells = self.tables(self.names).frequencies
+        return soft.read(cells, answer, self.n, rounded=self._rounded)
+
+    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        """The same, with half of the reports read by functions that the other half chose."""
+        table = self.tables(self.names)
+        channels = tuple(c for c in table.channels.values() if isinstance(c, IntegerChannel))
+        if len(channels) < len(self.names) or self._rounded:
+            raise QueryError(
+                f"reports over {' x '.join(self.names)} cannot be dealt out to two halves, as "
+                "they are not counted one by one; ask for method='bracket'"
+            )
+        one, other = Tabled(channels, table.sums).halves()
+        found = []
+        for chooses, read in ((one, other), (other, one)):
+            planner = _Fitted(self.planner.survey, chooses, self.names)
+            n, drawn = int(read.n), answer.about == POPULATION
+            low, high, _ = planner.made(self.functions, self.names, n, z / math.sqrt(2), drawn)
+            cells = Table(table.channels, read.counts).frequencies
+            found.append([soft.read(cells, answer, n, rounded=False) for soft in (low, high)])
+        (low_one, high_one), (low_other, high_other) = found
+        return _added(low_one, low_other), _added(high_one, high_other)
+
+    @property
+    def _rounded(self) -> bool:
+        attributes = self.planner.survey.attributes
+        return any(attributes[n].rounded_at_random for n in self.names if n in attributes)
+
+    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+        """An interval that holds for any number of people, however few."""
+        low, high, _ = self._plan(answer, math.sqrt(2 * math.log(2 / (1 - level))))
+        ends = []
+        for soft, sign in ((low, -1), (high, 1)):
+            reach = soft.surely(self.tables(self.names), answer.about, self.n, level)
+            ends.append(self._read(soft, answer).value + sign * reach)
+        return ends[0], ends[1]
+
+    def worth(self, answer: Answer, z: float) -> bool:
+        """Whether a bracket could be much shorter than a plain interval."""
+        drawn = answer.about == POPULATION
+        return self.planner.worth(self.functions, self.names, self.n, z, drawn)
+
+    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+        """What is to be expected of them, and of the question itself."""
+        low, high, variance = self._plan(answer, z)
+        sharp = replace(answer, value=0.0, variance=self.n * variance)
+        return low.planned(answer, self.n), high.planned(answer, self.n), sharp
+
+    def raised(self, name: str, by: float) -> Bracket:
+        functions = {**self.functions, name: self.functions[name] + by}
+        return self if not by else replace(self, functions=functions)
+
+    @property
+    def words(self) -> str:
+        return "people spread as you said" if self.planner.prior else "people spread evenly"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What the sum is at least and at most, whoever the people are."""
+        ends = np.array([1.0, 1.0])
+        for f in self.functions.values():
+            products = np.multiply.outer(ends, [f.min(), f.max()])
+            ends = np.array([products.min(), products.max()])
+        return self.n * float(ends[0]), self.n * float(ends[1])
+
+    def _plan(self, answer: Answer, z: float) -> tuple[Soft, Soft, float]:
+        drawn = answer.about == POPULATION
+        return self.planner.plan(self.functions, self.names, self.n, z, drawn)
+
+
+def _added(one: Answer, other: Answer) -> Answer:
+    """The sum of two answers from different reports."""
+    return replace(
+        one,
+        value=one.value + other.value,
+        variance=one.variance + other.variance,
+        bounds=(one.bounds[0] + other.bounds[0], one.bounds[1] + other.bounds[1]),
+        jump=max(one.jump, other.jump),
+        hidden=max(one.hidden, other.hidden),
+    )
+
+
+def excess(ask: Callable[[Query], Answer], name: str, query: Query, group: Query) -> Excess | None:
+    """The sum of what values of an attribute are above a number, over a group, for any number.
+
+    None where a range fades, so that values are open.
+    """
+    values = query.functions[name]
+    inside = group.functions.get(name, np.ones(len(values)))
+    if not inside.any() or not np.isin(inside, (0.0, 1.0)).all():
+        return None
+    within = values[inside > 0]
+
+    def above(number: float) -> Answer:
+        residual = {**query.factors, name: values - number * inside}
+        return ask(replace(query, factors=residual))
+
+    return Excess(above, float(within.mean()), float(within.min()), float(within.max()))

@@ -1,0 +1,387 @@
+"""Brackets: functions above and below, their answers, and what is decided before reports."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from crowd_tables import tallied
+from scipy.optimize import minimize
+
+from metricldp import Categorical, Continuous, Integer, Real, Survey
+from metricldp.answers import planning, softening
+from metricldp.answers.answer import METHODS, Answer
+from metricldp.answers.brackets import Planner
+from metricldp.answers.knots import hats, level_sets
+from metricldp.answers.queries import parse
+from metricldp.basics.errors import QueryError
+from metricldp.store.readings import involved
+
+Z = 1.96
+ALL = ("geometric", "threshold", "shaped", "unary", "response", "haar", "designed")
+
+
+def planned(survey, where, n=20_000, *, drawn=False):
+    query = parse(survey, where)
+    names = tuple(involved(survey, query.factors))
+    return Planner(survey).plan(query.functions, names, n, Z, drawn), query, names
+
+
+def sharp(survey, query, names):
+    functions = []
+    for name in names:
+        block = survey.blocks.get(name)
+        parts = [name] if block is None else block.names
+        ones = [np.ones(survey.attributes[one].size) for one in parts]
+        each = [query.functions.get(one, f) for one, f in zip(parts, ones, strict=True)]
+        functions.append(softening.outer(each).reshape(-1))
+    return softening.outer(functions)
+
+
+# Functions
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_hats_are_never_negative_add_up_to_one_and_lie_above_the_function(seed):
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 60))
+    low, high = sorted(rng.integers(0, size, 2))
+    f = np.zeros(size)
+    f[low : high + 1] = 1.0
+    if seed % 4 == 1:
+        f *= np.arange(size)
+    elif seed % 4 == 2:
+        f = rng.normal(size=size)
+    elif seed % 4 == 3:
+        f = -f
+    for width, exact in product((8, 2, 1), (False, True)):
+        basis, values = hats(f, width, (0, 1, 2, 4, 9), exact)
+        assert (basis >= 0).all()
+        assert np.allclose(basis.sum(axis=0), 1.0)
+        above = values @ basis
+        assert (above >= f - 1e-9).all()
+        if exact:
+            assert np.allclose(above, f)
+        assert np.isin(values, f).all()
+
+
+def test_positions_without_an_order_are_told_apart_by_their_value_alone():
+    basis, values = level_sets(np.array([1.0, 0.0, 1.0, 3.0]))
+    assert values.tolist() == [0, 1, 3]
+    assert basis.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("geometric", 0.1), ("threshold", 0.1)])
+def test_the_search_finds_the_least_cost_that_a_general_one_finds(mechanism, epsilon):
+    survey = Survey({"a": Integer(0, 39, epsilon=epsilon, mechanism=mechanism)})
+    n = 20_000
+    part = Planner(survey).parts({"a": (np.arange(40) // 11 == 1).astype(float)}, ("a",))
+    grid = planning._Grid.of(part, 1, 1)
+    program = softening._Program(grid.axes, n, Z, False)
+    found = softening.soften(grid.axes, grid.f, n, Z)
+    assert (found >= grid.f).all()
+    (axis,) = grid.axes
+    inner = axis.second - axis.square
+
+    def cost(v):
+        noise = max(float(v @ inner @ v), 1e-300)
+        slope = axis.shares + Z / math.sqrt(n * noise) * (inner @ v)
+        return float(axis.shares @ v) + Z * math.sqrt(noise / n), slope
+
+    starts = [found + 0.02, grid.f + 0.2, np.ones(len(grid.f))]
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-14, "gtol": 1e-12}
+    bounds = [(low, None) for low in grid.f]
+    best = min(
+        minimize(cost, v, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun
+        for v in starts
+    )
+    wide = program.wide(grid.f)
+    assert program.cost(found) <= best + 0.005 * wide
+    assert program.cost(found) < program.cost(grid.f) - 0.1 * wide
+    assert softening.gain(grid.axes, grid.f, n, Z) > 0.1
+
+
+def test_where_nothing_is_gained_the_function_stays_and_the_slope_says_so():
+    survey = Survey({"a": Integer(0, 99, epsilon=2, mechanism="geometric")})
+    (low, high, _), query, names = planned(survey, {"a": (20, 40)}, 1_000_000)
+    f = sharp(survey, query, names)
+    assert np.array_equal(low.function, f)
+    assert np.array_equal(high.function, f)
+    parts = Planner(survey).parts(query.functions, names)
+    assert not planning.worth(parts, 1_000_000, Z, False)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+@pytest.mark.parametrize("where", [{"a": (3, 8)}, {"a": (3, 8), "b": (None, 5)}, {"b": 2}], ids=str)
+def test_one_function_is_below_and_one_above_everywhere(mechanism, where):
+    survey = Survey(
+        {
+            "a": Integer(0, 15, epsilon=0.2, mechanism=mechanism),
+            "b": Integer(0, 11, epsilon=0.3, mechanism=mechanism),
+        }
+    )
+    (low, high, _), query, names = planned(survey, where, 500)
+    f = sharp(survey, query, names)
+    assert (low.function <= f).all()
+    assert (high.function >= f).all()
+    if len(where) > 1:
+        assert (low.function < f).any()
+        assert (high.function > f).any()
+
+
+# Answers by enumeration
+
+
+def law(channel):
+    """Every report and its probability from every position, exactly."""
+    reports = channel.every_report()
+    rows = [[channel.probability(x, r) for r in reports] for x in range(channel.size)]
+    return reports, np.array([[float(p) for p in row] for row in rows]), rows
+
+
+@pytest.mark.parametrize("mechanism", ["geometric", "threshold", "shaped", "unary", "response"])
+def test_means_and_second_moments_are_those_of_all_reports(mechanism):
+    said = {"epsilon": 0.5, "mechanism": mechanism}
+    survey = Survey({"a": Integer(0, 3, **said), "b": Integer(0, 2, **said)})
+    (low, high, _), _, names = planned(survey, {"a": (1, 2), "b": (1, None)}, 500)
+    laws = [law(survey.channels[name]) for name in names]
+    for soft in (low, high):
+        u = soft.function
+        decoders = [
+            survey.channels[name].coefficients(np.eye(u.shape[d])) for d, name in enumerate(names)
+        ]
+        features = [
+            survey.channels[name].expand(found[0]) for name, found in zip(names, laws, strict=True)
+        ]
+        each = [by @ f.T for by, f in zip(decoders, features, strict=True)]  # (size, reports)
+        values = np.einsum("xy,xi,yj->ij", u, *each)
+        chances = [found[1] for found in laws]
+        mean = np.einsum("ij,xi,yj->xy", values, *chances)
+        second = np.einsum("ij,xi,yj->xy", values**2, *chances)
+        assert np.allclose(mean, u)
+        assert np.allclose(second, soft.second)
+        assert np.abs(values[:, :, None, None] - u).max() <= soft.most + 1e-9
+        if soft.values is not None:
+            assert np.allclose(np.sort(soft.values.ravel()), np.sort(values.ravel()))
+        assert soft.bounds[0] == pytest.approx((second - u**2).min())
+        assert soft.bounds[1] == pytest.approx((second - u**2).max())
+
+
+def test_blocks_have_second_moments_of_all_reports_too():
+    survey = Survey(
+        {
+            "a": Integer(0, 2, epsilon=1),
+            "b": Integer(0, 3, epsilon=1),
+            "c": Integer(0, 2, epsilon=1),
+        },
+        joint=[["a", "b"]],
+    )
+    (low, high, _), query, names = planned(survey, {"a": (1, None), "b": (0, 1), "c": 1}, 300)
+    f = sharp(survey, query, names)
+    assert (low.function <= f).all()
+    assert (high.function >= f).all()
+    channels = [survey.tabled[name] for name in names]
+    chances = [channel.chances.T for channel in channels]
+    for soft in (low, high):
+        each = [channel.coefficients(np.eye(channel.size)) for channel in channels]
+        values = np.einsum("xy,xi,yj->ij", soft.function, *each)
+        assert np.allclose(np.einsum("ij,xi,yj->xy", values, *chances), soft.function)
+        assert np.allclose(np.einsum("ij,xi,yj->xy", values**2, *chances), soft.second)
+
+
+# Intervals
+
+
+def people(sizes, n, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(n, np.full(math.prod(sizes), 1 / math.prod(sizes))).reshape(sizes)
+
+
+@pytest.fixture(scope="module")
+def two():
+    survey = Survey({k: Integer(0, 29, epsilon=0.3, mechanism="geometric") for k in ("a", "b")})
+    return survey, tallied(survey, people((30, 30), 50_000), np.random.default_rng(2))
+
+
+def test_a_normal_interval_is_what_it_always_was(two):
+    _, tally = two
+    for where in ({"a": (3, 9)}, {"a": (3, 9), "b": (4, None)}):
+        answer = tally.count(where)
+        for level in (0.5, 0.95, 0.999):
+            reach = answer.reach(level)
+            assert answer.interval(level, "normal") == (answer.value - reach, answer.value + reach)
+            assert replace(answer, bracket=None).interval(level) == answer.interval(level, "normal")
+
+
+def test_auto_is_decided_without_the_reports(two):
+    survey, tally = two
+    rng = np.random.default_rng(3)
+    crowds = [people((30, 30), 50_000, 9), np.zeros((30, 30), dtype=int)]
+    crowds[1][3, 4] = 50_000
+    for where in ({"a": (3, 9)}, {"a": (3, 9), "b": (4, None)}, {"a": (0, 28)}):
+        methods = {tally.count(where).method()}
+        methods |= {tallied(survey, crowd, rng).count(where).method() for crowd in crowds}
+        assert len(methods) == 1
+
+
+def test_a_bracket_is_shorter_where_it_is_taken_and_says_what_it_rests_on(two):
+    _, tally = two
+    answer = tally.count({"a": (3, 9), "b": (4, None)})
+    assert answer.method() == "bracket"
+    widths = {m: np.subtract(*answer.interval(method=m)[::-1]) for m in METHODS}
+    assert widths["auto"] == widths["bracket"] < 0.5 * widths["normal"]
+    assert widths["bracket"] < widths["bernstein"] < widths["normal"]
+    assert "people spread evenly, valid for all" in answer.rests_on()
+    assert "no approximation" in answer.rests_on(method="bernstein")
+    assert "each half of the reports" in answer.rests_on(method="cross-fitted")
+    assert answer.to_dict()["method"] == "bracket"
+    assert "the interval is a bracket" in str(answer)
+    assert "nearly normal" in answer.rests_on(method="normal")
+    share = tally.fraction({"a": (3, 9), "b": (4, None)})
+    assert np.allclose(np.array(share.interval()) * 50_000, answer.interval())
+    assert np.allclose(
+        np.array(share.scaled(-2, "x").interval()), -2 * np.array(share.interval())[::-1]
+    )
+
+
+def test_counts_end_where_counts_end():
+    survey = Survey({"a": Integer(0, 29, epsilon=0.05, mechanism="geometric")})
+    crowd = np.zeros(30, dtype=int)
+    crowd[25] = 500
+    for seed in range(20):
+        tally = tallied(survey, crowd, np.random.default_rng(seed))
+        for method in ("auto", "bracket", "cross-fitted", "bernstein"):
+            low, high = tally.count({"a": (3, 9)}).interval(method=method)
+            assert 0 <= low <= high <= 500
+
+
+def test_a_plan_for_other_people_is_used_and_refused_kindly(two):
+    survey, tally = two
+    where = {"a": (3, 9), "b": (4, None)}
+    shares = np.where(np.arange(30) > 20, 1.0, 0.01)
+    other = tally.plan_for({"a": shares})
+    assert other.count(where).interval() != tally.count(where).interval()
+    assert "as you said" in other.count(where).rests_on()
+    assert survey.plan_for({"a": shares}) == survey
+    with pytest.raises(QueryError, match="no attribute 'x'"):
+        survey.plan_for({"x": shares})
+    with pytest.raises(QueryError, match=r"a prior for a has shape \(30,\)"):
+        survey.plan_for({"a": shares[1:]})
+    with pytest.raises(QueryError, match="shares of people by attribute"):
+        tally.plan_for([1, 2])
+
+
+def test_what_has_no_bracket_says_so():
+    survey = Survey({"a": Integer(0, 9, epsilon=1)})
+    tally = tallied(survey, np.full(10, 100), np.random.default_rng(1))
+    everybody = tally.count()
+    assert everybody.method() == "normal"
+    with pytest.raises(QueryError, match="there is no bracket interval for everybody"):
+        everybody.interval(method="bracket")
+    with pytest.raises(QueryError, match="the method of an interval is one of 'auto'"):
+        everybody.interval(method="exact")
+    with pytest.raises(QueryError, match="a level lies between 0 and 1"):
+        tally.count({"a": 3}).interval(2)
+    bits = Survey({"a": Integer(0, 29, epsilon=0.1, mechanism="threshold")})
+    tally = tallied(bits, np.full(30, 100), np.random.default_rng(1))
+    with pytest.raises(QueryError, match="cannot be dealt out to two halves"):
+        tally.count({"a": (3, 9)}).interval(method="cross-fitted")
+    assert Answer(3.0, 1.0).method() == "normal"
+
+
+# Coverage, quickly; the slow lane has the table
+
+
+def covered(survey, crowd, where, truth, runs, method, seed=5, of=None):
+    rng = np.random.default_rng(seed)
+    held = 0
+    for _ in range(runs):
+        tally = tallied(survey, crowd, rng)
+        answer = tally.count(where) if of is None else of(tally)
+        low, high = answer.interval(0.95, method)
+        held += low - 1e-9 <= truth <= high + 1e-9
+    return held
+
+
+NASTY = ["even", "at the cut", "beside the cut", "comb"]
+
+
+def crowd_of(kind, size, n):
+    crowd = np.zeros(size, dtype=int)
+    if kind == "even":
+        crowd[:] = n // size
+    elif kind == "comb":
+        crowd[::2] = n // len(crowd[::2])
+    else:
+        crowd[8 if kind == "at the cut" else 7] = n
+    return crowd
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [*product(["bracket", "bernstein"], NASTY), ("cross-fitted", "at the cut")],
+)
+def test_intervals_hold_for_people_who_were_not_planned_for(kind, method):
+    """Of 120 intervals at 95 % at least 103 hold: fewer have a chance of 1e-4 at 0.95 each."""
+    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
+    crowd = crowd_of(kind, 30, 3000)
+    held = covered(survey, crowd, {"a": (8, 15)}, crowd[8:16].sum(), 120, method)
+    assert held >= 103
+
+
+def test_a_function_below_the_one_asked_for_at_one_position_is_caught(monkeypatch):
+    """The broken twin: u is lowered at 8, where everybody is. It holds in a few runs only."""
+    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
+    honest = planning.above
+
+    def lowered(parts, sign, n, z, drawn):
+        soft = honest(parts, sign, n, z, drawn)
+        function = soft.function.copy()
+        function[8] = min(function[8], sign * 0.7)
+        return replace(soft, function=function)
+
+    monkeypatch.setattr("metricldp.answers.brackets.above", lowered)
+    crowd = crowd_of("at the cut", 30, 3001)  # of so many nothing is planned yet
+    assert covered(survey, crowd, {"a": (8, 15)}, 3001, 60, "bracket") < 45
+
+
+@pytest.mark.parametrize("method", ["auto", pytest.param("bracket", marks=pytest.mark.slow)])
+def test_means_and_quantiles_by_brackets_hold(method):
+    """As above: at least 50 of 60, fewer have a chance of 3e-4 at 0.95 each."""
+    survey = Survey({k: Integer(0, 19, epsilon=0.3, mechanism="geometric") for k in ("a", "b")})
+    crowd = people((20, 20), 20_000, 4)
+    crowd[:, :10] += np.arange(20)[:, None]
+    group = crowd[:, 5:15].sum(axis=1)
+    mean = group @ np.arange(20) / group.sum()
+    median = int(np.searchsorted(np.cumsum(group), group.sum() / 2))
+    where = {"b": (5, 14)}
+    held = covered(survey, crowd, None, mean, 60, method, of=lambda t: t.mean("a", where))
+    assert held >= 50
+    held = covered(
+        survey, crowd, None, median, 60, method, of=lambda t: t.quantile("a", 0.5, where)
+    )
+    assert held >= 50
+
+
+def test_values_in_bins_and_values_that_are_rounded_have_brackets():
+    survey = Survey(
+        {
+            "pay": Continuous(0, 100, bins=20, epsilon=0.1, per=5, mechanism="geometric"),
+            "time": Real(0, 10, points=11, epsilon=0.5, mechanism="geometric"),
+            "kind": Categorical(["x", "y", "z"], epsilon=0.5),
+        }
+    )
+    rng = np.random.default_rng(1)
+    values = {"pay": rng.uniform(0, 100, 4000), "time": rng.uniform(0, 10, 4000)}
+    values["kind"] = rng.choice(["x", "y", "z"], 4000)
+    tally = survey.tally(survey.encode(values))
+    for answer in (
+        tally.count({"pay": (20, 60), "kind": "x"}),
+        tally.count({"time": (2, 5), "kind": ["x", "y"]}),
+        tally.sum("pay", {"kind": "x"}),
+        tally.sum("time"),
+    ):
+        plain, shorter = (answer.interval(method=m) for m in ("normal", "bracket"))
+        assert shorter[1] - shorter[0] < 1.5 * (plain[1] - plain[0])
+    assert len(tally.histogram("pay", width=20).interval(method="bracket")[0]) == 5
