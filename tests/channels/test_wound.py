@@ -68,6 +68,16 @@ def test_decoders_of_large_grids_are_unbiased_with_exact_moments(unsolved):
     assert np.allclose(decoder @ shares(made).T, moment, rtol=1e-9)
 
 
+@pytest.mark.parametrize("most", [0, 1024])
+def test_products_are_decoded_like_any_function(monkeypatch, most):
+    monkeypatch.setattr(wound, "MOST_SOLVED", most)
+    made, rng = channel(), np.random.default_rng(4)
+    first, second = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    whole = np.einsum("qa,qb->qab", first, second).reshape(5, 6)
+    found = made.product_coefficients([first, second])
+    assert np.allclose(found, made.coefficients(whole), rtol=1e-9)
+
+
 def test_a_broken_decoder_of_large_grids_is_caught(unsolved):
     made = channel()
     made.__dict__["_filter"] = made._filter * 1.001

@@ -98,6 +98,8 @@ class Cells(JointChannel):
     # Decoding
 
     def decoder(self, functions: Functions) -> Floats:
+        if isinstance(self.one, Wound):
+            return self.one.product_coefficients(functions)
         return self.one.coefficients(products(functions))
 
     def _decoded(self, functions: Functions, columns: Columns) -> Floats:

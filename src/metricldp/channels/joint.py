@@ -161,6 +161,10 @@ class JointChannel(ABC):
         known, found = _constant(functions), self._decoded(functions, columns)
         return np.where(known[:, None], _first(functions)[:, None], found)
 
+    def decoder(self, functions: Functions) -> Floats:
+        """The decoder of each product at every report, where there are not too many to list."""
+        raise NotImplementedError
+
     def moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
         """E[F G | x] as a sum of products; else S."""
         others = functions if others is None else others

@@ -40,7 +40,7 @@ _PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 _VERY_MANY = 1 << 15
 """Places beyond which half of the rounds have to do."""
 _UNBOUNDED = 1 << 30
-_FACTORS = (2, 3, 5, 7)
+_FACTORS = (2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,8 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
     cells = grid.numbers.size
     tell_if_slow(cells)
     if cells > MOST_SOLVED:
-        torus = Torus(grid, tuple(map(_smooth, next(_lengths(grid, _PADS)))))
+        sides = zip(next(_lengths(grid, _PADS)), grid.sizes, strict=True)
+        torus = Torus(grid, tuple(n if n == size else _smooth(n) for n, size in sides))
         return torus.lengths, _searched_long(asked, torus)
     gram, found = asked.gram(), []
     for lengths in _lengths(grid, _MORE_PADS if cells <= _FEW_CELLS else _PADS):
@@ -246,12 +247,12 @@ def _lengths(grid: Grid, pads: Sequence[float]) -> Iterator[tuple[int, ...]]:
 
 
 def _smooth(length: int) -> int:
-    """The next length with small factors, which is quickly transformed."""
+    """The next length with small factors, 4 among them, which is quickly transformed."""
     rest = length
     for factor in _FACTORS:
         while rest % factor == 0:
             rest //= factor
-    return length if rest == 1 else _smooth(length + 1)
+    return length if rest == 1 and length % 4 == 0 else _smooth(length + 1)
 
 
 def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
