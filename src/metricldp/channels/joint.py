@@ -221,6 +221,11 @@ def products(functions: Functions) -> Floats:
     return reduce(lambda a, b: (a[:, :, None] * b[:, None]).reshape(len(a), -1), functions)
 
 
+def kron(matrices: Functions) -> Floats:
+    """The product of matrices of each attribute, over cells."""
+    return reduce(lambda a, b: np.asarray(np.kron(a, b)), matrices)
+
+
 def kinds(rows: Sequence[Sequence[Term]]) -> Floats:
     """What sums of terms are, for every kind of person: (rows times k, kinds).
 

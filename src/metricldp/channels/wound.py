@@ -28,8 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import root_of
 from metricldp.channels.base import Floats, Integers, ranges_gram
-from metricldp.channels.joint import Functions, Sizes, products
+from metricldp.channels.joint import Functions, Sizes, kron, products
 from metricldp.channels.levels import Shape
 from metricldp.channels.shaped import ASTRAY, Shaped
 
@@ -37,6 +38,10 @@ MOST_SOLVED = 1024
 """Cells up to which the best decoder is solved for."""
 _MOST_ENTRIES = 1 << 23
 """Of a matrix of places by cells."""
+_AT_ONCE = 1 << 17
+"""Values of decoders at a time, so that they stay in the cache."""
+_NOTHING = 1e-15
+"""Rows of a root that are this share of it are rounding."""
 _ROUNDS = 3
 """Attributes are gone through so often: what is best along one depends on the others."""
 
@@ -119,6 +124,23 @@ class Wound(Shaped):
         """What a function that is 1 everywhere goes on to, taken away and put in as it is."""
         ones = products([onward.sum(axis=1)[None] for onward in self._onward])
         return np.asarray(np.fft.rfft(1.0 - ones[0]))
+
+    def product_mean_square(self, grams: Sequence[Floats]) -> float:
+        """`mean_square` of products of Gram matrices: the decoder of every row of their roots."""
+        if self._solved:
+            return self.mean_square(kron(grams))
+        roots = [root_of(gram) for gram in grams]
+        roots = [root[(root**2).sum(axis=1) > _NOTHING * (root**2).sum()] for root in roots]
+        even = np.zeros(self.around)
+        even[self.places] = 1 / (self.size * self.patterns)
+        reached = np.fft.irfft(np.fft.rfft(even) * self._spectrum, self.around).reshape(-1)
+        rows = np.indices([len(root) for root in roots]).reshape(len(roots), -1)
+        total, step = 0.0, max(1, _AT_ONCE // self.outputs)
+        for start in range(0, rows.shape[1], step):
+            chosen = rows[:, start : start + step]
+            some = [root[row] for root, row in zip(roots, chosen, strict=True)]
+            total += float((self.product_coefficients(some) ** 2 @ reached).sum())
+        return total
 
     def cells(self, totals: Floats) -> Floats:
         if self._solved:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -17,6 +18,7 @@ import numpy as np
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.channels.base import Floats, ranges_gram
 from metricldp.channels.cells import Cells
+from metricldp.channels.joint import kron
 from metricldp.channels.levels import Shape
 from metricldp.channels.wound import MOST_SOLVED, Wound, placed, strides_of
 from metricldp.design.annealing import ROUNDS, Bounds, annealed
@@ -40,6 +42,8 @@ _PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 _VERY_MANY = 1 << 15
 """Places beyond which half of the rounds have to do."""
 _UNBOUNDED = 1 << 30
+effort: ContextVar[float] = ContextVar("effort", default=1.0)
+"""The share of the rounds around long rings that there is time for."""
 _FACTORS = (2, 3, 5)
 
 
@@ -57,8 +61,8 @@ class CellWorkload:
         if self.whole is not None:
             return self.whole
         found = np.zeros((1, 1))
-        for first, *others in self.products:
-            found = found + reduce(lambda a, b: np.asarray(np.kron(a, b)), others, first)
+        for factors in self.products:
+            found = found + kron(factors)
         return found
 
     def spectrum(self, torus: Torus) -> Floats:
@@ -269,7 +273,7 @@ def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
 def _searched_long(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
     """From the sums of patterns of one attribute alone; in the plane from boxes."""
     heights = torus.boxes(_FEWER) if torus.grid.axes else torus.sums(_FEWER)
-    rounds = ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2
+    rounds = int(effort.get() * (ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2))
     heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds(), rounds)
     return _below_top(heights)
 
