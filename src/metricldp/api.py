@@ -12,30 +12,26 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers import predict
 from metricldp.answers.brackets import Planner
-from metricldp.answers.partition import best_blocks
+from metricldp.answers.partition import Parted
 from metricldp.answers.predict import Prior
 from metricldp.answers.queries import Where
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
-from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
-from metricldp.basics.errors import SurveyError, ValueRefused
+from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import shown
 from metricldp.coins.stream import Coins
-from metricldp.design import registry
 from metricldp.design.workloads import Workload
 from metricldp.lab.risk import Risk, risk
-from metricldp.metrics import Lp
 from metricldp.reports import encode
 from metricldp.reports.device import Device
-from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Survey(Agreement):
+class Survey(Parted):
     """Several attributes of different kinds, each with its metric and its channel.
 
     >>> from metricldp import Survey, Integer, Categorical
@@ -46,27 +42,6 @@ class Survey(Agreement):
     >>> survey.mechanisms["age"].name
     'shaped'
     """
-
-    def __init__(
-        self,
-        attributes: Mapping[str, Attribute],
-        *,
-        metric: Lp | None = None,
-        joint: Any = None,
-        together: Any = None,
-    ) -> None:
-        """`joint` names attributes that are blurred as one, or says "auto".
-
-        Then the partition with the smallest error is found, for sets of attributes that will be
-        asked about `together`, or for where-clauses, each alone or with a weight.
-        """
-        if isinstance(joint, str) and joint == registry.AUTO:
-            if metric is not None and metric != Lp():
-                raise SurveyError('joint="auto" is for distances that add up; state the blocks')
-            joint = best_blocks(attributes, together)
-        elif together is not None:
-            raise SurveyError('together= is what joint="auto" looks at; say that as well')
-        super().__init__(attributes, metric=metric, joint=joint)
 
     # The doors -----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metricldp import Coins, Integer, QueryError, Survey
+from metricldp import Coins, Integer, Survey
 from metricldp.channels import wound
 
 SIZE = 6
@@ -33,13 +33,10 @@ def questions(tally, a, b):
     for name, within in zip("ab", inside, strict=True):
         yield tally.count({name: INSIDE[name]}).interval(0.95), within.sum()
     group = a[inside[1]]
-    if len(group) < len(a) / 10:
-        return
-    try:
-        yield tally.mean("a", {"b": INSIDE["b"]}).interval(0.95), group.mean()
-        median = tally.quantile("a", 0.5, {"b": INSIDE["b"]}).interval(0.95)
-    except QueryError:  # too few to tell
-        return
+    if not len(group):
+        return  # nobody has no mean
+    yield tally.mean("a", {"b": INSIDE["b"]}).interval(0.95), group.mean()
+    median = tally.quantile("a", 0.5, {"b": INSIDE["b"]}).interval(0.95)
     yield median, np.sort(group)[(len(group) - 1) // 2]
 
 

@@ -104,7 +104,7 @@ def mean(monkeypatch, one=(0.0, 100.0), **sums):
     monkeypatch.setattr(estimate, "one_person", lambda pairs: one)
     about = sums.pop("about", "respondents")
     sums = {name: np.array([value]) for name, value in sums.items()}
-    more = {"notes": ("a note",), "layout": "cells", "about": about}
+    more = {"notes": ("a note",), "layout": "cells", "about": about, "possible": (-2.0, 4.0)}
     return estimate.to_ratio(sums, Taken(), 10, question="q", unit="years", **more)
 
 
@@ -146,15 +146,20 @@ def test_a_mean_of_a_population_by_hand(monkeypatch):
     assert (sure.numerator_variance, sure.denominator_variance) == (800, 400)
 
 
-def test_a_group_that_is_not_clearly_above_zero_has_no_mean(monkeypatch):
-    """That is, by two standard errors: of no more than 8 ± 4 people nothing can be said."""
+def test_of_a_group_that_is_not_clearly_above_zero_nothing_is_known(monkeypatch):
+    """That is, by two standard errors: of no more than 8 ± 4 people, at any level."""
     for size, variance in ((8.1, 16), (11, 16), (0.5, 0)):
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
-        assert mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own}).denominator == size
-    for size, variance in ((8, 16), (7, 16), (0, 0), (-1, 0)):
+        found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
+        assert (found.clear, found.denominator, found.notes) == (True, size, ("a note",))
+    for size, variance, value in ((8, 16, 4.0), (7, 16, 4.0), (0, 0, 1.0), (-1, 0, 1.0)):
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
-        with pytest.raises(QueryError, match="q has no answer: the group is estimated at"):
-            mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
+        found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
+        assert (found.value, found.stderr, found.clear) == (value, math.inf, False)
+        assert found.interval(0.1) == found.interval(0.95) == (-2, 4)
+        assert f"estimated at {size} ± " in found.notes[1]
+        steps = estimate.with_steps(found, Extremes(1.0, 5.0, 3.0, 8.0))
+        assert (steps.jump, steps.hidden) == (0, 0)
 
 
 def test_steps_of_a_mean(monkeypatch):
@@ -334,14 +339,19 @@ def test_a_variance_of_a_share_is_never_below_zero():
     assert min(excess.variance for excess in found.excess(0.7)) == 0
 
 
-def test_a_group_that_is_not_clearly_above_zero_has_no_shares():
-    """By two standard errors, and this one is 4."""
+def test_shares_of_a_group_that_is_not_clearly_above_zero_may_be_any():
+    """By two standard errors, and this one is 4. The test of a quantile is a sum, and goes on."""
     for size in (8.1, 11):
         found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
         assert found[0].value == pytest.approx(1 / size)
-    for size in (8, 7, 0):
-        with pytest.raises(QueryError, match="among b x have no answer: the group is estimated at"):
-            group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
+        assert not found.notes
+    for size in (8, 7, 0, -3):
+        found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
+        assert found[0].interval() == (0, 1)
+        assert f"estimated at {size} ± 4 people, not clearly above zero" in found.notes[0]
+        assert found.quantile(0.5).position in (0, 1, 2, 3)
+        assert [one.value for one in found.excess(0.5)] == pytest.approx([1 - size / 2] * 3)
+    assert found.values.tolist() == [0.25, 0.5, 0.75, 1]
 
 
 # Distribution functions

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from metricldp import Categorical, Integer, Lp, Survey, SurveyError, Weight
+from metricldp.answers import partition
+from metricldp.app import cli
+from metricldp.design import torus
+from metricldp.design.shapes import watching
 
 
 def side(epsilon, size=3):
@@ -43,6 +47,56 @@ def test_no_other_partition_has_a_smaller_error():
     ]
     assert totals[0] == pytest.approx(min(totals), rel=1e-9)
     assert len(best.blocks) == 1
+
+
+@pytest.mark.parametrize("sets", [[("a", "b")], [("a", "b"), ("b", "c")]])
+def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, sets):
+    """By transforms, with the error of what is found; what is chosen is searched for in full."""
+    monkeypatch.setattr("metricldp.channels.wound.MOST_SOLVED", 4)
+    monkeypatch.setattr("metricldp.design.torus.MOST_SOLVED", 4)
+    monkeypatch.setattr(partition, "_LARGE", 4)
+    efforts, judged, told = [], [], []
+    plain, square = torus._searched_long, partition._mean_square
+
+    def searched(*given):
+        efforts.append(torus.effort.get())
+        return plain(*given)
+
+    def mean_square(apart, block, names):
+        judged.append((square(apart, block, names), block, names))
+        return judged[-1][0]
+
+    monkeypatch.setattr(torus, "_searched_long", searched)
+    monkeypatch.setattr(partition, "_mean_square", mean_square)
+    before = watching.set(told.append)
+    try:
+        found = Survey(SMALL, joint="auto", together=[*sets, "c"])
+    finally:
+        watching.reset(before)
+    assert efforts == ([1.0] if len(sets) == 1 else [0.1, 0.1, 0.1, 1.0])
+    assert len(found.blocks) == 1
+    assert told[-1] == 1
+    assert told == sorted(told)
+    value, block, names = judged[0]
+    survey = Survey(
+        {name: SMALL[name] for name in block.names}, joint={block.names: block.mechanism}
+    )
+    inside = (5 / 9) ** len(names)  # ranges of three values hold so many of them
+    assert mean_variance(survey, sorted(names)) == pytest.approx(value - inside, rel=1e-9)
+
+
+def test_a_file_that_says_auto_is_settled(tmp_path, monkeypatch):
+    draft, output = tmp_path / "draft.toml", tmp_path / "survey.toml"
+    lines = ["metricldp = 2", 'joint = "auto"']
+    for name in "ab":
+        lines += [f"[attributes.{name}]", 'kind = "integer"', "low = 0", "high = 2"]
+        lines += ["epsilon = 0.2"]
+    draft.write_text("\n".join(lines), "utf-8")
+    monkeypatch.setattr("sys.argv", ["metricldp", "design", str(draft), "-o", str(output)])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert not done.value.code
+    assert list(Survey.load(output).blocks) == ["a+b"]
 
 
 def test_large_epsilons_stay_apart():
@@ -92,3 +146,6 @@ def test_other_refusals():
     with pytest.raises(SurveyError, match="parts up to 6 attributes, not 8"):
         Survey(many, joint="auto")
     assert list(Survey(many, joint="auto", together=[("g", "h")]).blocks) == ["g+h"]
+    wide = {name: side(0.2, 100) for name in "abcdef"}
+    with pytest.raises(SurveyError, match="would try 15 large blocks, of more than 131,072 cells"):
+        Survey(wide, joint="auto")

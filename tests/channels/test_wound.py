@@ -68,6 +68,30 @@ def test_decoders_of_large_grids_are_unbiased_with_exact_moments(unsolved):
     assert np.allclose(decoder @ shares(made).T, moment, rtol=1e-9)
 
 
+@pytest.mark.parametrize("most", [0, 1024])
+def test_products_are_decoded_like_any_function(monkeypatch, most):
+    monkeypatch.setattr(wound, "MOST_SOLVED", most)
+    made, rng = channel(), np.random.default_rng(4)
+    first, second = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    whole = np.einsum("qa,qb->qab", first, second).reshape(5, 6)
+    found = made.product_coefficients([first, second])
+    assert np.allclose(found, made.coefficients(whole), rtol=1e-9)
+
+
+@pytest.mark.parametrize("most", [0, 1024])
+def test_the_mean_square_of_products_is_that_of_their_decoders(monkeypatch, most):
+    """Of all rows of two workloads, one of which is about everybody: by the moments of each."""
+    monkeypatch.setattr(wound, "MOST_SOLVED", most)
+    monkeypatch.setattr(wound, "_AT_ONCE", 50)
+    made = channel()
+    for rows in (np.tril(np.ones((3, 3))), np.ones((1, 3))):
+        first, second = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), rows
+        whole = np.einsum("pa,qb->pqab", first, second).reshape(-1, made.size)
+        expected = made.moment(whole).mean(axis=1).sum()
+        found = made.product_mean_square([first.T @ first, second.T @ second])
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_broken_decoder_of_large_grids_is_caught(unsolved):
     made = channel()
     made.__dict__["_filter"] = made._filter * 1.001

@@ -248,9 +248,32 @@ def test_several_attributes_have_two_epsilons():
     made = list(fitted(attributes, 2000))
     assert [(one.mechanism, one.step, one.width) for one in made] == [
         ("hdg", 0.5, 0.5),
+        ("pripl-tree", 0.5, 0.5),
         ("hdg", 1.5, 1.5),
+        ("pripl-tree", 1.5, 1.5),
     ]
     crowd = Crowd(attributes, positions)
-    errors = made[1].errors(crowd, Questions.draw(attributes, 5, rng), 3, rng)
-    assert errors.shape == (3, 5)
-    assert np.abs(errors).max() < 1000
+    for one in made[2:]:
+        errors = one.errors(crowd, Questions.draw(attributes, 5, rng), 3, rng)
+        assert errors.shape == (3, 5)
+        assert np.abs(errors).max() < 1000
+
+
+@pytest.mark.parametrize("sizes", [(8, 16), (74, 9)])
+def test_trees_in_place_of_fine_grids(sizes):
+    """What all people have is found where epsilon is large; a tree for each attribute is asked."""
+    rng, asked = np.random.default_rng(9), []
+
+    def alone(positions, size, epsilon, rng):
+        asked.append((len(positions), size))
+        return np.bincount(positions, minlength=size) / len(positions)
+
+    first = rng.binomial(sizes[0] - 1, 0.3, 8000)
+    people = [first, np.minimum(first, sizes[1] - 1)]
+    found = collected(people, sizes, 6.0, rng, alone=alone).pairs[0, 1]
+    assert asked == [(2000, size) for size in sizes]
+    truth = np.zeros(sizes)
+    np.add.at(truth, tuple(people), 1 / 8000)
+    assert found.sum() == pytest.approx(1)
+    for axis in (0, 1):
+        assert np.abs(found.sum(axis=axis) - truth.sum(axis=axis)).max() < 0.03

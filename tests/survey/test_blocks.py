@@ -36,6 +36,7 @@ from metricldp import (
 )
 from metricldp.app import cli
 from metricldp.coins.tape import Tape
+from metricldp.design import torus
 from metricldp.lab.compare import APART, OWN, SAME, compare, compared, taking_part
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers.hio import HadamardBoxes
@@ -592,6 +593,23 @@ def test_a_comparison_tells_both_promises_of_a_table(tmp_path, metric):
     assert (APART in groups, SAME in groups) == (metric == "plane", metric == "sum")
     both = "at most epsilon 5 for any two people. Channels of one attribute each have 3 + 3 = 6."
     assert (both in str(found)) == (metric == "plane")
+    assert ("at most epsilon 3 + 3 = 6 for any two people. HIO" in str(found)) == (metric == "sum")
+
+
+def test_a_block_is_compared_with_the_same_noise_apart(tmp_path, monkeypatch):
+    """And is not searched for again, where the survey has one of its own."""
+    kinds = {name: Integer(0, 17, epsilon=1, within=3) for name in BOTH}
+    monkeypatch.setattr(torus, "MOVES", 20)
+    for joint in (None, [BOTH]):
+        survey = Survey(kinds, joint=joint)
+        pc.write_csv(pa.table(some_people(survey, 150)), tmp_path / "people.csv")
+        found = compare(survey, tmp_path / "people.csv", queries=2, repetitions=2)
+        rows = [row for row in found.rows if row.about == " x ".join(BOTH)]
+        titles = [row.title for row in rows if row.mechanism == "shaped" and row.width == 12]
+        assert titles == ["shaped noise", "shaped noise" if joint else "shaped noise over cells"]
+        assert {"HDG, epsilon in all", "PriPL-Trees, HDG's grids, D times epsilon"} < {
+            row.title for row in rows
+        }
 
 
 def test_a_block_stays_together_in_a_comparison():

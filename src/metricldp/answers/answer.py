@@ -240,9 +240,10 @@ class Answer:
 
     def _shown(self, number: float) -> str:
         """As many digits as the error leaves meaning to: two of the error, none of a person."""
-        digits = 0
+        digits, error = 0, self.stderr
         if self.unit != "people":
-            error = self.stderr
+            if math.isinf(error) and math.isfinite(number):
+                return f"{number:,.10g}"
             digits = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else 4
         text = f"{number:,.{min(max(digits, 0), 12)}f}"
         return text.removeprefix("-") if not text.strip("-0.,") else text
@@ -299,8 +300,15 @@ class Ratio(Answer):
     numerator_variance: float
     denominator_variance: float
     covariance: float
+    possible: tuple[float, float] = (-math.inf, math.inf)
+    """Between these it lies, whoever reported what."""
     above: Excess | None = field(default=None, compare=False)
     """Of what a shorter interval can come."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether the count is clearly above zero: by two standard errors."""
+        return self.denominator > 2 * math.sqrt(self.denominator_variance)
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         if self.above is None:
@@ -331,7 +339,9 @@ class Ratio(Answer):
     def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
 
-        What `reach` has beyond z standard errors is taken for more variance of the sum.
+        What `reach` has beyond z standard errors is taken for more variance of the sum. Where the
+        count may be zero, hardly a mean is contradicted, and the interval is all that is possible:
+        an answer only where the count happens to come out large would be wrong too often.
         """
         if self.between:
             return super().interval(level, method)
@@ -340,18 +350,24 @@ class Ratio(Answer):
             if self.above is None:
                 return super().interval(level, chosen)
             return self.above.interval(level, chosen)
+        leading = self.denominator**2 - z**2 * self.denominator_variance
+        if leading <= 0 or not self.clear:
+            return self.possible
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
-        leading = self.denominator**2 - z**2 * self.denominator_variance
-        if leading <= 0:
-            raise QueryError(
-                f"at level {level} the group is not clearly above zero, so it has no interval"
-            )
         middle = numerator * self.denominator - z**2 * self.covariance
         spread = self.numerator_variance + max(0.0, beyond) * self.denominator**2
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
         return (middle - root) / leading, (middle + root) / leading
+
+
+def barely(size: float, error: float) -> str:
+    """What is said of a group that may be nobody."""
+    return (
+        f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero: "
+        "nothing is known of it"
+    )
 
 
 def normal_reach(level: float) -> float:

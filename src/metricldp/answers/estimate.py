@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers.answer import Answer, Ratio, barely
 from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
@@ -169,7 +169,7 @@ def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bound
 def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
     """The same mean, given the extremes of what each value is above it."""
     jump, hidden = with_draws(steps) if ratio.about == POPULATION else steps[2:]
-    size = ratio.denominator
+    size = ratio.denominator if ratio.clear else math.inf
     return replace(ratio, jump=jump / size, hidden=hidden / size**2)
 
 
@@ -180,15 +180,19 @@ def to_ratio(
     *,
     question: str,
     unit: str,
+    possible: tuple[float, float],
     about: str = RESPONDENTS,
     notes: tuple[str, ...] = (),
     layout: str = "",
 ) -> Ratio:
     """The sums of `readings.read_pair` as the mean f / g with its interval.
 
-    Of a population both sums are of people drawn at random, and so is their covariance.
+    Of a population both sums are of people drawn at random, and so is their covariance. Of a group
+    that is not clearly above zero, it is what is possible that comes next to f / g.
     """
     check_about(about, n)
+    if not n:
+        raise QueryError("a mean of no reports at all has no answer")
     found = {row: float(column[0]) for row, column in sums.items()}
     numerator, denominator = found["numerator"], found["denominator"]
     shared = found["both"] - found["product"]
@@ -206,17 +210,17 @@ def to_ratio(
     numerator_variance, denominator_variance = map(variance_of, ("numerator", "denominator"))
     most = math.sqrt(numerator_variance * denominator_variance)
     covariance = min(max(shared, -most), most)
-    error = math.sqrt(denominator_variance)
-    if denominator <= 2 * error:
-        raise QueryError(
-            f"the mean of {question} has no answer: the group is estimated at {denominator:,.0f} ± "
-            f"{error:,.0f} people, not clearly above zero; ask for a larger one"
-        )
-    mean = numerator / denominator
-    variance = numerator_variance - 2 * mean * covariance + mean**2 * denominator_variance
+    error, (low, high) = math.sqrt(denominator_variance), possible
+    mean = numerator / denominator if denominator > 0 else (low + high) / 2
+    if denominator > 2 * error:
+        spread = numerator_variance - 2 * mean * covariance + mean**2 * denominator_variance
+        variance = spread / denominator**2
+    else:
+        mean, variance = min(max(mean, low), high), math.inf
+        notes = (*notes, barely(denominator, error))
     return Ratio(
         mean,
-        variance / denominator**2,
+        variance,
         question,
         unit,
         about,
@@ -226,4 +230,5 @@ def to_ratio(
         numerator_variance=numerator_variance,
         denominator_variance=denominator_variance,
         covariance=covariance,
+        possible=possible,
     )

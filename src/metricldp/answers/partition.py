@@ -5,14 +5,21 @@ combinations (values, where there is no order). One person adds prod_d S_d - pro
 variance of such a question; its mean over all questions, and people spread evenly, is the product
 of the mean squares of what is blurred apart, less the mean of f^2. Attributes may be one block that
 are linked by being asked together; every partition into such blocks is weighed.
+
+The search for a large block is long. Where there are several, each is judged by what a tenth of it
+finds, with an exact error, which is a little above what all of it would find; then those that were
+chosen are searched for in full.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,18 +30,27 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
+from metricldp.channels import Floats
+from metricldp.channels.cells import Cells
 from metricldp.design import registry
 from metricldp.design.plans import workload_of
+from metricldp.design.shapes import watching
+from metricldp.design.torus import effort
+from metricldp.metrics import Lp
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
 MOST_TOGETHER = 3
 """Attributes in one block."""
-MOST_CELLS = 1024
-"""Cells of a block that is tried: its errors are exact, and found in seconds."""
+MOST_CELLS, MOST_IN_ALL = 1 << 14, 1 << 17
+"""Cells of a block that is tried, and of all of them that are large: the exact error takes a second
+for two thousand."""
+_LARGE, _TRIED = 1024, 0.1
+"""Cells beyond which a search is long, and the part of it that has to do where there are more."""
 MOST_BLURRED_AS_ONE = 6
 """Attributes that are parted in all ways."""
 Names = tuple[str, ...]
+T = TypeVar("T")
 
 
 def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> dict[Names, Any]:
@@ -56,22 +72,54 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
             f'joint="auto" parts up to {MOST_BLURRED_AS_ONE} attributes, not {len(free)}; name '
             "in together= which are asked about together, or state the blocks"
         )
+    tried = list(_candidates(free, asked, apart))
+    cells = {names: math.prod(apart.attributes[name].size for name in names) for names in tried}
+    large = [names for names in tried if cells[names] > _LARGE]
+    if sum(cells[names] for names in large) > MOST_IN_ALL:
+        raise SurveyError(
+            f'joint="auto" would try {len(large)} large blocks, of more than {MOST_IN_ALL:,} cells '
+            "together; name in together= which attributes are asked about together"
+        )
     blocks: dict[Names, Block] = {}
-    for names in _candidates(free, asked, apart):
-        described = {name: attributes[name] for name in names}
-        blocks |= {names: Agreement(described, joint=[names]).blocks["+".join(names)]}
-    found: list[tuple[float, int, dict[Names, Any]]] = []
-    for partition in _partitions(list(blocks)):
-        joint = {names: blocks[names].mechanism for names in partition}
-        survey = Agreement({**apart.asked, **_undecided(attributes, partition)}, joint=joint)
-        total = sum(weight * _variance(survey, names, where) for names, where, weight in asked)
-        found.append((total, len(found), joint))
-    return min(found)[2]
+
+    def search(names: Names, place: int, rounds: float) -> None:
+        described, whole = {name: attributes[name] for name in names}, watching.get()
+        with (
+            _told(watching, lambda done: whole((place + done) / (len(tried) + 1))),
+            _told(effort, rounds),
+        ):
+            blocks[names] = Agreement(described, joint=[names]).blocks["+".join(names)]
+
+    briefly = large if len(large) > 1 else []
+    for place, names in enumerate(tried):
+        search(names, place, _TRIED if names in briefly else 1.0)
+    square = cache(lambda names, those: _mean_square(apart, blocks[names], those))
+    found: list[tuple[float, int, list[Names]]] = []
+    for partition in _partitions(tried):
+        total = 0.0
+        for names, where, weight in asked:
+            if where is not None:
+                joint = {some: blocks[some].mechanism for some in partition}
+                described = {name: attributes[name] for some in partition for name in some}
+                survey = Agreement({**apart.asked, **described}, joint=joint)
+                total += weight * predicted(survey, parse(survey, where), 1, "uniform") ** 2
+            else:
+                total += weight * _variance(apart, names, partition, square)
+        found.append((total, len(found), partition))
+    best = min(found)[2]
+    for names in set(best) & set(briefly):
+        search(names, len(tried), 1.0)
+    watching.get()(1.0)
+    return {names: blocks[names].mechanism for names in best}
 
 
-def _undecided(attributes: Mapping[str, Attribute], partition: Iterable[Names]) -> dict[str, Any]:
-    """Attributes of blocks as they were stated, without a mechanism of their own."""
-    return {name: attributes[name] for names in partition for name in names}
+@contextlib.contextmanager
+def _told(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 def _may_join(attribute: Attribute, apart: Agreement, name: str) -> bool:
@@ -133,24 +181,60 @@ def _partitions(blocks: Sequence[Names]) -> Iterator[list[Names]]:
         yield [first, *partition]
 
 
-def _variance(survey: Agreement, names: Names, where: Mapping[str, Any] | None) -> float:
-    """What a person adds to the variance: of one question, or in the mean over all of them."""
-    if where is not None:
-        return predicted(survey, parse(survey, where), 1, "uniform") ** 2
-    squares, known = 1.0, 1.0
-    grams = {}
+def _gram(apart: Agreement, name: str) -> Floats:
+    """Of all ranges of an attribute, or of its values: of a question drawn from them."""
+    attribute = apart.attributes[name]
+    usual = workload_of("ranges" if attribute.ordered else "values", attribute.size)
+    return usual.gram() / usual.rows
+
+
+def _mean_square(apart: Agreement, block: Block, names: frozenset[str]) -> float:
+    """Of the questions about some attributes of a block, in the mean over people spread evenly."""
+    sides = zip(block.names, block.sizes, strict=True)
+    grams = [_gram(apart, n) if n in names else np.ones((size, size)) for n, size in sides]
+    assert isinstance(block.channel, Cells)
+    return block.channel.mean_square(grams)
+
+
+def _variance(
+    apart: Agreement,
+    names: Names,
+    partition: Iterable[Names],
+    square: Callable[[Names, frozenset[str]], float],
+) -> float:
+    """What a person adds to the variance, in the mean over all questions about some attributes."""
+    squares, known, left = 1.0, 1.0, set(names)
     for name in names:
-        attribute = survey.attributes[name]
-        usual = workload_of("ranges" if attribute.ordered else "values", attribute.size)
-        grams[name] = usual.gram() / usual.rows
-        known *= float(np.trace(grams[name])) / attribute.size
-        if name in survey.channels:
-            squares *= survey.channels[name].mean_square(grams[name])
-    for block in survey.blocks.values():
-        if set(names) & set(block.names):
-            assert block.channel.one is not None
-            gram = np.ones((1, 1))
-            for name, size in zip(block.names, block.sizes, strict=True):
-                gram = np.asarray(np.kron(gram, grams.get(name, np.ones((size, size)))))
-            squares *= block.channel.one.mean_square(gram)
+        known *= float(np.trace(_gram(apart, name))) / apart.attributes[name].size
+    for block in partition:
+        if those := left & set(block):
+            squares *= square(block, frozenset(those))
+            left -= those
+    for name in left:
+        squares *= apart.channels[name].mean_square(_gram(apart, name))
     return squares - known
+
+
+class Parted(Agreement):
+    """An agreement that finds its blocks by itself where it says so."""
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Attribute],
+        *,
+        metric: Lp | None = None,
+        joint: Any = None,
+        together: Any = None,
+    ) -> None:
+        """`joint` names attributes that are blurred as one, or says "auto".
+
+        Then the partition with the smallest error is found, for sets of attributes that will be
+        asked about `together`, or for where-clauses, each alone or with a weight.
+        """
+        if isinstance(joint, str) and joint == registry.AUTO:
+            if metric is not None and metric != Lp():
+                raise SurveyError('joint="auto" is for distances that add up; state the blocks')
+            joint = best_blocks(attributes, together)
+        elif together is not None:
+            raise SurveyError('together= is what joint="auto" looks at; say that as well')
+        super().__init__(attributes, metric=metric, joint=joint)

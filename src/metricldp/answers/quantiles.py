@@ -20,6 +20,7 @@ from metricldp.answers.answer import (
     Answer,
     Bracket,
     Ratio,
+    barely,
     normal_reach,
     percent,
     together,
@@ -37,6 +38,8 @@ from metricldp.channels import Floats, Integers
 
 ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
 METHODS = (ISOTONIC, BINARY_SEARCH)
+_TINY = 1e-9
+"""In place of a group of no people at all."""
 
 Value = int | float | str
 
@@ -105,7 +108,7 @@ class Group:
     def to_cdf(self, answers: Sequence[Answer]) -> Cdf:
         """From the answers to `functions`, in their order."""
         *parts, whole = answers
-        points = self._of_all(parts) if self.everybody else _of_some(parts, whole, self.query.words)
+        points = self._of_all(parts) if self.everybody else _of_some(parts, whole)
         if self.everybody and self.literal:
             points.append(_share(whole, self.n))
         else:
@@ -117,8 +120,10 @@ class Group:
             replace(point, question=f"{self.name} up to {end} among {words}")
             for point, end in zip(points, ends, strict=True)
         ]
-        question = f"{self.name} among {words}"
-        return Cdf(self.name, self.attribute, positions, asked, question, self.query.notes)
+        question, notes = f"{self.name} among {words}", self.query.notes
+        if not points[0].clear:
+            notes = (*notes, barely(whole.value, whole.stderr))
+        return Cdf(self.name, self.attribute, positions, asked, question, notes)
 
     def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
         added = self._shift * self.n
@@ -133,14 +138,9 @@ class Group:
         return None if found is None else found.raised(self.name, self._shift)
 
 
-def _of_some(parts: list[Answer], whole: Answer, words: str) -> list[Ratio]:
+def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
     """Estimated counts over an estimated size; Var(whole - part) gives their covariance."""
-    size, error = whole.value, whole.stderr
-    if size <= 2 * error:
-        raise QueryError(
-            f"quantiles among {words} have no answer: the group is estimated at {size:,.0f} ± "
-            f"{error:,.0f} people, not clearly above zero; ask for a larger one"
-        )
+    size, error = whole.value or _TINY, whole.stderr
     half = len(parts) // 2
     return [
         _share(
@@ -174,6 +174,7 @@ def _share(
         numerator_variance=variance,
         denominator_variance=size_variance,
         covariance=covariance,
+        possible=(0.0, 1.0),
     )
 
 
@@ -210,8 +211,13 @@ class Cdf(Answers):
 
     @cached_property
     def values(self) -> Floats:
-        """The points, made monotone by isotonic regression and clipped to [0, 1]; the last is 1."""
+        """The points, made monotone by isotonic regression and clipped to [0, 1]; the last is 1.
+
+        Of a group that is estimated at nobody, all positions alike.
+        """
         inner = self.points[:-1]
+        if inner and inner[0].denominator <= 0:
+            return np.arange(1, len(self) + 1) / len(self)
         fit = monotone(
             np.array([point.value for point in inner]), np.array([p.variance for p in inner])
         )
@@ -323,7 +329,7 @@ class Quantile:
         normal_reach(level)
         tests = self.cdf.excess(self.probability)
         by = tests[len(tests) // 2].method(level, method) if tests else NORMAL
-        tie = TIE * self.cdf.points[0].denominator
+        tie = TIE * abs(self.cdf.points[0].denominator)
         if by == NORMAL:
             ends = [test.interval(level, NORMAL) for test in tests]
             enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]

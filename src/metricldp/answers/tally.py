@@ -224,24 +224,27 @@ class Tally:
     def _mean(self, attribute: str, query: Query, group: Query, about: str) -> Ratio:
         readings = read_pair(self.survey, query.functions, group.functions)
         layout = self.store.layout_for(readings.names)
+        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
+        there = inside > 0
+        values = query.functions[attribute][there] / inside[there]
         ratio = to_ratio(
             self.store.sums(readings, layout),
             readings,
             self.n,
             question=query.words,
             unit=attribute,
+            possible=(float(values.min()), float(values.max())),
             about=about,
             notes=query.notes,
             layout=layout,
         )
-        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
         beyond = query.functions[attribute] - ratio.value * inside
         residual = replace(query, factors={**query.factors, attribute: beyond})
         steps = read(self.survey, residual.functions).extremes().of(0)
         above = excess(lambda asked: self._answers([asked], about)[0], attribute, query, group)
         ratio = replace(estimate.with_steps(ratio, steps), above=above)
         attributes = [self.survey.attributes.get(name) for name in readings.names]
-        if not any(a is not None and a.rounded_at_random for a in attributes):
+        if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
             return ratio
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         return ratio.with_residual(self._answers([residual], about)[0].stderr ** 2)

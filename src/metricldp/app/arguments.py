@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from metricldp.answers.partition import Parted
 from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
 from metricldp.design.shapes import watching
@@ -69,7 +70,7 @@ def survey_in(path: Path) -> Agreement:
 
         before = watching.set(progress)
         try:
-            return Agreement.load(path)
+            return Parted.load(path)
         finally:
             watching.reset(before)
 

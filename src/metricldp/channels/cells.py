@@ -25,6 +25,7 @@ from metricldp.channels.joint import (
     People,
     Sizes,
     Term,
+    kron,
     products,
 )
 from metricldp.channels.table import Table
@@ -98,7 +99,15 @@ class Cells(JointChannel):
     # Decoding
 
     def decoder(self, functions: Functions) -> Floats:
+        if isinstance(self.one, Wound):
+            return self.one.product_coefficients(functions)
         return self.one.coefficients(products(functions))
+
+    def mean_square(self, grams: Functions) -> float:
+        """tr G M^-1 for people spread evenly, where G is a product with a factor for each."""
+        if isinstance(self.one, Wound):
+            return self.one.product_mean_square(grams)
+        return self.one.mean_square(kron(grams))
 
     def _decoded(self, functions: Functions, columns: Columns) -> Floats:
         return self.decoder(functions)[:, columns[REPORT]]

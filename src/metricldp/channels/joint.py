@@ -161,6 +161,10 @@ class JointChannel(ABC):
         known, found = _constant(functions), self._decoded(functions, columns)
         return np.where(known[:, None], _first(functions)[:, None], found)
 
+    def decoder(self, functions: Functions) -> Floats:
+        """The decoder of each product at every report, where there are not too many to list."""
+        raise NotImplementedError
+
     def moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
         """E[F G | x] as a sum of products; else S."""
         others = functions if others is None else others
@@ -215,6 +219,11 @@ def _first(functions: Functions) -> Floats:
 def products(functions: Functions) -> Floats:
     """What products of functions are at every cell, along the last attribute first."""
     return reduce(lambda a, b: (a[:, :, None] * b[:, None]).reshape(len(a), -1), functions)
+
+
+def kron(matrices: Functions) -> Floats:
+    """The product of matrices of each attribute, over cells."""
+    return reduce(lambda a, b: np.asarray(np.kron(a, b)), matrices)
 
 
 def kinds(rows: Sequence[Sequence[Term]]) -> Floats:

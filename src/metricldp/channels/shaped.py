@@ -206,9 +206,9 @@ class Shaped(IntegerChannel):
 
     def mean(self, values: Floats) -> Floats:
         parts = values.reshape(*values.shape[:-1], self.patterns, self.around)
-        turned = np.fft.rfft(parts) * self._spectrum.conj()
-        found = np.fft.irfft(turned.mean(axis=-2), self.around)
-        return np.asarray(found[..., self.places])
+        turned = np.fft.rfft(parts)
+        turned *= self._spectrum.conj() / self.patterns
+        return self._at_positions(np.fft.irfft(turned.sum(axis=-2), self.around))
 
     def spread(self, shares: Floats) -> Floats:
         padded = np.zeros((*shares.shape[:-1], 1, self.around))
@@ -220,8 +220,12 @@ class Shaped(IntegerChannel):
         """The transpose of `coefficients`, by the same transforms."""
         parts = np.moveaxis(totals, 0, -1).reshape(*totals.shape[1:], self.patterns, self.around)
         turned = np.fft.rfft(parts / self._mean_shares) * self._spectrum.conj()
-        found = np.fft.irfft(turned.sum(axis=-2), self.around)[..., self.places]
+        found = self._at_positions(np.fft.irfft(turned.sum(axis=-2), self.around))
         return np.moveaxis(found @ self._inverse, -1, 0)
+
+    def _at_positions(self, around: Floats) -> Floats:
+        """What is known at all places of the ring, at those of positions."""
+        return np.asarray(around[..., self.places])
 
     def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
         """tr G M^-1 for people spread evenly, and a decoder made for them."""

@@ -22,13 +22,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import root_of
 from metricldp.channels.base import Floats, Integers, ranges_gram
-from metricldp.channels.joint import Sizes
+from metricldp.channels.joint import Functions, Sizes, kron, products
 from metricldp.channels.levels import Shape
 from metricldp.channels.shaped import ASTRAY, Shaped
 
@@ -36,6 +38,10 @@ MOST_SOLVED = 1024
 """Cells up to which the best decoder is solved for."""
 _MOST_ENTRIES = 1 << 23
 """Of a matrix of places by cells."""
+_AT_ONCE = 1 << 17
+"""Values of decoders at a time, so that they stay in the cache."""
+_NOTHING = 1e-15
+"""Rows of a root that are this share of it are rounding."""
 _ROUNDS = 3
 """Attributes are gone through so often: what is best along one depends on the others."""
 
@@ -75,6 +81,12 @@ class Wound(Shaped):
     def _placed(self, positions: Integers) -> Integers:
         return self.places[positions]
 
+    def _at_positions(self, around: Floats) -> Floats:
+        """The first places along each attribute: no need to look for one after the other."""
+        first: tuple[Any, ...] = (..., *(slice(size) for size in self.sizes))
+        found = around.reshape(*around.shape[:-1], *self.lengths)[first]
+        return np.asarray(found.reshape(*around.shape[:-1], self.size))
+
     def widest_ratio(self) -> Fraction:
         """At least the worst ratio of any two cells: that of the highest and the deepest level."""
         return max(Fraction(heights[0], heights[-1]) for heights in self._levels)
@@ -88,10 +100,47 @@ class Wound(Shaped):
     def coefficients(self, functions: Floats) -> Floats:
         if self._solved:
             return super().coefficients(functions)
-        mean = functions.mean(axis=-1, keepdims=True)
-        turned = np.fft.rfft(self._extended(functions - mean))[..., None, :] * self._filter
-        found = np.fft.irfft(turned, self.around).reshape(*functions.shape[:-1], self.outputs)
-        return np.asarray(found + mean)
+        found = functions.reshape(*functions.shape[:-1], *self.sizes)
+        found = _along_each(found, [onward.T for onward in self._onward])
+        return self._turned_back(found.reshape(*functions.shape[:-1], self.around), functions)
+
+    def product_coefficients(self, functions: Functions) -> Floats:
+        """The same for products of functions of each attribute, which go on apart: quicker."""
+        if self._solved:
+            return super().coefficients(products(functions))
+        along = [f @ onward.T for f, onward in zip(functions, self._onward, strict=True)]
+        means = reduce(np.multiply, [f.mean(axis=1, keepdims=True) for f in functions])
+        return self._turned_back(products(along), means)
+
+    def _turned_back(self, extended: Floats, functions: Floats) -> Floats:
+        """From functions at all places to their decoders; what they are on average is known."""
+        turned = np.fft.rfft(extended)
+        turned += functions.mean(axis=-1, keepdims=True) * self._known
+        found = np.fft.irfft(turned[..., None, :] * self._filter, self.around)
+        return found.reshape(*extended.shape[:-1], self.outputs)
+
+    @cached_property
+    def _known(self) -> npt.NDArray[np.complex128]:
+        """What a function that is 1 everywhere goes on to, taken away and put in as it is."""
+        ones = products([onward.sum(axis=1)[None] for onward in self._onward])
+        return np.asarray(np.fft.rfft(1.0 - ones[0]))
+
+    def product_mean_square(self, grams: Sequence[Floats]) -> float:
+        """`mean_square` of products of Gram matrices: the decoder of every row of their roots."""
+        if self._solved:
+            return self.mean_square(kron(grams))
+        roots = [root_of(gram) for gram in grams]
+        roots = [root[(root**2).sum(axis=1) > _NOTHING * (root**2).sum()] for root in roots]
+        even = np.zeros(self.around)
+        even[self.places] = 1 / (self.size * self.patterns)
+        reached = np.fft.irfft(np.fft.rfft(even) * self._spectrum, self.around).reshape(-1)
+        rows = np.indices([len(root) for root in roots]).reshape(len(roots), -1)
+        total, step = 0.0, max(1, _AT_ONCE // self.outputs)
+        for start in range(0, rows.shape[1], step):
+            chosen = rows[:, start : start + step]
+            some = [root[row] for root, row in zip(roots, chosen, strict=True)]
+            total += float((self.product_coefficients(some) ** 2 @ reached).sum())
+        return total
 
     def cells(self, totals: Floats) -> Floats:
         if self._solved:
@@ -118,12 +167,6 @@ class Wound(Shaped):
                 "or a coarser grid"
             )
         return np.asarray(found)
-
-    def _extended(self, functions: Floats) -> Floats:
-        """Functions of the cell at all places of the ring."""
-        found = functions.reshape(*functions.shape[:-1], *self.sizes)
-        found = _along_each(found, [onward.T for onward in self._onward])
-        return found.reshape(*functions.shape[:-1], self.around)
 
     @cached_property
     def _onward(self) -> list[Floats]:

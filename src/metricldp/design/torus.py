@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -17,6 +18,7 @@ import numpy as np
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.channels.base import Floats, ranges_gram
 from metricldp.channels.cells import Cells
+from metricldp.channels.joint import kron
 from metricldp.channels.levels import Shape
 from metricldp.channels.wound import MOST_SOLVED, Wound, placed, strides_of
 from metricldp.design.annealing import ROUNDS, Bounds, annealed
@@ -40,7 +42,9 @@ _PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 _VERY_MANY = 1 << 15
 """Places beyond which half of the rounds have to do."""
 _UNBOUNDED = 1 << 30
-_FACTORS = (2, 3, 5, 7)
+effort: ContextVar[float] = ContextVar("effort", default=1.0)
+"""The share of the rounds around long rings that there is time for."""
+_FACTORS = (2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class CellWorkload:
         if self.whole is not None:
             return self.whole
         found = np.zeros((1, 1))
-        for first, *others in self.products:
-            found = found + reduce(lambda a, b: np.asarray(np.kron(a, b)), others, first)
+        for factors in self.products:
+            found = found + kron(factors)
         return found
 
     def spectrum(self, torus: Torus) -> Floats:
@@ -199,7 +203,8 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
     cells = grid.numbers.size
     tell_if_slow(cells)
     if cells > MOST_SOLVED:
-        torus = Torus(grid, tuple(map(_smooth, next(_lengths(grid, _PADS)))))
+        sides = zip(next(_lengths(grid, _PADS)), grid.sizes, strict=True)
+        torus = Torus(grid, tuple(n if n == size else _smooth(n) for n, size in sides))
         return torus.lengths, _searched_long(asked, torus)
     gram, found = asked.gram(), []
     for lengths in _lengths(grid, _MORE_PADS if cells <= _FEW_CELLS else _PADS):
@@ -246,12 +251,12 @@ def _lengths(grid: Grid, pads: Sequence[float]) -> Iterator[tuple[int, ...]]:
 
 
 def _smooth(length: int) -> int:
-    """The next length with small factors, which is quickly transformed."""
+    """The next length with small factors, 4 among them, which is quickly transformed."""
     rest = length
     for factor in _FACTORS:
         while rest % factor == 0:
             rest //= factor
-    return length if rest == 1 else _smooth(length + 1)
+    return length if rest == 1 and length % 4 == 0 else _smooth(length + 1)
 
 
 def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
@@ -268,7 +273,7 @@ def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
 def _searched_long(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
     """From the sums of patterns of one attribute alone; in the plane from boxes."""
     heights = torus.boxes(_FEWER) if torus.grid.axes else torus.sums(_FEWER)
-    rounds = ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2
+    rounds = int(effort.get() * (ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2))
     heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds(), rounds)
     return _below_top(heights)
 

@@ -27,6 +27,7 @@ from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.stream import Coins
 from metricldp.design.bins import heaps
 from metricldp.lab.contest import (
+    AS_ONE,
     MOST,
     Contender,
     Entry,
@@ -343,7 +344,11 @@ def taking_part(
     yield OWN, own
     there = [_made(own)]
     group = APART if any(nearer(block) for block in touched) else SAME
-    for entry in entries(attributes, [c for c in everybody() if not c.wider]):
+    # A block that the survey has itself is not searched for again.
+    known = [(b.names, b.mechanism.name) for b in touched if not nearer(b)]
+    found = (tuple(attributes), AS_ONE.mechanism) in known
+    others = [c for c in everybody() if not c.wider and not (found and c == AS_ONE)]
+    for entry in entries(attributes, others):
         if entry.joint or _made(entry) not in there:
             there.append(_made(entry))
             yield group, entry
@@ -364,10 +369,10 @@ def _own(attributes: Mapping[str, Attribute], blocks: Sequence[Block]) -> Entry:
     return Entry(Contender("", title, promise, "the survey", MOST, 256), survey)
 
 
-def _made(entry: Entry) -> list[tuple[str, Metric]]:
-    """What blurs each attribute, and what it keeps: who has the same is the same."""
-    used = entry.survey.mechanisms
-    return [(used[name].name, kept(entry.survey, name)) for name in entry.survey.attributes]
+def _made(entry: Entry) -> list[tuple[str, Metric, bool]]:
+    """What blurs each attribute, what it keeps, and whether alone: who has the same is the same."""
+    survey, used = entry.survey, entry.survey.mechanisms
+    return [(used[n].name, kept(survey, n), n in survey.channels) for n in survey.attributes]
 
 
 def _more_rarely(repetitions: int) -> int:

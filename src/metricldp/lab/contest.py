@@ -29,6 +29,7 @@ from metricldp.channels import Channel, Floats, Integers
 from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Mechanism
 from metricldp.coins.stream import Coins
+from metricldp.design.cells import MOST_CELLS
 from metricldp.design.registry import AUTO, every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.survey.agreement import Agreement
@@ -208,6 +209,8 @@ def as_meant() -> tuple[Contender, ...]:
 
 
 _OVER_CELLS = AsOne("shaped", "shaped noise over cells", PER_STEP, Mechanism.source, cells=256)
+AS_ONE = replace(_OVER_CELLS, cells=MOST_CELLS)
+"""The same where there is time for a long search."""
 
 
 @cache
@@ -215,7 +218,7 @@ def everybody() -> tuple[Contender, ...]:
     """Those, and all others that are installed and can be computed."""
     others = (m for m in every_mechanism() if m.max_computed and not m.joint)
     rest = (Contender.of(found) for found in others if found.name not in _IN_TABLE_2)
-    return (*in_table_2(), _OVER_CELLS, *rest, *_CONSISTENT)
+    return (*in_table_2(), AS_ONE, *rest, *_CONSISTENT)
 
 
 def entries(

@@ -2,8 +2,8 @@
 
 They are biased, and the bias does not fall with the number of people as noise does. So no error is
 computed for them, and a sample would say nothing of everybody: all people are simulated. Square
-Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several. Unbiased counts of
-values that are post-processed are biased as well.
+Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several, with fine grids or
+PriPL-Trees for each. Unbiased counts of values that are post-processed are biased as well.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -79,9 +80,11 @@ def _pripl(crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Genera
     return np.asarray(asked.functions[name] @ found)
 
 
-def _hdg(crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Generator) -> Floats:
+def _hdg(
+    crowd: Crowd, asked: Questions, epsilon: float, rng: np.random.Generator, **more: Any
+) -> Floats:
     sizes = [attribute.size for attribute in crowd.attributes.values()]
-    found = collected(list(crowd.positions.values()), sizes, epsilon, rng)
+    found = collected(list(crowd.positions.values()), sizes, epsilon, rng, **more)
     return found.shares([asked.functions[name] for name in crowd.attributes])
 
 
@@ -95,6 +98,15 @@ _ALONE: tuple[tuple[Contender, _Shares], ...] = (
         partial(_wave, smooth=True),
     ),
     (Contender("pripl-tree", "PriPL-Tree", ANY_TWO, "Wang et al. 2024"), _pripl),
+)
+
+
+_TOGETHER: tuple[tuple[Contender, _Shares], ...] = (
+    (Contender("hdg", "HDG", ANY_TWO, "Yang et al. 2020"), _hdg),
+    (
+        Contender("pripl-tree", "PriPL-Trees, HDG's grids", ANY_TWO, "Wang et al. 2024, in part"),
+        partial(_hdg, alone=pripl_tree),
+    ),
 )
 
 
@@ -112,8 +124,9 @@ def fitted(attributes: Mapping[str, Attribute], people: int) -> Iterator[Fitted]
             yield Fitted(contender, steps[0], shares)
         return
     for epsilon, told in ((min(steps), "epsilon in all"), (sum(steps), "D times epsilon")):
-        contender = Contender("hdg", f"HDG, {told}", ANY_TWO, "Yang et al. 2020")
-        yield Fitted(contender, Fraction(epsilon), _hdg)
+        for contender, shares in _TOGETHER:
+            title = f"{contender.title}, {told}"
+            yield Fitted(replace(contender, title=title), Fraction(epsilon), shares)
 
 
 def post_processed(

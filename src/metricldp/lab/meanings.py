@@ -18,15 +18,22 @@ def nearer(block: Block) -> bool:
 
 
 def both_promises(survey: Agreement) -> Iterator[str]:
-    """Of tables whose promise is more than channels of one attribute each add up to."""
+    """Of attributes that are blurred together, beside channels of one attribute each."""
     for block in survey.blocks.values():
+        sides = zip(block.metrics, block.sizes, strict=True)
+        apart = [float(metric.diameter(size)) for metric, size in sides]
+        told = f"{' + '.join(f'{far:.4g}' for far in apart)} = {sum(apart):.4g}"
+        names = " and ".join(block.names)
         if nearer(block):
-            sides = zip(block.metrics, block.sizes, strict=True)
-            apart = [float(metric.diameter(size)) for metric, size in sides]
             yield (
-                f"{' and '.join(block.names)} are blurred together: at most epsilon "
-                f"{float(block.diameter):.4g} for any two people. Channels of one attribute each "
-                f"have {' + '.join(f'{far:.4g}' for far in apart)} = {sum(apart):.4g}."
+                f"{names} are blurred together: at most epsilon {float(block.diameter):.4g} for "
+                f"any two people. Channels of one attribute each have {told}."
+            )
+        else:
+            yield (
+                f"{names} are blurred together, and distances add up as they do of channels of one "
+                f"attribute each: at most epsilon {told} for any two people. HIO, HDG and trees "
+                "have one epsilon for any two people, near or far: their width."
             )
 
 

@@ -113,7 +113,7 @@ class CellReading:
 
     @cached_property
     def coefficients(self) -> Floats:
-        return _decoders(self.block, self.functions)
+        return _mended(self.channel.coefficients(self.functions), self.functions)
 
     def terms(self, row: str, rows: Sequence[str]) -> Sum:
         """A row of the first query."""
@@ -166,26 +166,28 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
 
     def read(start: int) -> None:
         chosen = slice(start, start + step)
-        values = cache(lambda place: products([factor[chosen] for factor in asked[place]]))
-        decoders = cache(lambda place: _decoders(block, values(place)))
+        factors = [[factor[chosen] for factor in functions] for functions in asked]
+        values = cache(lambda place: products(factors[place]))
+        decoders = cache(
+            lambda place: _mended(block.channel.decoder(factors[place]), values(place))
+        )
         for row, (first, *second) in enumerate(places):
             if second:
                 rows[row, chosen] = one.mean(decoders(first) * decoders(*second))
             else:
                 rows[row, chosen] = values(first)
-        f, most = values(0), np.abs(decoders(0)).max(axis=1)
+        f, found = values(0), decoders(0)
+        most = np.maximum(found.max(axis=1), -found.min(axis=1))
         known = np.ptp(f, axis=1) == 0
-        jump[chosen] = np.where(known, 0.0, most + np.abs(f).max(axis=1))
+        jump[chosen] = np.where(known, 0.0, most + np.maximum(f.max(axis=1), -f.min(axis=1)))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(read, range(0, queries, step)))
     return CellReading(block, rows.reshape(-1, one.size), jump)
 
 
-def _decoders(block: Block, functions: Floats) -> Floats:
-    """At every report; what is the same for everybody needs none."""
-    assert block.channel.one is not None
-    found = block.channel.one.coefficients(functions)
+def _mended(decoders: Floats, functions: Floats) -> Floats:
+    """What is the same for everybody needs no report."""
     known = np.ptp(functions, axis=1) == 0
-    found[known] = functions[known, :1]
-    return found
+    decoders[known] = functions[known, :1]
+    return decoders

@@ -15,7 +15,7 @@ So no survey reads these reports, and no error can be stated beside an answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,6 +29,8 @@ _FINE, _COARSE = 0.7, 0.03
 """How far people are thought not to be spread evenly inside a cell, in the published guideline."""
 _ROUNDS = 100
 _Names = tuple[int, ...]
+_Alone = Callable[[Integers, int, float, np.random.Generator], Floats]
+"""From positions, how many there can be, and epsilon, to estimated shares."""
 
 
 def granularities(people: int, attributes: int, epsilon: float, hybrid: bool) -> tuple[int, int]:
@@ -98,8 +100,12 @@ def collected(
     rng: np.random.Generator,
     *,
     hybrid: bool = True,
+    alone: _Alone | None = None,
 ) -> Grids:
-    """Everybody's reports, drawn anew, and what HDG makes of them; TDG where not hybrid."""
+    """Everybody's reports, drawn anew, and what HDG makes of them; TDG where not hybrid.
+
+    With `alone`, half of the people tell of one attribute each, by that in place of a fine grid.
+    """
     count, people = len(sizes), len(positions[0])
     kinds = [(a,) for a in range(count)] * hybrid + list(combinations(range(count), 2))
     if count < 2 or people < len(kinds):
@@ -112,9 +118,18 @@ def collected(
     cuts = {
         kind: [min(most[a], fine if len(kind) == 1 else coarse) for a in kind] for kind in kinds
     }
-    groups = np.array_split(rng.permutation(people), len(kinds))
+    shuffled = rng.permutation(people)
+    groups = np.array_split(shuffled, len(kinds))
+    if alone is not None:
+        halves = zip(np.array_split(shuffled, 2), (count, len(kinds) - count), strict=True)
+        groups = [group for half, many in halves for group in np.array_split(half, many)]
     found: dict[_Names, Floats] = {}
     for kind, group in zip(kinds, groups, strict=True):
+        if alone and len(kind) == 1:
+            (a,) = kind
+            shares = alone(positions[a][group], sizes[a], epsilon, rng)
+            found[kind] = np.add.reduceat(shares, -(-np.arange(most[a]) * sizes[a] // most[a]))
+            continue
         cells = [positions[a][group] * g // sizes[a] for a, g in zip(kind, cuts[kind], strict=True)]
         places = np.ravel_multi_index(cells, cuts[kind])
         counts = np.bincount(places, minlength=math.prod(cuts[kind]))
