@@ -385,3 +385,85 @@ def test_values_in_bins_and_values_that_are_rounded_have_brackets():
         plain, shorter = (answer.interval(method=m) for m in ("normal", "bracket"))
         assert shorter[1] - shorter[0] < 1.5 * (plain[1] - plain[0])
     assert len(tally.histogram("pay", width=20).interval(method="bracket")[0]) == 5
+
+
+# Assumptions
+
+
+def spread_like(kind, size, rng):
+    """Random shares that a cone holds."""
+    if kind == "smooth":
+        shares = np.exp(np.cumsum(rng.uniform(-np.log(1.5), np.log(1.5), size)))
+    else:
+        shares = np.sort(rng.exponential(size=size))
+        if kind == "falling":
+            shares = shares[::-1]
+        elif kind == "peak":
+            shares = np.concatenate([shares[: size // 3], shares[size // 3 :][::-1]])
+    return shares / shares.sum()
+
+
+SAID = {
+    "smooth": {"smooth": 1.5},
+    "falling": {"monotone": "falling"},
+    "rising": {"monotone": "rising"},
+    "peak": {"peak": 9},
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_sums_are_above_and_below_for_all_people_that_are_assumed(kind):
+    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
+    tally = tallied(survey, np.full(30, 100), np.random.default_rng(1)).assume("a", **SAID[kind])
+    answer = tally.count({"a": (8, 15)}, about="population")
+    low, high, _ = answer.bracket._plan(answer, Z)
+    f = np.zeros(30)
+    f[8:16] = 1
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        shares = spread_like(kind, 30, rng)
+        if kind == "peak":
+            shares[9] = shares.max()
+        assert low.function @ shares <= f @ shares + 1e-9 <= high.function @ shares + 2e-9
+    assert (high.function < f).any() or (low.function > f).any()  # the room that it bought
+    free = tally.plan_for({}).count({"a": (8, 15)}).interval()
+    bought = answer.interval()
+    assert bought[1] - bought[0] < 0.9 * (free[1] - free[0])
+    assert "valid if" in answer.rests_on()
+    assert ", if " in str(answer)
+    about_them = tally.count({"a": (8, 15)})
+    assert "valid for all" in about_them.rests_on()  # it says nothing certain of those who reported
+
+
+def test_an_interval_that_rests_on_an_assumption_holds_if_it_is_true_and_not_if_it_is_false():
+    """At least 50 of 60, fewer have a chance of 3e-4 at 0.95 each; and the twin: few hold."""
+    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
+    rng = np.random.default_rng(3)
+    falling = np.exp(-np.arange(30) / 10)
+    heap = np.where(np.arange(30) == 8, 1.0, 1e-3)
+    for shares, least, most in ((falling, 50, 60), (heap, 0, 40)):
+        p = shares / shares.sum()
+        held = 0
+        for _ in range(60):
+            tally = tallied(survey, rng.multinomial(20_000, p), rng)
+            answer = tally.assume("a", smooth=1.2).count({"a": (8, 15)}, about="population")
+            low, high = answer.interval(method="bracket")
+            held += low <= 20_000 * p[8:16].sum() <= high
+        assert least <= held <= most
+
+
+def test_assumptions_that_make_no_sense_are_refused():
+    survey = Survey({"a": Integer(0, 9, epsilon=1), "c": Categorical(["x", "y"], epsilon=1)})
+    tally = survey.tally(survey.encode({"a": [1, 2], "c": ["x", "y"]}))
+    for name, said, why in (
+        ("a", {}, "assume one thing of a"),
+        ("a", {"smooth": 2, "peak": 3}, "assume one thing of a"),
+        ("a", {"smooth": 1}, "a factor between neighbours above 1, not 1"),
+        ("a", {"monotone": "up"}, "monotone is 'falling' or 'rising', not 'up'"),
+        ("a", {"peak": 77}, "a has no value 77"),
+        ("a", {"peak": (2, 4)}, "a peak of a is one value"),
+        ("c", {"smooth": 2}, "c has no order"),
+        ("z", {"smooth": 2}, "no attribute 'z'"),
+    ):
+        with pytest.raises(QueryError, match=why):
+            tally.assume(name, **said)

@@ -34,6 +34,9 @@ class Bracket(Protocol):
     def words(self) -> str:
         """Whom the functions were chosen for."""
 
+    def assumed(self, answer: Answer) -> str:
+        """What has to be true of the population, in words; nothing, if nothing was assumed."""
+
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
@@ -152,7 +155,9 @@ class Answer:
         if chosen == NORMAL:
             return "normal interval: the sum of many small errors is nearly normal"
         assert self.bracket is not None
-        planned = f"planned for {self.bracket.words}, valid for all"
+        assumed = self.bracket.assumed(self)
+        valid = f"valid if {assumed}" if assumed else "valid for all"
+        planned = f"planned for {self.bracket.words}, {valid}"
         if chosen == CROSSED:
             planned = "planned by each half of the reports for the other, valid for all"
         if chosen != BERNSTEIN:
@@ -221,7 +226,10 @@ class Answer:
         text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
         every = " for all" if among > 1 else ""
         text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
-        bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
+        bracket = []
+        if not self.between and self.method(each, method) == BRACKET:
+            assumed = self.bracket.assumed(self) if self.bracket is not None else ""
+            bracket = [f"{BRACKET_NOTE}, if {assumed}" if assumed else BRACKET_NOTE]
         return "; ".join([text, *bracket, *self.notes])
 
     def __str__(self) -> str:

@@ -12,11 +12,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Answer, Excess
+from metricldp.answers.assumptions import Assumption, assumption
 from metricldp.answers.estimate import POPULATION
 from metricldp.answers.likelihood import Tabled
 from metricldp.answers.maximise import Run
@@ -45,8 +47,13 @@ _FITTED = 16
 class Planner:
     """Brackets of one survey for people who are thought to be spread in one way."""
 
-    def __init__(self, survey: Agreement, prior: Mapping[str, ArrayLike] | None = None) -> None:
-        self.survey, self.prior = survey, prior or {}
+    def __init__(
+        self,
+        survey: Agreement,
+        prior: Mapping[str, ArrayLike] | None = None,
+        assumed: Mapping[str, Assumption] | None = None,
+    ) -> None:
+        self.survey, self.prior, self.assumed = survey, prior or {}, assumed or {}
         if not isinstance(self.prior, Mapping):
             raise QueryError(
                 "brackets are planned for shares of people by attribute, such as "
@@ -55,7 +62,16 @@ class Planner:
         sizes = {name: attribute_of(survey, name).size for name in self.prior}
         said = shares_of(sizes, self.prior) if sizes else []
         arrays = (np.asarray(shares).tobytes() for shares in said)
-        self._key = (survey.fingerprint, *zip(sizes, arrays, strict=True))
+        self._key = (
+            survey.fingerprint,
+            *zip(sizes, arrays, strict=True),
+            *self.assumed.items(),
+        )
+
+    def assuming(self, name: str, said: Mapping[str, Any]) -> Planner:
+        """A planner that takes something for granted of an attribute."""
+        found = assumption(attribute_of(self.survey, name), name, **said)
+        return Planner(self.survey, self.prior, {**self.assumed, name: found})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Planner) and self._key == other._key
@@ -115,6 +131,7 @@ class Planner:
             tuple(bool(a.ordered) for a in attributes),
             self.shares(name, sizes),
             any(a.rounded_at_random for a in attributes),
+            self.assumed[name].rows if name in self.assumed else None,
         )
 
     def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
@@ -243,6 +260,13 @@ class Bracket:
     @property
     def words(self) -> str:
         return "people spread as you said" if self.planner.prior else "people spread evenly"
+
+    def assumed(self, answer: Answer) -> str:
+        """What the interval takes for granted: of a population, where it is about one attribute."""
+        if answer.about != POPULATION or len(self.names) > 1:
+            return ""
+        found = self.planner.assumed.get(self.names[0])
+        return "" if found is None else found.words
 
     @property
     def limits(self) -> tuple[float, float]:

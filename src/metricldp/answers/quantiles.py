@@ -101,6 +101,13 @@ class Group:
                 yield (grid > position).astype(np.float64)
         yield np.ones(len(grid))
 
+    def excess(self, position: int, share: float) -> Query:
+        """The group's people up to a position, less a share of the group."""
+        grid = np.arange(self.attribute.size)
+        inside = self.query.functions.get(self.name, np.ones(len(grid)))
+        factors = {**self.query.factors, self.name: ((grid <= position) - share) * inside}
+        return replace(self.query, factors=factors)
+
     @property
     def _shift(self) -> float:
         return 0.5 if self.everybody and not self.literal else 0.0

@@ -152,7 +152,15 @@ class Tally:
 
         Shares of people at each position, by attribute; it must not come from these reports.
         """
-        return Tally(self.store, Planner(self.survey, prior))
+        return Tally(self.store, Planner(self.survey, prior, self.planner.assumed))
+
+    def assume(self, attribute: str, **said: Any) -> Tally:
+        """The same tally, whose brackets about a population rest on something you assume of it.
+
+        One of smooth=1.5 (neighbouring values are at most so many times as frequent), monotone=
+        "falling" or "rising", and peak=40 (rising up to that value, then falling).
+        """
+        return Tally(self.store, self.planner.assuming(attribute, said))
 
     # Questions -----------------------------------------------------------------------------------
 
@@ -363,14 +371,7 @@ class Tally:
         group = quantiles.Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
         found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
-        inside = query.functions.get(attribute, np.ones(described.size))
-        below = np.arange(described.size)
-
-        def bracketed(position: int, share: float, answer: Answer) -> Answer:
-            factors = {**query.factors, attribute: ((below <= position) - share) * inside}
-            return self._bracketed(replace(query, factors=factors), answer)
-
-        found.bracketed = bracketed
+        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one)
         return found
 
     def fit(
