@@ -36,7 +36,7 @@ HOMES = {
     "typer": "app/",
 }
 """Heavy libraries, and the only place that names each."""
-MOST_LINES, LONGEST = 36_600, 450
+MOST_LINES, LONGEST = 37_600, 450
 """Of the whole package, where 18,500 is the goal, and of one file."""
 
 

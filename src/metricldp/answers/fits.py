@@ -121,7 +121,8 @@ class Fit:
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
         """Many counts at once."""
-        asked = list(wheres) if not isinstance(wheres, str | Mapping) else wheres
+        listable = isinstance(wheres, Iterable) and not isinstance(wheres, str | Mapping)
+        asked = list(wheres) if listable else wheres  # else the tally refuses it
         unbiased = self._tally.counts(asked, about=about)
         values = [self._sum(self._parsed(where)) for where in asked]
         return Answers("", unbiased.labels, _fitted(values, unbiased))
@@ -299,7 +300,7 @@ class Fit:
 
     def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
         """The same fit for a tally with more reports in it, from where this one ended."""
-        if not hasattr(tally, "store"):
+        if not isinstance(getattr(tally, "store", None), Store):
             raise QueryError(f"a fit is brought up to date with a tally, not {shown(tally)}")
         return fit(tally, self.attributes, start=self, progress=progress)
 
@@ -343,6 +344,7 @@ def fit(
 ) -> Fit:
     """A fit of a tally's reports over some attributes; see `Tally.fit`."""
     axes = axes_of(tally.survey, attributes)
+    check_progress(progress)
     if not tally.n:
         raise QueryError("a fit of no reports at all has no answer; tally some first")
     with one_thread_each():
@@ -354,6 +356,13 @@ def fit(
         found = ladder(reports, progress)
         climbed = found.climbed[tuple(range(len(axes)))]
         return Fit(tally, axes, found.shares, _trace(reports, climbed, _from(len(axes))))
+
+
+def check_progress(progress: object) -> None:
+    if not callable(progress):
+        raise QueryError(
+            f"progress= is a function of the share that is done, not {shown(progress)}"
+        )
 
 
 def _from(axes: int) -> str:

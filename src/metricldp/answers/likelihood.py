@@ -176,6 +176,8 @@ class Tabled(Reports):
 
         w (later + earlier) - 2 w u, where w u is the unbiased answer of w, decoded like any other.
         """
+        if not self.n:
+            return 0.0, 0.0
         weights = self._over_ranges(later - earlier)
         decoder = weights
         for d, channel in enumerate(self.channels):

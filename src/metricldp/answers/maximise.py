@@ -74,6 +74,8 @@ class Run:
         return self._known
 
     def _stepped(self, shares: Shares, gradient: Shares) -> Shares:
+        if not self.reports.n:  # a half of very few reports
+            return shares
         found = shares * gradient
         return np.asarray(found / found.sum())
 

@@ -18,7 +18,7 @@ import numpy as np
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.estimate import RESPONDENTS
-from metricldp.answers.fits import MOST_JOINT, Fit, Trace
+from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
 from metricldp.answers.observed import axes_of, observed
@@ -47,6 +47,7 @@ def fit_together(
     intervals are those of the sums of the unbiased answers.
     """
     groups = _checked(tallies)
+    check_progress(progress)
     axes = axes_of(groups[0].survey, attributes)
     if len(axes) > MOST_JOINT:
         raise QueryError(
@@ -187,8 +188,7 @@ class Together:
         return added(self._each(lambda tally: tally.count(where, about=about)))
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
-        asked = list(wheres)
-        found = self._each(lambda tally: tally.counts(asked, about=about))
+        found = self._each(lambda tally: tally.counts(wheres, about=about))
         return Answers("", found[0].labels, _row_by_row(found))
 
     def sum(
