@@ -25,6 +25,7 @@ from metricldp import (
     Categorical,
     Continuous,
     Cyclic,
+    Fit,
     Graph,
     Integer,
     Ledger,
@@ -43,6 +44,7 @@ from metricldp import (
     UnaryBits,
     Weight,
     Workload,
+    fit_together,
 )
 from metricldp.lab.audit import Command, audit
 from metricldp.reports import files
@@ -111,6 +113,7 @@ SURVEY = Survey(
 PERSON = {"age": 3, "region": "north", "mood": "fair", "income": 5, "height": 1, "w": 0.5, "v": 0.5}
 PEOPLE = {name: [value] * 3 for name, value in PERSON.items()}
 TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
+FIT = TALLY.fit(["income", "region"])
 
 
 def ledger():
@@ -200,6 +203,20 @@ CALLS = {
     "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
     "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
+    "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
+    "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
+    "Fit.count": (FIT.count, {}),
+    "fit.counts": (FIT.counts, {"wheres": [None]}),
+    "fit.fraction": (FIT.fraction, {}),
+    "fit.sum": (FIT.sum, {"attribute": "income"}),
+    "fit.mean": (FIT.mean, {"attribute": "income"}),
+    "fit.histogram": (FIT.histogram, {"attribute": "income"}),
+    "fit.cdf": (FIT.cdf, {"attribute": "income"}),
+    "fit.quantile": (FIT.quantile, {"attribute": "income", "p": 0.5}),
+    "fit.quantiles": (FIT.quantiles, {"attribute": "income", "probabilities": [0.5]}),
+    "fit.linear": (FIT.linear, {"attribute": "income", "workload": "values"}),
+    "fit.sample": (FIT.sample, {"n": 2}),
+    "fit.update": (FIT.update, {"tally": TALLY}),
     "tally.add": (lambda **k: SURVEY.tally([]).add(**k), {"collected": []}),
     "tally.save": (TALLY.save, {"path": "folder/t.parquet"}),
     "Tally.of": (Tally.of, {"survey": SURVEY, "collected": []}),
@@ -283,7 +300,12 @@ def test_every_public_class_is_called_here():
             thing = getattr(metricldp, name)
             errors = issubclass(thing, Exception)
             assert errors or any(name in called for called in CALLS), name
-    for owner, prefix in ((Survey, "survey"), (Tally, "tally"), (Ledger, "ledger")):
+    for owner, prefix in (
+        (Survey, "survey"),
+        (Tally, "tally"),
+        (Fit, "fit"),
+        (Ledger, "ledger"),
+    ):
         for method, function in inspect.getmembers(owner, callable):
             if method.startswith("_") or len(inspect.signature(function).parameters) < 2:
                 continue

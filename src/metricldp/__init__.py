@@ -13,8 +13,10 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.fits import Fit
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.tally import Tally
+from metricldp.answers.together import fit_together
 from metricldp.api import Survey
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.integer import Cyclic, Integer
@@ -53,6 +55,7 @@ __all__ = [
     "Coins",
     "Continuous",
     "Cyclic",
+    "Fit",
     "Graph",
     "Integer",
     "Ledger",
@@ -79,4 +82,5 @@ __all__ = [
     "ValueRefused",
     "Weight",
     "Workload",
+    "fit_together",
 ]

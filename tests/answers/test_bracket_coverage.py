@@ -168,12 +168,17 @@ def test_cross_fitted_intervals_hold():
 
 @pytest.mark.slow
 def test_functions_chosen_by_the_same_reports_are_caught(monkeypatch):
-    """The broken twin of cross-fitting: reports are read by functions that they chose."""
+    """The broken twin of cross-fitting: functions that these very reports make look best."""
+
+    def peeking(self, survey, reports, names):
+        brackets.Planner.__init__(self, survey)
+        (channel,), (name,) = reports.channels, names
+        self._fits = {name: channel.cells(reports.counts.astype(float)) / reports.n}
+
     monkeypatch.setattr(Tabled, "halves", lambda self: (self, self))
     monkeypatch.setattr(brackets, "_added", lambda one, _: one)
-    monkeypatch.setattr(brackets, "_FITTED", 1000)
-    monkeypatch.setattr(brackets, "_EVERYWHERE", 1e-4)
-    rows = table(("geometric", 30, 0.2, 2_000), 1, ("cross-fitted",), 60, ("falling", "two humps"))
+    monkeypatch.setattr(brackets._Fitted, "__init__", peeking)
+    rows = table(("geometric", 30, 0.5, 1_000), 1, ("cross-fitted",), 60, ("two humps",))
     assert doubtful(rows, 60)
 
 

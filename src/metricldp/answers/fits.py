@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,8 +35,11 @@ from metricldp.answers.maximise import (
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.quantiles import checked_all
 from metricldp.answers.queries import Query, Where, parse, workload_for
+from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_whole
+from metricldp.basics.optional import optional
 from metricldp.basics.text import listed, shown
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
@@ -44,6 +47,14 @@ from metricldp.store.base import Store
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = optional("pyarrow")
+
+SYNTHETIC = "metricldp.synthetic"
+WARNING = "people who do not exist, drawn from a fit: biased, and nothing is guaranteed of them"
+"""What a table of a sample is marked with."""
 MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
 Tallied = Any
@@ -110,7 +121,8 @@ class Fit:
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
         """Many counts at once."""
-        asked = list(wheres) if not isinstance(wheres, str | Mapping) else wheres
+        listable = isinstance(wheres, Iterable) and not isinstance(wheres, str | Mapping)
+        asked = list(wheres) if listable else wheres  # else the tally refuses it
         unbiased = self._tally.counts(asked, about=about)
         values = [self._sum(self._parsed(where)) for where in asked]
         return Answers("", unbiased.labels, _fitted(values, unbiased))
@@ -258,10 +270,38 @@ class Fit:
             raise QueryError(f"nobody is among {group.words}, says the fit; ask for a larger group")
         return size
 
+    # People who do not exist ---------------------------------------------------------------------
+
+    def sample(self, n: int, *, seed: int = 1) -> pa.Table:
+        """People who do not exist, drawn from the fit: a table that any tool can read.
+
+        For exploration, and to try programs out. Each column is in the attribute's own words; a
+        number from a bin is drawn evenly inside it. The table knows nothing but the fit, with all
+        its bias: what is counted in it has no error that could be stated, and more rows make it no
+        better. It is made of reports that are blurred already, so it tells no more than they do.
+        """
+        if not is_whole(n) or n < 1:
+            raise QueryError(f"a sample has a whole number of people, at least 1, not {shown(n)}")
+        if not is_whole(seed) or seed < 0:
+            raise QueryError(f"a seed is a whole number, at least 0, not {shown(seed)}")
+        rng = np.random.default_rng(int(seed))
+        cells = rng.choice(self.shares.size, int(n), p=self.shares.reshape(-1))
+        places = np.unravel_index(cells, self.shares.shape)
+        found = dict(zip(self.attributes, places, strict=True))
+        columns = {
+            name: _values(self.survey.attributes[name], name, found, rng)
+            for name in self.attributes
+            if not self.survey.attributes[name].asks_whether
+        }
+        table: pa.Table = pa.table(columns)
+        return table.replace_schema_metadata({SYNTHETIC: WARNING})
+
     # More reports --------------------------------------------------------------------------------
 
     def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
         """The same fit for a tally with more reports in it, from where this one ended."""
+        if not isinstance(getattr(tally, "store", None), Store):
+            raise QueryError(f"a fit is brought up to date with a tally, not {shown(tally)}")
         return fit(tally, self.attributes, start=self, progress=progress)
 
     @cached_property
@@ -273,6 +313,19 @@ class Fit:
             others = tuple(k for k in range(flat.ndim) if k != d)
             product = np.multiply.outer(product, 0.9 * flat.sum(axis=others) + 0.1 / flat.shape[d])
         return np.asarray((1 - _MIXED) * flat + _MIXED * product)
+
+
+def _values(
+    described: Attribute, name: str, places: Mapping[str, Any], rng: np.random.Generator
+) -> pa.Array:
+    """What a column of positions stands for; nothing, where it was not answered."""
+    here = places[name]
+    ends = [described.values_at(position) for position in range(described.size)]
+    left_out = None if described.optional is None else places[answered(name)] == 0
+    low, high = (np.array(side)[here] for side in zip(*ends, strict=True))
+    if described.in_bins:
+        low = low + (high - low) * rng.random(len(here))
+    return pa.array(low, mask=left_out)
 
 
 def _fitted(values: Sequence[float], unbiased: Answers) -> list[Fitted]:
@@ -291,6 +344,7 @@ def fit(
 ) -> Fit:
     """A fit of a tally's reports over some attributes; see `Tally.fit`."""
     axes = axes_of(tally.survey, attributes)
+    check_progress(progress)
     if not tally.n:
         raise QueryError("a fit of no reports at all has no answer; tally some first")
     with one_thread_each():
@@ -302,6 +356,13 @@ def fit(
         found = ladder(reports, progress)
         climbed = found.climbed[tuple(range(len(axes)))]
         return Fit(tally, axes, found.shares, _trace(reports, climbed, _from(len(axes))))
+
+
+def check_progress(progress: object) -> None:
+    if not callable(progress):
+        raise QueryError(
+            f"progress= is a function of the share that is done, not {shown(progress)}"
+        )
 
 
 def _from(axes: int) -> str:

@@ -17,7 +17,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.channels import Floats, IntegerChannel
+from metricldp.channels.base import ranges_gram
 
 Shares = npt.NDArray[Any]
 """How people are spread over the cells: an axis for each channel, in sum 1."""
 Counts = npt.NDArray[np.int64]
+Kinds = tuple[tuple[int, bool], ...]
+"""How many values an attribute has, and whether they have an order."""
 _MOST_DENSE = 1 << 21
 """Entries of a channel's table up to which it is multiplied with; beyond are quicker ways."""
 _MANY = 1 << 18
@@ -67,6 +70,14 @@ class Reports(ABC):
     def over(self, axes: Sequence[int]) -> Reports:
         """The same reports over some of the axes, in their order."""
 
+    def farther(self, later: Shares, earlier: Shares) -> tuple[float, float]:
+        """By how much `later` is farther from the truth than `earlier`, and the variance of that.
+
+        In squares over all ranges, judged without bias by these reports, which neither has seen.
+        Nothing, where there is no such judgement.
+        """
+        return 0.0, 0.0
+
     def gap(self, shares: Shares) -> float:
         """No distribution is more likely than this one by more, in logarithms."""
         return max(0.0, float(self.gradient(shares)[1].max()) - self.n)
@@ -81,6 +92,8 @@ class Tabled(Reports):
 
     channels: tuple[IntegerChannel, ...]
     counts: Counts
+    kinds: tuple[Kinds, ...] | None = None
+    """Of each axis the attributes that it is made of; one with an order, where nothing is said."""
 
     @cached_property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -158,16 +171,42 @@ class Tabled(Reports):
         places, counts = self._places
         return float(counts @ np.log(expected.reshape(-1)[places].astype(np.float64)))
 
+    def farther(self, later: Shares, earlier: Shares) -> tuple[float, float]:
+        """With d the difference and w = G d, for the Gram matrix G of all ranges, it is
+
+        w (later + earlier) - 2 w u, where w u is the unbiased answer of w, decoded like any other.
+        """
+        if not self.n:
+            return 0.0, 0.0
+        weights = self._over_ranges(later - earlier)
+        decoder = weights
+        for d, channel in enumerate(self.channels):
+            decoder = np.moveaxis(channel.coefficients(np.moveaxis(decoder, d, -1)), -1, d)
+        mean = float((self.counts * decoder).sum()) / self.n
+        square = float((self.counts * decoder * decoder).sum()) / self.n
+        known = float((weights * (later + earlier)).sum())
+        return known - 2 * mean, 4 * (square - mean * mean) / self.n
+
+    def _over_ranges(self, shares: Shares) -> Shares:
+        kinds = self.kinds or tuple(((size, True),) for size in self.shape)
+        every = [kind for axis in kinds for kind in axis]
+        found = shares.reshape([size for size, _ in every])
+        for d, (size, ordered) in enumerate(every):
+            gram = ranges_gram(size) if ordered else 1 + np.eye(size)
+            found = _moved(found, gram / gram.max(), d)
+        return found.reshape(shares.shape)
+
     def halves(self) -> tuple[Tabled, Tabled]:
         one = coins_of(self.counts).binomial(self.counts, 0.5)
-        return Tabled(self.channels, one), Tabled(self.channels, self.counts - one)
+        return replace(self, counts=one), replace(self, counts=self.counts - one)
 
     def over(self, axes: Sequence[int]) -> Tabled:
         others = tuple(d for d in range(self.counts.ndim) if d not in axes)
         channels = tuple(self.channels[d] for d in axes)
+        kinds = None if self.kinds is None else tuple(self.kinds[d] for d in axes)
         left = sorted(axes)
         summed = self.counts.sum(axis=others)
-        return Tabled(channels, summed.transpose([left.index(d) for d in axes]))
+        return Tabled(channels, summed.transpose([left.index(d) for d in axes]), kinds)
 
 
 def _apart(values: Shares, axis: int) -> Shares:

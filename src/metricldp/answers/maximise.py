@@ -3,7 +3,8 @@
 Run to its end, EM finds the distribution under which the reports are most likely, and that is all
 spikes: it fits the noise. So reports are dealt out to two halves. Each half is followed through 0,
 1, 2, 4, 8, ... steps and judged by how likely it makes the other. With t the best of these, all
-reports together have max(4 t, 16) steps: they bear more than half of them does.
+reports together have max(4 t, 16) steps, or max(2 t, 16) over one attribute: they bear more than
+half of them does. And more, as long as ranges are clearly nearer to the truth by that.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ Axes = tuple[int, ...]
 Progress = Callable[[float], None]
 FEWEST = 16
 """Steps that are always tried, and taken."""
-_BEYOND = 4
-"""All reports have so many times the steps that are best for half of them."""
+_BEYOND, _BEYOND_ALONE = 4, 2
+"""All reports have so many times the steps that are best for half of them; over one attribute."""
 _MOST = 1 << 12
 """Steps of a half after which nothing more is expected."""
 _PATIENCE = 2
 """Doublings without a gain that end the search."""
+_CLEARLY = 2.0
+"""Standard errors by which ranges have to be nearer to the truth for more steps."""
 _BY_ONE = 32
 """Steps that are taken one by one before several are taken at once."""
 _STRIDE = 16
@@ -71,6 +74,8 @@ class Run:
         return self._known
 
     def _stepped(self, shares: Shares, gradient: Shares) -> Shares:
+        if not self.reports.n:  # a half of very few reports
+            return shares
         found = shares * gradient
         return np.asarray(found / found.sum())
 
@@ -104,9 +109,9 @@ class Climbed:
     """What a search for the best stop found."""
 
     shares: Shares
-    """Of all reports."""
-    halves: tuple[Shares, Shares]
-    """Of each half of them, after as many steps."""
+    """Of all reports, at the end."""
+    early: tuple[Shares, ...]
+    """At the best stop: of all reports, and of each half; for the next rung to start from."""
     stop: int
     """The best number of steps for half of the reports."""
     steps: int
@@ -121,25 +126,45 @@ def climb(
     """EM with the stop that serves unseen reports best; all of them first, then the two halves."""
     whole, *parts = (Run(r, start) for r, start in zip(reports, starts, strict=True))
     scores: dict[int, float] = {}
-    stop, best, worse = 0, 0, 0
+    stop, best, worse, early = 0, 0, 0, list(starts[1:])
     with _threads(whole) as each:
         while stop <= _MOST:
             shares = list(each(lambda run, to: run.to(to), parts, [stop] * 2))
             crossed = list(each(lambda r, p: r.likelihood(p), reports[:0:-1], shares))
             scores[stop] = float(sum(crossed))
             if scores[stop] > scores[best] or not stop:
-                best, worse = stop, 0
+                best, worse, early = stop, 0, shares
             else:
                 worse += 1
             progress(1 - 0.5 ** (1 + len(scores) / 4))
             if worse >= _PATIENCE and stop >= FEWEST:
                 break
             stop = max(1, 2 * stop)
-        steps = max(_BEYOND * best, FEWEST)
-        one, other = each(lambda run, to: run.to(to), parts, [steps] * 2)
-    found = Climbed(whole.to(steps), (one, other), best, steps, scores)
+        beyond = _BEYOND if whole.shares.ndim > 1 else _BEYOND_ALONE
+        steps = _longer(parts, reports[:0:-1], max(beyond * best, FEWEST), each)
+    first = whole.to(best)
+    found = Climbed(whole.to(steps), (first, *early), best, steps, scores)
     progress(1.0)
     return found
+
+
+def _longer(
+    runs: Sequence[Run], judges: Sequence[Reports], steps: int, each: Callable[..., Iterator[Any]]
+) -> int:
+    """The same steps, or twice as many as long as ranges are clearly nearer to the truth then.
+
+    Likelihood looks at single cells. Where these are many and noise is small, it stops before
+    wide ranges are right. Each half is judged by the unbiased answers of the other.
+    """
+    before = list(each(lambda run: run.to(steps), runs))
+    while 2 * steps <= _BEYOND * _MOST:
+        after = list(each(lambda run: run.to(2 * steps), runs))  # noqa: B023
+        judged = list(each(lambda r, p, q: r.farther(p, q), judges, after, before))
+        by, variance = (sum(part) for part in zip(*judged, strict=True))
+        if by >= -_CLEARLY * math.sqrt(variance):
+            break
+        before, steps = after, 2 * steps
+    return steps
 
 
 @contextlib.contextmanager
@@ -200,15 +225,11 @@ def _start(shape: Axes, axes: Axes, below: Mapping[Axes, Climbed], which: int) -
     if len(axes) == 1:
         return np.full(shape, 1 / shape[0])
 
-    def fit(some: Axes) -> Shares:
-        climbed = below[some]
-        return climbed.halves[which - 1] if which else climbed.shares
-
     if len(axes) == 2:
-        return np.multiply.outer(fit(axes[:1]), fit(axes[1:]))
+        return np.multiply.outer(*(below[axis,].early[which] for axis in axes))
     places = {axis: place for place, axis in enumerate(axes)}
     pairs: dict[Axes, Shares] = {
-        (places[a], places[b]): fit((a, b)) for a, b in combinations(axes, 2)
+        (places[a], places[b]): below[a, b].early[which] for a, b in combinations(axes, 2)
     }
     return closure(pairs, shape)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.likelihood import Listed, Reports, Shares, Tabled
+from metricldp.answers.likelihood import Kinds, Listed, Reports, Shares, Tabled
 from metricldp.attributes.answered import answered
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, shown
@@ -41,6 +41,7 @@ class Axis:
     channel: Channel | JointChannel
     columns: dict[Part, str]
     """Of the reports, by the part that each is; one alone is of an attribute."""
+    kinds: Kinds
 
     @property
     def size(self) -> int:
@@ -84,7 +85,7 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
             raise QueryError(f"{name} is a weight, which has a sum and no fit; leave it out")
         wanted |= {name} if described.optional is None else {name, answered(name)}
     found = [
-        Axis(name, (name,), (channel.size,), channel, {name: name})
+        Axis(name, (name,), (channel.size,), channel, {name: name}, _kinds(survey, (name,)))
         for name, channel in survey.channels.items()
         if name in wanted
     ]
@@ -95,7 +96,8 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
                     f"{', '.join(block.names)} are blurred together by {block.mechanism.name}, "
                     "which does not tell how likely a report is; ask the tally"
                 )
-            found.append(Axis(name, block.names, block.sizes, block.channel, block.columns))
+            kinds = _kinds(survey, block.names)
+            found.append(Axis(name, block.names, block.sizes, block.channel, block.columns, kinds))
     cells = math.prod(axis.size for axis in found)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{size:,}" for axis in found for size in axis.sizes)
@@ -106,6 +108,11 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
     return tuple(found)
 
 
+def _kinds(survey: Agreement, names: Sequence[str]) -> Kinds:
+    described = [survey.attributes[name] for name in names]
+    return tuple((attribute.size, attribute.ordered) for attribute in described)
+
+
 def observed(store: Store, axes: Sequence[Axis]) -> Reports:
     """The reports of a store over these axes: counted where they can be, else one by one."""
     channels = tuple(axis.one for axis in axes)
@@ -114,7 +121,7 @@ def observed(store: Store, axes: Sequence[Axis]) -> Reports:
         outputs = math.prod(channel.outputs for channel in known)
         if outputs <= _MOST_COUNTED:
             table = store.table_of(tuple(axis.name for axis in axes))
-            return Tabled(known, table.sums)
+            return Tabled(known, table.sums, tuple(axis.kinds for axis in axes))
     return _listed(store, axes)
 
 

@@ -1,0 +1,269 @@
+"""Several tallies whose surveys differ in epsilon, promise or mechanism, fitted and asked as one.
+
+One likelihood for all of them would say that all groups are alike. So that is only the start: from
+it each group has steps of its own, as many as are best for its halves, if it differs from all. The
+fits are added, each with its number of people. Unbiased answers are added as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.estimate import RESPONDENTS
+from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
+from metricldp.answers.likelihood import Reports, Shares
+from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
+from metricldp.answers.observed import axes_of, observed
+from metricldp.answers.quantiles import Cdf
+from metricldp.answers.queries import Where
+from metricldp.answers.tally import Tally
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
+from metricldp.survey.agreement import Agreement
+
+_A = TypeVar("_A", bound=Answer)
+_F = TypeVar("_F")
+_DIFFERS = 10.0
+"""Of a group that is not like all: its own steps make unseen reports e^10 times as likely."""
+
+
+def fit_together(
+    tallies: Sequence[Tally],
+    attributes: Sequence[str] | str,
+    *,
+    progress: Progress = lambda done: None,
+) -> Fit:
+    """One fit over the people of several tallies, whose attributes have the same values.
+
+    Surveys may differ in epsilon, promise and mechanism. Answers are about all people together;
+    intervals are those of the sums of the unbiased answers.
+    """
+    groups = _checked(tallies)
+    check_progress(progress)
+    axes = axes_of(groups[0].survey, attributes)
+    if len(axes) > MOST_JOINT:
+        raise QueryError(
+            f"tallies are fitted together over at most {MOST_JOINT} attributes, not {len(axes)}; "
+            "fit fewer, or each tally alone"
+        )
+    names = [axis.attributes for axis in axes]
+    reports = []
+    for place, tally in enumerate(groups):
+        own = axes_of(tally.survey, [name for some in names for name in some])
+        if sorted(axis.attributes for axis in own) != sorted(names):
+            raise QueryError(
+                f"tally {place + 1} blurs other attributes as one than tally 1; fit them apart"
+            )
+        _check_values(place, tally.survey, groups[0].survey, names)
+        order = [[axis.attributes for axis in own].index(some) for some in names]
+        reports.append(observed(tally.store, own).over(order))
+    with one_thread_each():
+        shares, trace = _pooled(reports, progress)
+    return Fit(Together(tuple(groups)), axes, shares, trace)
+
+
+def _pooled(reports: Sequence[Reports], progress: Progress) -> tuple[Shares, Trace]:
+    parts = [(one, *one.halves()) for one in reports]
+    whole, *halves = (Pooled(tuple(some)) for some in zip(*parts, strict=True))
+    first = ladder(Dealt(whole.parts, (halves[0], halves[1])), lambda done: progress(done / 2))
+    start = first.climbed[tuple(range(len(whole.shape)))]
+    found, steps = np.zeros(whole.shape), 0
+    for place, every in enumerate(parts):
+        climbed = climb(every, start.early)
+        differs = climbed.scores[climbed.stop] - climbed.scores[0] > _DIFFERS
+        found += every[0].n / whole.n * (climbed.early[0] if differs else start.shares)
+        steps = max(steps, climbed.stop if differs else 0)
+        progress(0.5 + (place + 1) / (2 * len(parts)))
+    told = f"one fit of {len(parts)} tallies, for those that differ from it"
+    return found / found.sum(), Trace(steps, start.stop, None, told)
+
+
+def _checked(tallies: object) -> list[Tally]:
+    if isinstance(tallies, Tally) or not isinstance(tallies, Iterable):
+        raise QueryError(f"fit_together takes a list of tallies, not {shown(tallies)}")
+    found = list(tallies)
+    for place, tally in enumerate(found):
+        if not isinstance(tally, Tally):
+            raise QueryError(f"tally {place + 1} of fit_together is {shown(tally)}, no tally")
+        if not tally.n:
+            raise QueryError(f"tally {place + 1} of fit_together has no reports; leave it out")
+        for earlier in range(place):
+            if tally.store.counted & found[earlier].store.counted:
+                raise QueryError(
+                    f"tallies {earlier + 1} and {place + 1} have reports in common, which would "
+                    "count twice; leave one out"
+                )
+    if not found:
+        raise QueryError("fit_together takes a list of tallies, and there is none")
+    return found
+
+
+def _check_values(
+    place: int, survey: Agreement, first: Agreement, names: Sequence[Sequence[str]]
+) -> None:
+    for name in (name for some in names for name in some):
+        if survey.attributes[name].domain != first.attributes[name].domain:
+            raise QueryError(
+                f"{name} has other values in tally {place + 1} than in tally 1; tallies are fitted "
+                "together over the same values"
+            )
+
+
+# One likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled(Reports):
+    """Reports of several kinds, as if all people were of one population."""
+
+    parts: tuple[Reports, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.parts[0].shape
+
+    @cached_property
+    def n(self) -> float:  # type: ignore[override]
+        return sum(part.n for part in self.parts)
+
+    @property
+    def work(self) -> float:
+        return sum(part.work for part in self.parts)
+
+    def gradient(self, shares: Shares) -> tuple[float, Shares]:
+        found = [part.gradient(shares) for part in self.parts]
+        return sum(one for one, _ in found), np.sum([two for _, two in found], axis=0)
+
+    def likelihood(self, shares: Shares) -> float:
+        return sum(part.likelihood(shares) for part in self.parts)
+
+    def halves(self) -> tuple[Reports, Reports]:
+        ones, others = zip(*(part.halves() for part in self.parts), strict=True)
+        return Pooled(ones), Pooled(others)
+
+    def over(self, axes: Sequence[int]) -> Pooled:
+        return Pooled(tuple(part.over(axes) for part in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt(Pooled):
+    """The same with halves that are dealt out already."""
+
+    dealt: tuple[Reports, Reports]
+
+    def halves(self) -> tuple[Reports, Reports]:
+        return self.dealt
+
+
+# The unbiased side
+
+
+@dataclass(frozen=True)
+class Together:
+    """Tallies of different people, asked as one: unbiased answers are added."""
+
+    tallies: tuple[Tally, ...]
+
+    @property
+    def survey(self) -> Agreement:
+        """The first one's, for the words of questions."""
+        return self.tallies[0].survey
+
+    @property
+    def n(self) -> int:
+        return sum(tally.n for tally in self.tallies)
+
+    def _each(self, ask: Callable[[Tally], _F]) -> list[_F]:
+        return [ask(tally) for tally in self.tallies]
+
+    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
+        return added(self._each(lambda tally: tally.count(where, about=about)))
+
+    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
+        found = self._each(lambda tally: tally.counts(wheres, about=about))
+        return Answers("", found[0].labels, _row_by_row(found))
+
+    def sum(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> Answer:
+        return added(self._each(lambda tally: tally.sum(attribute, where, about=about)))
+
+    def mean(
+        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+    ) -> Ratio:
+        return added(self._each(lambda tally: tally.mean(attribute, where, about=about)))
+
+    def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> Histogram:
+        found = self._each(lambda tally: tally.histogram(attribute, where, **how))
+        first, people = found[0], [one.people for one in found if one.people is not None]
+        total = sum(people) if len(people) == len(found) else None
+        answers = _row_by_row(found)
+        return Histogram(attribute, first.labels, answers, named=first.named, people=total)
+
+    def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
+        found = self._each(lambda tally: tally.cdf(attribute, where, about=about))
+        first = found[0]
+        points = [added(list(some)) for some in zip(*(one.points for one in found), strict=True)]
+        return Cdf(attribute, first.described, first.positions, points, first.question, first.notes)
+
+    def linear(
+        self, attribute: str, workload: Any, where: Where | None = None, **how: Any
+    ) -> Answers:
+        found = self._each(lambda tally: tally.linear(attribute, workload, where, **how))
+        return Answers(attribute, found[0].labels, _row_by_row(found))
+
+
+def _row_by_row(found: Sequence[Answers]) -> list[Answer]:
+    return [added(list(some)) for some in zip(*found, strict=True)]
+
+
+def added(answers: Sequence[_A]) -> _A:
+    """The answer for all people of several groups: sums of independent estimates."""
+    first = answers[0]
+    if all(one.between for one in answers):
+        edges = zip(*(one.between for one in answers), strict=True)
+        between = tuple(added(list(some)) for some in edges)
+        return replace(added([replace(one, between=()) for one in answers]), between=between)
+    notes = tuple(dict.fromkeys(note for one in answers for note in one.notes))
+    if isinstance(first, Ratio):
+        return _mean_of_all(answers, notes)  # type: ignore[arg-type, return-value]
+    return replace(
+        first,
+        value=math.fsum(one.value for one in answers),
+        variance=math.fsum(one.stderr**2 for one in answers),
+        notes=notes,
+        bounds=(0.0, math.inf),
+        jump=max(one.jump for one in answers),
+        hidden=max(one.hidden for one in answers),
+    )
+
+
+def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
+    size = math.fsum(one.denominator for one in answers)
+    mean = math.fsum(one.value * one.denominator for one in answers) / size
+    numerator, denominator, shared = (
+        math.fsum(getattr(one, part) for one in answers)
+        for part in ("numerator_variance", "denominator_variance", "covariance")
+    )
+    variance = numerator - 2 * mean * shared + mean**2 * denominator
+    return replace(
+        answers[0],
+        value=mean,
+        variance=max(variance, 0.0) / size**2,
+        notes=notes,
+        bounds=(0.0, math.inf),
+        jump=max(one.jump * one.denominator for one in answers) / size,
+        hidden=max(one.hidden * one.denominator**2 for one in answers) / size**2,
+        denominator=size,
+        numerator_variance=numerator,
+        denominator_variance=denominator,
+        covariance=shared,
+    )
