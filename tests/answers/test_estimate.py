@@ -411,12 +411,17 @@ def test_influences_of_the_theory():
 
 
 @pytest.mark.parametrize(
+    ("repetitions", "least", "most"),
+    [(500, 0.908, 0.984), pytest.param(2000, 0.93, 0.97, marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize(
     "mechanisms", [("geometric", "response"), ("threshold", "geometric")], ids="-".join
 )
-def test_intervals_cover(mechanisms):
+def test_intervals_cover(mechanisms, repetitions, least, most):
     """2,000 repetitions, 2 attributes, 2,000 people: 95 % intervals cover 93 % to 97 %.
 
-    With the true rate at 95 % a query leaves that band with probability below 1e-4.
+    With the true rate at 95 % a query leaves that band, or the wider one of 500 repetitions, with
+    probability below 1e-4. A true rate of 88 % is out of the wider one in 98 of 100 cases.
     """
     first = Integer(0, 19, epsilon=1, mechanism=mechanisms[0])
     if mechanisms[1] == "response":
@@ -444,14 +449,14 @@ def test_intervals_cover(mechanisms):
     ]
     truths = [int(inside.sum()) for _, inside in queries]
     covered = np.zeros(len(queries))
-    repetitions = 2000
     coins = Coins.seeded(21)
     for _ in range(repetitions):
         tally = survey.tally(survey.encode(people, coins=coins))
         for k, (where, _) in enumerate(queries):
             low, high = tally.count(where).interval()
             covered[k] += low <= truths[k] <= high
-    assert np.all((covered / repetitions >= 0.93) & (covered / repetitions <= 0.97)), covered
+    rates = covered / repetitions
+    assert np.all((rates >= least) & (rates <= most)), covered
 
 
 def test_interval_levels_and_fractions():

@@ -32,7 +32,8 @@ from metricldp.design.auto import choose
 from metricldp.design.registry import build
 from metricldp.lab.peers.histogram import HistogramSum
 from metricldp.lab.peers.prefix import Prefix
-from metricldp.metrics import Line, Uniform
+from metricldp.metrics import Line, Sensitive, Uniform
+from metricldp.metrics.window import Window
 from metricldp.survey.certify import prove
 
 SIZES = (2, 3, 5)
@@ -374,8 +375,19 @@ def test_a_table_that_rounds_its_tail_to_zero_is_rejected():
 # Shipped settings of real size
 
 
-@pytest.mark.parametrize("epsilon", ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"])
-@pytest.mark.parametrize("name", MECHANISMS)
+EPSILONS = ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"]
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        pytest.param(name, epsilon, marks=pytest.mark.slow)
+        if name == "condensed" and epsilon not in ("0.0001", "1")  # some seconds each
+        else (name, epsilon)
+        for name in MECHANISMS
+        for epsilon in EPSILONS
+    ],
+)
 def test_large_domains_are_certified(name, epsilon):
     metric = metric_for(name, Fraction(epsilon))
     size = 40 if isinstance(metric, Uniform) else 700
@@ -420,6 +432,38 @@ def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, si
         assert channel.worst_ratios(other, x) == (back, there)
         assert channel.worst_ratio(x, other) == max(there, back)
     assert channel.worst_ratios(size - 1, size - 1) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 1000), Fraction(1, 40), Fraction(1, 5), Fraction(3)]
+)
+@pytest.mark.parametrize("size", [2, 3, 9, 70, 200])
+def test_neighbours_that_prove_stand_for_all(size, epsilon):
+    """Each ratio that occurs, where it first does: a million pairs took half a minute."""
+    channel = Geometric.for_epsilon(size, epsilon)
+    first = {}
+    for x in range(size - 1):
+        first.setdefault(channel.worst_ratio(x, x + 1), (x, x + 1))
+    pairs = list(channel.proving_pairs(Line(epsilon)))
+    assert set(first.values()) <= set(pairs) <= {(x, x + 1) for x in range(size - 1)}
+    assert len(pairs) == len(set(pairs)) and pairs == sorted(pairs)
+    many = list(Geometric.for_epsilon(1 << 20, epsilon).proving_pairs(Line(epsilon)))
+    assert len(many) <= 520
+    window = Window(epsilon, 2)
+    assert list(channel.proving_pairs(window)) == list(window.generating_pairs(size))
+
+
+@pytest.mark.parametrize("kind", [Threshold, ThresholdPaper])
+def test_thresholds_are_proved_by_one_pair_for_each_difference(kind):
+    channel = kind.for_epsilon(9, Fraction(1))
+    by_difference = {}
+    for x, other in itertools.combinations(range(9), 2):
+        by_difference.setdefault(other - x, set()).add(channel.worst_ratio(x, other))
+    assert all(len(ratios) == 1 for ratios in by_difference.values())
+    assert list(channel.proving_pairs(Line(Fraction(1)))) == [(0, 1)]
+    assert list(channel.proving_pairs(Window(Fraction(1), 2))) == [(0, 1), (0, 2)]
+    star = Sensitive(frozenset([1]), Fraction(1))
+    assert list(channel.proving_pairs(star)) == list(star.generating_pairs(9))
 
 
 @settings(max_examples=40, deadline=None)

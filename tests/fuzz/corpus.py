@@ -29,6 +29,19 @@ SURVEYS = [
             }
         },
     },
+    # Two numbers of a million digits were divided, to find that the ratio is below 2.
+    {
+        "metricldp": 2,
+        "attributes": {
+            "x": {
+                "kind": "integer",
+                "low": 0,
+                "high": 1048575,
+                "epsilon": 0.0001,
+                "mechanism": "subset",
+            }
+        },
+    },
     # A workload beside its patterns was not looked at, and was no number for canonical text.
     {
         "metricldp": 2,

@@ -106,11 +106,20 @@ SURVEYS = {own.name: partial(with_mechanism, own) for own in every_mechanism()} 
 CLIPPED = ("geometric", "threshold", "planar-laplace", "weights", "reals and bins", "optional")
 
 
+LONG = ("faces", "matrix", "prefix")
+"""Whose reports take so long that there are fewer of them outside of the slow lane."""
+
+
 @pytest.mark.parametrize(
-    ("name", "clip"), [*((name, False) for name in SURVEYS), *((name, True) for name in CLIPPED)]
+    ("name", "clip", "n"),
+    [
+        *((name, False, 1_000 if name in LONG else 5_000) for name in SURVEYS),
+        *((name, True, 5_000) for name in CLIPPED),
+        *(pytest.param(name, False, 5_000, marks=pytest.mark.slow) for name in LONG),
+    ],
 )
-def test_every_real_mechanism_passes(name, clip):
-    found = audited(SURVEYS[name](), n=5_000, clip=clip)
+def test_every_real_mechanism_passes(name, clip, n):
+    found = audited(SURVEYS[name](), n=n, clip=clip)
     assert found.passed, str(found)
 
 
@@ -311,7 +320,17 @@ SUBTLE = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+MANY_REPORTS = 70_000
+"""Twins that need more are tried in the slow lane."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if SUBTLE.get(name, N) > MANY_REPORTS else name
+        for name in TWINS
+    ],
+)
 def test_every_broken_twin_is_caught(name):
     survey, encoder, expected = TWINS[name]
     found = audited(survey, encoder, n=SUBTLE.get(name, N))

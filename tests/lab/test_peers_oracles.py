@@ -17,6 +17,7 @@ from metricldp.basics.errors import CertificateError, SurveyError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Response
 from metricldp.design.registry import mechanism
+from metricldp.lab.peers import subset
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing, prime_from
 from metricldp.lab.peers.histogram import (
@@ -376,6 +377,20 @@ def test_on_a_line_the_epsilon_of_a_step_is_kept_by_all_pairs(name):
     channel = survey.channels["v"]
     assert survey.certify().holds
     assert math.log(channel.worst_ratio(0, 4)) <= 0.5
+
+
+def test_sets_of_a_million_values_are_not_counted(monkeypatch):
+    """How many there are has a million digits; only the ratio of two such numbers is needed."""
+    small = subset.SubsetSelection.for_epsilon(7, Fraction(1, 2))
+    assert small.worst_ratio(0, 1) == small._chance(True) / small._chance(False)
+
+    def counted(*numbers):
+        raise AssertionError(numbers)
+
+    monkeypatch.setattr(subset, "comb", counted)
+    survey = Survey({"v": Integer(0, (1 << 20) - 1, epsilon=0.0001, mechanism="subset")})
+    assert survey.channels["v"].ones == 524_262
+    assert survey.certify().holds
 
 
 # Refusals

@@ -72,6 +72,8 @@ class Channel(ABC):
     mechanism: ClassVar[str]
     tight: ClassVar[bool] = True
     """Whether the whole epsilon is used: the worst ratio is e^epsilon, up to rounding."""
+    ratio_by_difference: ClassVar[bool] = False
+    """Whether how well two positions are told apart depends on nothing but their difference."""
     size: int
     """How many positions the private value can take."""
     cumulates: ClassVar[bool] = False
@@ -161,11 +163,19 @@ class Channel(ABC):
         """The pairs whose worst ratios prove that a metric is kept: those that generate it.
 
         Of a channel that treats all pairs alike the nearest pair is proof for all: the others have
-        the same ratio and no smaller distance.
+        the same ratio and no smaller distance. Where ratio and distance depend on the difference
+        alone, one pair is enough for each that occurs.
         """
         if self.same_ratio_for_all_pairs:
             return iter([metric.nearest(self.size)])
-        return metric.generating_pairs(self.size)
+        if not self.ratio_by_difference or metric.by_difference(self.size) is None:
+            return metric.generating_pairs(self.size)
+        if metric.is_line:
+            return iter([(0, 1)])
+        found: dict[int, tuple[int, int]] = {}
+        for x, other in metric.generating_pairs(self.size):
+            found.setdefault(other - x, (x, other))
+        return iter(found.values())
 
     # Decoding ------------------------------------------------------------------------------------
 

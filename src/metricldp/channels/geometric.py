@@ -8,9 +8,11 @@ that of threshold bits; with everybody at the cut and a small epsilon it is abov
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
+from metricldp.metrics import Metric
 
 _EXACT = 1 << 8
 """Up to this length of a block the reports of a narrow domain are told apart in a proof."""
@@ -139,6 +142,16 @@ class Geometric(IntegerChannel):
         level = np.where(ends, 0.0, inside) - math.log1p(math.exp(-self.epsilon))
         apart = np.abs(column.astype(np.int64)[:, None] - positions)
         return np.asarray(level[:, None] - self.epsilon * apart)
+
+    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
+        """Along a line one pair for each two rooms to the ends: others alike are no worse."""
+        if not metric.is_line:
+            return super().proving_pairs(metric)
+        whole = 0 if self.noise.length > _EXACT else self.noise.length + 1
+        last = self.size - 2
+        near_first = range(min(whole, last) + 1)
+        near_last = range(max(whole, last - whole) + 1, last + 1)
+        return ((x, x + 1) for x in chain(near_first, near_last))
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         return max(self.worst_ratios(x, other))

@@ -13,7 +13,6 @@ its mean square is then f M^-1 f. A prior in place of the even spread gives the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -31,7 +30,6 @@ from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.metrics import Metric
 
 ASTRAY = 1e-6
 """Decoders that are off by more than this tell nothing."""
@@ -51,6 +49,7 @@ class Shaped(IntegerChannel):
     """How people are spread, for the decoder; evenly where nothing is said."""
 
     mechanism: ClassVar[str] = "shaped"
+    ratio_by_difference: ClassVar[bool] = True
     is_added: ClassVar[bool] = True
     """Whether a report is the position and something that does not depend on it."""
 
@@ -141,18 +140,6 @@ class Shaped(IntegerChannel):
     @cached_property
     def _ratios(self) -> _Ratios:
         return _Ratios(self)
-
-    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
-        """One pair for each difference that occurs: all with the same have the same ratio.
-
-        Of those the one at the smallest distance is asked for; metrics of the difference have one.
-        """
-        if metric.by_difference(self.size) is None:
-            return metric.generating_pairs(self.size)
-        found: dict[int, tuple[int, int]] = {}
-        for x, other in metric.generating_pairs(self.size):
-            found.setdefault(other - x, (x, other))
-        return iter(found.values())
 
     # Decoding
 

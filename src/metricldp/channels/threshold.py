@@ -35,6 +35,7 @@ class Threshold(BitChannel):
     flip: int
 
     mechanism: ClassVar[str] = "threshold"
+    ratio_by_difference: ClassVar[bool] = True
     constant: ClassVar[bool] = True
 
     @classmethod

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,8 @@ class Wound(Shaped):
     sizes: Sizes = field(kw_only=True)
     lengths: Sizes = field(kw_only=True)
     """How many places of the ring there are along each attribute."""
+    ratio_by_difference: ClassVar[bool] = False
+    """It depends on the difference of places."""
 
     @classmethod
     def on(cls, sizes: Sizes, lengths: Sizes, depths: tuple[Shape, ...], unit: Fraction) -> Wound:

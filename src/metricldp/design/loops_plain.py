@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-MOST_WORK = 3_000_000_000
-"""Steps of the innermost loop in one search: three seconds or so."""
 TRIES = 100
 """How many moves are tried for each that is wanted."""
 
@@ -21,6 +19,7 @@ def anneal(
     unit: float,
     lengths: Any,
     reach: Any,
+    longest: Any,
     offsets: Any,
     most: Any,
     cap: int,
@@ -28,6 +27,7 @@ def anneal(
     moves: int,
     hot: float,
     cold: float,
+    work: int,
     seed: int,
 ) -> float:
     """Better heights in place of those given, (patterns, n); the objective that they reach.
@@ -35,10 +35,11 @@ def anneal(
     The objective is sum_k gram[k] / sum_j |q_j(k)|^2 over frequencies k, times the number of
     patterns, q_j the normalised exp(unit heights). Heights of positions so many `offsets` apart,
     0 to n - 1, differ by at most `most`, and any two by at most `cap`. What moves is a stretch of
-    up to `reach` or half of the ring; where there are several lengths, a box: the ring is then made
-    of rows of such lengths, each beginning where another ends. A move is
-    accepted if it helps, or with probability exp(-loss / temperature), which falls from hot to
-    cold; losses are relative. Where moves are costly, there are fewer.
+    up to `reach`, or up to the `longest`; where there are several lengths, a box: the ring is then
+    made of rows of such lengths, each beginning where another ends. A move is accepted if it helps,
+    or with probability exp(-loss / temperature), which falls from hot to cold; losses are relative.
+    There are so many moves, or fewer where they are costly: `work` is how many steps the innermost
+    loops may take, and a second has some 800 million.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
@@ -54,9 +55,9 @@ def anneal(
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
     inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
-    work = 0
+    done = 0
     for move in range(moves):
-        if work > MOST_WORK:
+        if done > work:
             break
         if (
             stale.any()
@@ -81,7 +82,7 @@ def anneal(
         for d in range(len(lengths)):
             stride //= lengths[d]
             if kind > 0.5:
-                side = 1 + np.random.randint(reach[d] if kind < 0.8 else max(1, lengths[d] // 2))
+                side = 1 + np.random.randint(reach[d] if kind < 0.8 else longest[d])
                 for q in range(length, length * side):
                     x = moved[q - length] + stride
                     moved[q] = x if x < n else x - n
@@ -99,9 +100,11 @@ def anneal(
                 if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
                     fits = False
                     break
+            done += c + 1
             if not fits:
                 break
         if fits and cap < 1 << 30:
+            done += n
             low, high = 1 << 40, -(1 << 40)
             for x in range(n):
                 height = heights[j, x] + (sign if inside[x] else 0)
@@ -111,7 +114,7 @@ def anneal(
             inside[moved[q]] = False
         if not fits:
             continue
-        work += length * count
+        done += length * count
         factor = up if sign > 0 else down
         new_real[:], new_imaginary[:] = real[j], imaginary[j]
         for q in range(length):
@@ -128,7 +131,7 @@ def anneal(
             new_power[k] = (new_real[k] ** 2 + new_imaginary[k] ** 2) * scale
             new += gram[k] / max(total[k] - power[j, k] + new_power[k], 1e-300)
         new *= patterns
-        heat = hot * (cold / hot) ** max(move / moves, work / MOST_WORK)
+        heat = hot * (cold / hot) ** max(move / moves, done / work)
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
             continue
         now = new

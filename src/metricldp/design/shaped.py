@@ -53,6 +53,11 @@ _MANY_POSITIONS = 1024
 _PADS = (2, 4)
 """How many times width / epsilon places there are beyond the positions."""
 MOVES, COLD = 300_000, 1e-5
+MOST_WORK, _LESS_WORK = 3_000_000_000, 1_000_000_000
+"""Steps of the innermost loops in one search, see `anneal`; the second is enough around rings that
+are so long that not all lengths up to their half are tried."""
+_STRETCH = 128
+"""Places that move together: at most so many, or as many as noise reaches where that is farther."""
 _WIDE = 3
 """A window is wide that is more than one part in so many of the domain."""
 _UNBOUNDED = 1 << 30
@@ -281,11 +286,22 @@ def searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[De
     moves = min(MOVES, 10_000 * around) * patterns
     near, reach = np.array(steps.near), np.array([math.floor(steps.width)])
     most = np.array([steps.apart[d] for d in steps.near])
+    work = MOST_WORK if around <= 2 * _STRETCH else _LESS_WORK
     objective = loops.now.anneal(
-        *(heights, unit, np.array([around]), reach, np.append(near, around - near)),
-        *(np.append(most, most), cap, spectrum, moves, 1 / around, COLD, 1),
+        *(heights, unit, np.array([around]), reach, np.array([longest_stretch(steps, around)])),
+        *(np.append(near, around - near), np.append(most, most), cap, spectrum),
+        *(moves, 1 / around, COLD, work, 1),
     )
     return heights, float(objective)
+
+
+def longest_stretch(steps: Steps, around: int) -> int:
+    """Of places that move together, up to half of the ring.
+
+    What is much longer than noise reaches costs the most, and hardly ever helps.
+    """
+    reach = float(steps.width) / float(steps.unit * steps.each)
+    return max(1, min(around // 2, max(_STRETCH, math.ceil(min(reach, around)))))
 
 
 def ring_spectrum(gram: Floats, around: int, at: Depths | None = None) -> Floats:

@@ -26,6 +26,7 @@ from metricldp.design.shaped import (
     COLD,
     LARGEST_UNIT,
     MOST_UNITS,
+    MOST_WORK,
     MOVES,
     Depths,
     Steps,
@@ -263,9 +264,9 @@ def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
     count = _PATTERNS if torus.around <= _MANY_PLACES else _FEWER
     heights, bounds = torus.boxes(count), torus.bounds()
     loops.now.anneal(
-        *(heights, _unit(torus), bounds.lengths, bounds.reach, bounds.offsets, bounds.most),
-        *(bounds.cap, asked.spectrum(torus)),
-        *(min(MOVES, 10_000 * torus.around) * count, 1 / torus.around, COLD, 1),
+        *(heights, _unit(torus), bounds.lengths, bounds.reach, np.maximum(1, bounds.lengths // 2)),
+        *(bounds.offsets, bounds.most, bounds.cap, asked.spectrum(torus)),
+        *(min(MOVES, 10_000 * torus.around) * count, 1 / torus.around, COLD, MOST_WORK, 1),
     )
     return _below_top(heights)
 

@@ -50,13 +50,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Proof:
-    """All generating pairs of one attribute."""
+    """The generating pairs of one attribute."""
 
     attribute: str
     mechanism: str
     pairs: tuple[Pair, ...]
     count: int
-    """How many generating pairs there are; of a channel that treats all alike, one is listed."""
+    """How many generating pairs there are; of those that are alike to the channel one is listed."""
     labels: tuple[str, str]
     """The tightest pair in the data's words."""
     promised: bool

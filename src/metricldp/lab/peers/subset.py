@@ -138,9 +138,14 @@ class SubsetSelection(Supports, BitChannel):
         return max(abs(float(fixed + end)) for end in ends)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
+        """Without the own value there are (m - w)/w times as many sets as with it.
+
+        That is all of their numbers, which of a million values have a million digits.
+        """
         if x == other:
             return Fraction(1)
-        return self._chance(True) / self._chance(False)
+        others = Fraction(self.size - self.ones, self.ones)
+        return Fraction(self.keep, ONE - self.keep) * others
 
     def _chance(self, holds: bool) -> Fraction:
         """Of one set that holds the own value, or of one that does not."""
