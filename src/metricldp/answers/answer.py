@@ -27,6 +27,10 @@ class Bracket(Protocol):
     """Functions below and above the one that is asked for: see `brackets.py`."""
 
     @property
+    def possible(self) -> bool:
+        """Whether there are any."""
+
+    @property
     def limits(self) -> tuple[float, float]:
         """What the sum is at least and at most, whoever the people are."""
 
@@ -119,7 +123,7 @@ class Answer:
         else:
             reach = asked.reach(level)
             low, high = asked.value - reach, asked.value + reach
-        if method != NORMAL and self.bracket is not None:
+        if method != NORMAL and self.bracket is not None and self.bracket.possible:
             least, most = self.bracket.limits
             low, high = min(max(low, least), most), max(min(high, most), least)
         low, high = low * self.scale, high * self.scale
@@ -131,7 +135,7 @@ class Answer:
         if not isinstance(method, str) or method not in METHODS:
             known = ", ".join(map(repr, METHODS))
             raise QueryError(f"the method of an interval is one of {known}, not {shown(method)}")
-        if self.bracket is None:
+        if self.bracket is None or not self.bracket.possible:
             if method not in (AUTO, NORMAL):
                 raise QueryError(
                     f"there is no {method} interval for {self.question or 'this answer'}; "

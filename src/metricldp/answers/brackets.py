@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,18 +78,6 @@ class Planner:
 
     def __hash__(self) -> int:
         return hash(self._key)
-
-    def bracket(
-        self, functions: Mapping[str, Floats], answer: Answer, n: int, tables: Tables
-    ) -> Answer:
-        """The answer with its bracket, where there can be one."""
-        names = tuple(involved(self.survey, functions))
-        if not n or not names or not all(name in self.survey.tabled for name in names):
-            return answer
-        sizes = [self.survey.tabled[name].size for name in names]
-        if math.prod(sizes) > _MOST_CELLS or not any(np.ptp(f) for f in functions.values()):
-            return answer
-        return replace(answer, bracket=Bracket(self, dict(functions), names, n, tables))
 
     def plan(
         self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
@@ -191,13 +179,30 @@ def _planned(
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """A question that a planner has functions above and below for."""
+    """A question that a planner may have functions above and below for; found when asked for."""
 
     planner: Planner
-    functions: Mapping[str, Floats]
-    names: tuple[str, ...]
+    query: Query
     n: int
     tables: Tables
+
+    @cached_property
+    def functions(self) -> Mapping[str, Floats]:
+        return self.query.functions
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What is blurred of the attributes that matter."""
+        return tuple(involved(self.planner.survey, self.functions))
+
+    @cached_property
+    def possible(self) -> bool:
+        """Whether there is something to soften, and a table to read it from."""
+        tabled = self.planner.survey.tabled
+        if not self.n or not self.names or not all(name in tabled for name in self.names):
+            return False
+        cells = math.prod(tabled[name].size for name in self.names)
+        return cells <= _MOST_CELLS and any(np.ptp(f) for f in self.functions.values())
 
     def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
         """The answers to the functions below and above, read from the reports."""
@@ -254,8 +259,10 @@ class Bracket:
         return low.planned(answer, self.n), high.planned(answer, self.n), sharp
 
     def raised(self, name: str, by: float) -> Bracket:
-        functions = {**self.functions, name: self.functions[name] + by}
-        return self if not by else replace(self, functions=functions)
+        if not by:
+            return self
+        factors = {**self.query.factors, name: self.functions[name] + by}
+        return replace(self, query=replace(self.query, factors=factors))
 
     @property
     def words(self) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from metricldp.answers import estimate, fits, quantiles
 from metricldp.answers.answer import Answer, Ratio
 from metricldp.answers.answer_table import Answers, Histogram
-from metricldp.answers.brackets import Planner, excess
+from metricldp.answers.brackets import Bracket, Planner, excess
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
 from metricldp.answers.linear import Apart, Linear, Profile
@@ -413,7 +413,7 @@ class Tally:
 
     def _bracketed(self, query: Query, answer: Answer) -> Answer:
         """With what a shorter interval can come from."""
-        return self.planner.bracket(query.functions, answer, self.n, self._table)
+        return replace(answer, bracket=Bracket(self.planner, query, self.n, self._table))
 
     def _table(self, names: tuple[str, ...]) -> Table:
         n, table = self._counted.get(names, (-1, None))
