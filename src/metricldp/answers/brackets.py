@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers.answer import Answer, Excess
+from metricldp.answers.answer import Answer, Excess, together
 from metricldp.answers.assumptions import Assumption, assumption
 from metricldp.answers.estimate import POPULATION
 from metricldp.answers.likelihood import Tabled
@@ -287,6 +287,60 @@ class Bracket:
     def _plan(self, answer: Answer, z: float) -> tuple[Soft, Soft, float]:
         drawn = answer.about == POPULATION
         return self.planner.plan(self.functions, self.names, self.n, z, drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Brackets:
+    """The brackets of the same question to different people: their sums."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def possible(self) -> bool:
+        return all(part.possible for part in self.parts)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        ends = [part.limits for part in self.parts]
+        return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+    @property
+    def words(self) -> str:
+        return str(self.parts[0].words)
+
+    def assumed(self, answer: Answer) -> str:
+        said = [part.assumed(answer) for part in self.parts]
+        return " and ".join(dict.fromkeys(one for one in said if one))
+
+    def raised(self, name: str, by: float) -> Brackets:
+        return Brackets(tuple(part.raised(name, by) for part in self.parts))
+
+    def worth(self, answer: Answer, z: float) -> bool:
+        return any(part.worth(answer, self._each(z)) for part in self.parts)
+
+    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+        found = [part.planned(answer, self._each(z)) for part in self.parts]
+        low, high, sharp = (reduce(_added, some) for some in zip(*found, strict=True))
+        return low, high, sharp
+
+    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        found = [part.between(answer, self._each(z)) for part in self.parts]
+        low, high = (reduce(_added, some) for some in zip(*found, strict=True))
+        return low, high
+
+    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+        found = [part.crossed(answer, self._each(z)) for part in self.parts]
+        low, high = (reduce(_added, some) for some in zip(*found, strict=True))
+        return low, high
+
+    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+        """Each part may fail with its share of the probability."""
+        ends = [part.surely(answer, together(level, len(self.parts))) for part in self.parts]
+        return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+    def _each(self, z: float) -> float:
+        """Standard errors of a sum are shorter than the sum of those of its parts."""
+        return z / math.sqrt(len(self.parts))
 
 
 def _added(one: Answer, other: Answer) -> Answer:

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers.answer import Answer, Excess, Ratio
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.brackets import Brackets
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
 from metricldp.answers.likelihood import Reports, Shares
@@ -243,6 +244,27 @@ def added(answers: Sequence[_A]) -> _A:
         bounds=(0.0, math.inf),
         jump=max(one.jump for one in answers),
         hidden=max(one.hidden for one in answers),
+        bracket=_bracket_of_all(answers),
+    )
+
+
+def _bracket_of_all(answers: Sequence[Answer]) -> Brackets | None:
+    """The sum of the brackets, where all have one of the same unit."""
+    found = [one.bracket for one in answers if one.bracket is not None]
+    alike = len({one.scale for one in answers}) == 1
+    return Brackets(tuple(found)) if alike and len(found) == len(answers) else None
+
+
+def _above_all(answers: Sequence[Ratio]) -> Excess | None:
+    """The sum of what values of all groups are above a number."""
+    found = [one.above for one in answers if one.above is not None]
+    if len(found) < len(answers):
+        return None
+    return Excess(
+        lambda number: added([one.ask(number) for one in found]),
+        math.fsum(one.likely for one in found) / len(found),
+        min(one.low for one in found),
+        max(one.high for one in found),
     )
 
 
@@ -260,6 +282,8 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         variance=max(variance, 0.0) / size**2,
         notes=notes,
         bounds=(0.0, math.inf),
+        bracket=None,
+        above=_above_all(answers),
         jump=max(one.jump * one.denominator for one in answers) / size,
         hidden=max(one.hidden * one.denominator**2 for one in answers) / size**2,
         denominator=size,
