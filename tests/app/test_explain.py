@@ -243,4 +243,10 @@ def test_a_block_says_what_an_attribute_would_cost_alone():
     alone = Survey({"age": ages["age"]}).explain(n=1_000).to_dict()["attributes"][0]
     entry = told.to_dict()["attributes"][0]
     assert entry["error_alone"] == alone["error_uniform"] < entry["error_uniform"]
-    assert f"blurred by itself it would be ± {entry['error_alone']:,.0f}\n" in str(told)
+    own, one = entry["error_alone"], entry["error_uniform"]
+    # Of half of the people an error is larger by the root of two; weights are inverse variances.
+    half = (1 / (1 / (2 * own**2) + 1 / (2 * one**2))) ** 0.5
+    assert f"blurred by itself it would be ± {own:,.0f}\n" in str(told)
+    assert f"by half of the people by itself, and by half as here: ± {half:,.0f};\n" in str(told)
+    assert "all of the block would then have up to 1.41 times the error" in str(told)
+    assert words.of_margin(5.0, 7.0) == ["            blurred by itself it would be ± 7"]

@@ -118,6 +118,30 @@ def test_limits_of_grids_are_the_known_ones(sizes, epsilon, known):
     assert not replace(found, total=1.01 * found.total).holds()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "epsilon"),
+    [
+        pytest.param(sizes, epsilon, marks=[pytest.mark.slow] if len(sizes) == 3 else [])
+        for sizes in ((3, 3), (4, 4), (3, 3, 3))
+        for epsilon in (0.1, 0.2, 0.5, 1)
+    ],
+)
+def test_column_generation_reaches_the_limits_that_shaped_noise_comes_near(sizes, epsilon):
+    """Of small grids: within a hundredth, in the whole numbers of a survey, and certified."""
+    side, names = Integer(0, 2, epsilon=epsilon), tuple("abc"[: len(sizes)])
+    attributes = {name: replace(side, high=n - 1) for name, n in zip(names, sizes, strict=True)}
+    made = {name: Survey(attributes, joint={names: name}) for name in ("shaped", "designed")}
+    near = {}
+    for name, survey in made.items():
+        (block,) = survey.blocks.values()
+        boxes = Boxes.of("ranges", sizes)
+        near[name] = boxes.variance(block.channel.one.mean_square(boxes.gram))
+    known = GRIDS[sizes][epsilon]
+    assert 0.999 * known < near["designed"] < 1.01 * known
+    assert 1.04 * known < near["shaped"] < 1.27 * known
+    assert made["designed"].certify().holds
+
+
 def test_a_proof_that_is_wrong_proves_less():
     """A larger B, smaller prices, a matrix that is not symmetric, a multiplier below 0."""
     _, found = of_grid((3, 3), 0.5)

@@ -12,7 +12,7 @@ import numpy as np
 
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.words import of_block, of_ratios
+from metricldp.app.words import of_block, of_margin, of_ratios
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -346,7 +346,7 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
         f"{plain(float(format(entry['influence'], '.3g')))}",
     ]
     if "error_alone" in entry:
-        lines.append(f"            blurred by itself it would be ± {entry['error_alone']:,.0f}")
+        lines += of_margin(even, entry["error_alone"])
     if even > entry["n"] / 2:
         lines.append("            as large as the count itself: of no use with so few people")
     return lines

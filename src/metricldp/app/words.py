@@ -39,6 +39,20 @@ def of_block(survey: Agreement, block: Block) -> str:
     )
 
 
+def of_margin(error: float, alone: float) -> list[str]:
+    """What a question about one attribute of a block would cost in other ways.
+
+    Two halves of the people, one with a channel of its own, are joined by their variances. What is
+    asked of all attributes is then answered by the other half at the worst: the root of two.
+    """
+    found = [f"blurred by itself it would be ± {alone:,.0f}"]
+    if 0 < alone < error:
+        half = math.sqrt(2 / (error**-2 + alone**-2))
+        found.append(f"by half of the people by itself, and by half as here: ± {half:,.0f};")
+        found.append("questions about all of the block would then have up to 1.41 times the error")
+    return [f"{'':12}{line}" for line in found]
+
+
 def of_ratios(attribute: Any) -> list[str]:
     """The promise of a metric of ratios: by its own share, and by some factors.
 

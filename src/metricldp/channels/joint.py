@@ -158,17 +158,23 @@ class JointChannel(ABC):
         Decoders need not be linear: that of f + g may be another than
         that of f and that of g together, but both have the same mean.
         """
-        known, found = _constant(functions), self._decoded(functions, columns)
+        known, found = constant(functions), self._decoded(functions, columns)
         return np.where(known[:, None], _first(functions)[:, None], found)
 
     def decoder(self, functions: Functions) -> Floats:
         """The decoder of each product at every report, where there are not too many to list."""
         raise NotImplementedError
 
+    def mended(self, functions: Functions) -> Floats:
+        """The same, where what is the same for everybody needs no report."""
+        found, known = self.decoder(functions), constant(functions)
+        found[known] = _first(functions)[known, None]
+        return found
+
     def moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
         """E[F G | x] as a sum of products; else S."""
         others = functions if others is None else others
-        known = _constant(functions) | _constant(others)
+        known = constant(functions) | constant(others)
         terms = self._moment(functions, others)
         if not known.any():
             return terms
@@ -179,12 +185,12 @@ class JointChannel(ABC):
     def influence(self, functions: Functions) -> Floats:
         """The largest |F(report)| of any report, or a bound of it: (k,)."""
         first = np.abs(_first(functions))
-        return np.where(_constant(functions), first, self._influence(functions))
+        return np.where(constant(functions), first, self._influence(functions))
 
     def jump(self, functions: Functions) -> Floats:
         """How far one report can move each answer, or a bound of it: (k,)."""
         most = np.prod([np.abs(f).max(axis=1) for f in functions], axis=0)
-        return np.where(_constant(functions), 0.0, self.influence(functions) + most)
+        return np.where(constant(functions), 0.0, self.influence(functions) + most)
 
     @abstractmethod
     def _decoded(self, functions: Functions, columns: Columns) -> Floats:
@@ -206,9 +212,11 @@ class JointChannel(ABC):
         return found
 
 
-def _constant(functions: Functions) -> npt.NDArray[np.bool_]:
-    """Which of k products are the same for everybody."""
-    return np.asarray(np.all([np.ptp(f, axis=1) == 0 for f in functions], axis=0))
+def constant(functions: Functions) -> npt.NDArray[np.bool_]:
+    """Which of k products are the same for everybody: all factors are, or one is 0."""
+    ends = [(f.min(axis=1), f.max(axis=1)) for f in functions]
+    same = np.all([low == high for low, high in ends], axis=0)
+    return np.asarray(same | np.any([(low == 0) & (high == 0) for low, high in ends], axis=0))
 
 
 def _first(functions: Functions) -> Floats:

@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 
 from metricldp.channels import Channel, Floats, Levels
-from metricldp.channels.joint import Functions, JointChannel, Term, kinds, products, summed
+from metricldp.channels.joint import (
+    Functions,
+    JointChannel,
+    Term,
+    constant,
+    kinds,
+    products,
+    summed,
+)
 from metricldp.store.extremes import Extremes, Sum, varies
 from metricldp.survey.blocks import Block
 
 Item = tuple[Functions, ...]
-_AT_ONCE = 1 << 17
+_AT_ONCE = 1 << 18
 """Values of decoders at a time, so that they stay in the cache."""
 
 
@@ -113,7 +121,12 @@ class CellReading:
 
     @cached_property
     def coefficients(self) -> Floats:
-        return _mended(self.channel.coefficients(self.functions), self.functions)
+        found, known = (
+            self.channel.coefficients(self.functions),
+            np.ptp(self.functions, axis=1) == 0,
+        )
+        found[known] = self.functions[known, :1]  # what is the same for everybody needs no report
+        return found
 
     def terms(self, row: str, rows: Sequence[str]) -> Sum:
         """A row of the first query."""
@@ -168,26 +181,17 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
         chosen = slice(start, start + step)
         factors = [[factor[chosen] for factor in functions] for functions in asked]
         values = cache(lambda place: products(factors[place]))
-        decoders = cache(
-            lambda place: _mended(block.channel.decoder(factors[place]), values(place))
-        )
+        decoders = cache(lambda place: block.channel.mended(factors[place]))
+        squares = cache(lambda place, other: decoders(place) * decoders(other))
         for row, (first, *second) in enumerate(places):
             if second:
-                rows[row, chosen] = one.mean(decoders(first) * decoders(*second))
+                rows[row, chosen] = one.mean(squares(first, *second))
             else:
                 rows[row, chosen] = values(first)
-        f, found = values(0), decoders(0)
-        most = np.maximum(found.max(axis=1), -found.min(axis=1))
-        known = np.ptp(f, axis=1) == 0
-        jump[chosen] = np.where(known, 0.0, most + np.maximum(f.max(axis=1), -f.min(axis=1)))
+        most = np.prod([np.abs(f).max(axis=1) for f in factors[0]], axis=0)
+        known = constant(factors[0])
+        jump[chosen] = np.where(known, 0.0, np.sqrt(squares(0, 0).max(axis=1)) + most)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(read, range(0, queries, step)))
     return CellReading(block, rows.reshape(-1, one.size), jump)
-
-
-def _mended(decoders: Floats, functions: Floats) -> Floats:
-    """What is the same for everybody needs no report."""
-    known = np.ptp(functions, axis=1) == 0
-    decoders[known] = functions[known, :1]
-    return decoders
