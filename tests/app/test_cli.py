@@ -585,6 +585,28 @@ def test_certify_of_a_broken_channel(at_work, run, monkeypatch):
     assert [a["attribute"] for a in data["attributes"] if not a["holds"]] == ["often"]
 
 
+# Fits --------------------------------------------------------------------------------------------
+
+
+def test_fits_stand_beside_unbiased_answers(at_work, run):
+    def ask(*words):
+        return run(words[0], "survey.toml", "reports.parquet", *words[1:])
+
+    name = "age"
+    plain, fitted = ask("count", f"{name}=18..29"), ask("count", f"{name}=18..29", "--fit")
+    assert plain.split(" ±")[0] in fitted
+    assert "fitted: biased, no guarantee" in fitted
+    assert "people fitted, unbiased" in fitted
+    assert "fitted" in ask("mean", name, "--fit")
+    assert "fitted, unbiased" in ask("quantile", name, "0.5", "--fit")
+    head = ask("histogram", name, "--width", "25", "--fit").splitlines()[0]
+    assert head.split()[:4] == [name, "fitted", "unbiased", "people"]
+    assert "unbiased share" in ask("cdf", name, "--fit").splitlines()[0]
+    data = json.loads(ask("count", f"{name}=18..29", "--fit", "--json"))
+    assert data["fitted"] is True
+    assert data["low"] <= data["unbiased"] <= data["high"]
+
+
 # The demo ----------------------------------------------------------------------------------------
 
 
@@ -624,6 +646,7 @@ def test_demo_for_a_program(small_demo, run):
     assert data["survey"] == demo.survey().fingerprint
     assert len(data["answers"]) == len(demo.QUESTIONS)
     for answer in data["answers"]:
+        assert 0 <= answer["fitted"] <= 5000
         assert answer["covered"] == (answer["low"] <= answer["truth"] <= answer["high"])
         about_region = answer["question"].startswith("region")
         for error in answer["beside"].values():

@@ -113,7 +113,7 @@ class AsPublished:
             at = (np.arange(size) + part) / size
             low = np.maximum(edges[:-1, None], at - self.b)
             inside += np.maximum(0, np.minimum(edges[1:, None], at + self.b) - low) / 32
-        self.law = self.q * (np.diff(edges)[:, None] + (self.e - 1) * inside)
+        self.law = self.chances = self.q * (np.diff(edges)[:, None] + (self.e - 1) * inside)
         self.edges = edges
 
     def mean(self, values):

@@ -228,7 +228,7 @@ class Bracket:
             planner = _Fitted(self.planner.survey, chooses, self.names)
             n, drawn = int(read.n), answer.about == POPULATION
             low, high, _ = planner.made(self.functions, self.names, n, z / math.sqrt(2), drawn)
-            cells = Table(table.channels, read.counts).frequencies
+            cells = Table(table.channels, read.counts.astype(np.int64)).frequencies
             found.append([soft.read(cells, answer, n, rounded=False) for soft in (low, high)])
         (low_one, high_one), (low_other, high_other) = found
         return _added(low_one, low_other), _added(high_one, high_other)

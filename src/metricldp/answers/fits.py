@@ -222,6 +222,15 @@ class Fit:
 
     # Sums over cells -----------------------------------------------------------------------------
 
+    def values(self, functions: Mapping[str, Floats]) -> Floats:
+        """The sums over people of many products of functions, (k, size) for each attribute.
+
+        Values alone, for simulations; all other questions have the unbiased answer beside them.
+        """
+        count = len(next(iter(functions.values())))
+        rows = ({name: rows[k] for name, rows in functions.items()} for k in range(count))
+        return np.array([self.n * float(self._over(row)) for row in rows])
+
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
         query = parse(self.survey, where, attribute)
         for name in query.factors:

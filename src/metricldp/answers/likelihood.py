@@ -91,7 +91,8 @@ class Tabled(Reports):
     """Reports of one integer for each axis, counted."""
 
     channels: tuple[IntegerChannel, ...]
-    counts: Counts
+    counts: Counts | Floats
+    """Whole numbers, where halves are to be drawn."""
     kinds: tuple[Kinds, ...] | None = None
     """Of each axis the attributes that it is made of; one with an order, where nothing is said."""
 
@@ -197,8 +198,9 @@ class Tabled(Reports):
         return found.reshape(shares.shape)
 
     def halves(self) -> tuple[Tabled, Tabled]:
-        one = coins_of(self.counts).binomial(self.counts, 0.5)
-        return replace(self, counts=one), replace(self, counts=self.counts - one)
+        whole = self.counts.astype(np.int64)
+        one = coins_of(whole).binomial(whole, 0.5)
+        return replace(self, counts=one), replace(self, counts=whole - one)
 
     def over(self, axes: Sequence[int]) -> Tabled:
         others = tuple(d for d in range(self.counts.ndim) if d not in axes)

@@ -58,6 +58,8 @@ class Line:
     where: Where
     truth: int
     answer: Answer
+    fitted: float
+    """The same from a fit to the reports: biased."""
     beside: Mapping[str, float]
     """What the error would be otherwise."""
 
@@ -66,7 +68,10 @@ class Line:
         low, high = self.answer.interval()
         return low <= self.truth <= high
 
-    head: ClassVar = ("question", "truth", "estimate", "± error", "95% interval", "holds", *BESIDE)
+    head: ClassVar = (
+        *("question", "truth", "estimate", "± error", "95% interval", "holds", "fit"),
+        *BESIDE,
+    )
 
     def row(self) -> tuple[str, ...]:
         low, high = self.answer.interval()
@@ -77,6 +82,7 @@ class Line:
             f"{self.answer.stderr:,.0f}",
             f"{low:,.0f} to {high:,.0f}",
             "yes" if self.covered else "no",
+            f"{self.fitted:,.0f}",
             *(f"{error:,.0f}" for error in self.beside.values()),
         )
 
@@ -139,11 +145,13 @@ def truth(agreed: Agreement, people: Mapping[str, npt.NDArray[Any]], where: Wher
 
 def ask(tally: Tally, people: Mapping[str, npt.NDArray[Any]]) -> list[Line]:
     tallies = {name: Tally.of(other, encode(other, people)) for name, other in others().items()}
+    fit = tally.fit(["age", "income", "region"])
     found = []
     for where in QUESTIONS:
         beside = {name: other.count(where).stderr for name, other in tallies.items()}
-        exact = truth(tally.survey, people, where)
-        found.append(Line(where, exact, tally.count(where), beside))
+        exact, answer = truth(tally.survey, people, where), fit.count(where)
+        assert answer.unbiased is not None
+        found.append(Line(where, exact, answer.unbiased, answer.value, beside))
     return found
 
 
@@ -173,11 +181,16 @@ def tell(picture: Path, say: Callable[[str], None]) -> dict[str, Any]:
     say("")
     held = sum(line.covered for line in lines)
     say(f"{held} of {len(lines)} intervals hold the truth; 95% of them do in the long run.")
+    say(
+        "The fit is how people are spread so that the reports are likely. It is often nearer to the"
+    )
+    say("truth, but biased, and nothing is guaranteed of it: the interval is the estimate's.")
     say("At the right the errors with two other promises. Geometric noise: epsilon 1 per 5 years")
     say("and per 10,000, so next to no promise between far ages. Plain local differential privacy,")
     say("by Haar wavelets: epsilon 1 between any two ages or incomes, which is a stronger promise.")
     asked = [
-        {**r.answer.to_dict(), "truth": r.truth, "covered": r.covered, "beside": dict(r.beside)}
+        {**r.answer.to_dict(), "truth": r.truth, "covered": r.covered, "fitted": r.fitted}
+        | {"beside": dict(r.beside)}
         for r in lines
     ]
     return {"survey": agreed.fingerprint, "people": n, "answers": asked}

@@ -14,11 +14,12 @@ import typer
 from metricldp.answers import queries
 from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.quantiles import Quantile
+from metricldp.answers.fitted import Fitted
+from metricldp.answers.quantiles import ISOTONIC, Quantile
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
 from metricldp.app.arguments import check_order, number, share, survey_in
-from metricldp.app.terminal import show
+from metricldp.app.terminal import show, watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain, table
 from metricldp.basics.writing import check_apart
@@ -49,6 +50,10 @@ _Level = Annotated[
     float,
     typer.Option("--level", parser=share, metavar="0.95", help="the level of the intervals"),
 ]
+_Fit = Annotated[
+    bool,
+    typer.Option("--fit", help="a fit to the reports beside the unbiased answer: biased, nearer"),
+]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
 
@@ -56,6 +61,7 @@ _CONDITION = re.compile(r"[=<>≤≥≠]")
 _EVERY: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
     "level": (_Level, 0.95),
+    "fit": (_Fit, False),
     "as_json": (AsJson, False),
 }
 """What every question takes: types for the command line, and defaults."""
@@ -104,7 +110,7 @@ class Question:
         if self.probabilities:
             given["probabilities"] = [_probability(word) for word in probabilities] or [0.5]
         how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
-        found = self.ask(Tally.of(agreed, reports), where=where, **given)
+        found = self._asked(Tally.of(agreed, reports), where, given)
         data = self.data(found, level, **how) if as_json else {}
         text = "" if as_json else self.text(found, level, **how)
         if plot is not None and self.draw is not None:
@@ -113,6 +119,20 @@ class Question:
             self.draw(found, plot, title=title, level=level, **how)
             data["picture"], text = str(plot), f"{text}\npicture in {plot}"
         show(data, text, as_json)
+
+    def _asked(self, tally: Tally, where: dict[str, Any], given: dict[str, Any]) -> Any:
+        """The tally's answer or, with --fit, that of a fit over the attributes in question."""
+        if not given.pop("fit", False):
+            return self.ask(tally, where=where, **given)
+        names = [given["attribute"]] if self.attribute else []
+        names += [name for name in where if name not in names]
+        if not names:
+            raise QueryError("--fit needs an attribute to fit; give a condition such as age=18..29")
+        if given.pop("method", ISOTONIC) != ISOTONIC:
+            raise QueryError("a fit rises by itself; leave --method out with --fit")
+        with watched("fitting") as progress:
+            found = tally.fit(names, progress=progress)
+        return getattr(found, self.ask.__name__)(where=where, **given)
 
     @property
     def _usage(self) -> str:
@@ -168,9 +188,15 @@ def _rows(unit: str, digits: int) -> Callable[..., str]:
         head, *names = (columns := table_of.to_pydict())
         shown = ([f"{number:,.{digits}f}" for number in columns[name]] for name in names)
         interval = "band" if found.simultaneous else "for all" if simultaneous else "interval"
-        rows = [(head, unit, "± error", f"{percent(level)} {interval}")]
-        for label, value, error, low, high in zip(columns[head], *shown, strict=True):
-            rows.append((plain(label), value, error, f"{low} to {high}"))
+        beside = [one.unbiased for one in found if isinstance(one, Fitted)]
+        kinds = ("fitted", f"unbiased {unit}") if beside else (unit,)
+        rows = [(head, *kinds, "± error", f"{percent(level)} {interval}")]
+        unbiased: list[tuple[str, ...]] = [
+            (f"{one.value:,.{digits}f}",) if one else ("-",) for one in beside
+        ]
+        cells = zip(columns[head], *shown, unbiased or [()] * len(found), strict=True)
+        for label, value, error, low, high, other in cells:
+            rows.append((plain(label), value, *other, error, f"{low} to {high}"))
         return "\n".join([table(rows), *(f"all: {note}" for note in found.shared_notes())])
 
     return text

@@ -36,7 +36,7 @@ from metricldp.lab.contest import (
     spread_out,
 )
 from metricldp.lab.crowd import Crowd, Questions, seeded
-from metricldp.lab.fitted import Fitted, fitted, post_processed
+from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
 from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
 from metricldp.metrics import Lp, Metric
@@ -49,6 +49,7 @@ OWN, SAME = "the survey itself", "keeps the survey's metric"
 APART = "keeps each attribute's distances, which add up: less than the survey promises for places"
 LOOSE = "the stated epsilon between any two values of each attribute"
 FITTED = "the stated epsilon, fitted to all reports: biased"
+REFITTED = "the survey itself, answers from a fit of all reports: biased"
 POST = "the survey itself, counts of values post-processed: biased"
 """What a row keeps: what the survey has; the same metric or more; in a plane the same along each
 attribute, but more across; the stated epsilon everywhere.
@@ -150,7 +151,7 @@ class Comparison:
 
 _BEST = 5
 """Rows of each group that are printed."""
-_GROUPS = (OWN, POST, SAME, APART, LOOSE, FITTED)
+_GROUPS = (OWN, REFITTED, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
 An error means nothing without both: where the width is large, far values are hardly hidden."""
 
@@ -249,6 +250,11 @@ def compare(
             rows.append(_row(group, entry, asked, errors))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
         first = contest[0][1]
+        coins, times = seeded(_number(seed, *names, REFITTED)), _more_rarely(repetitions)
+        wide = crowds[tuple(first.survey.attributes)][0]
+        drawn = refitted(first, wide, asked, times if len(names) == 1 else 2, coins)
+        if drawn is not None:
+            rows.append(_row(REFITTED, first, asked, (None, *_scaled(drawn, 1.0, 1.0))))
         if len(names) == len(first.survey.channels) == len(first.survey.attributes) == 1:
             coins, times = seeded(_number(seed, *names, POST)), _more_rarely(repetitions)
             for entry, drawn in post_processed(first, crowd.only(names), asked, times, coins):

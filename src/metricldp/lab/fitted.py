@@ -3,7 +3,8 @@
 They are biased, and the bias does not fall with the number of people as noise does. So no error is
 computed for them, and a sample would say nothing of everybody: all people are simulated. Square
 Wave read by EM and EMS and PriPL-Tree are for one attribute, HDG is for several, with fine grids or
-PriPL-Trees for each. Unbiased counts of values that are post-processed are biased as well.
+PriPL-Trees for each. Unbiased counts of values that are post-processed are biased as well, and so
+are fits of a survey's own reports.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.answers.tally import Tally
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
+from metricldp.channels import Floats, IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO
 from metricldp.coins.stream import Coins
 from metricldp.lab.contest import Contender, Entry
@@ -30,11 +32,15 @@ from metricldp.lab.peers.grids import collected
 from metricldp.lab.peers.pripl import pripl_tree
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import drawn_waves
+from metricldp.reports.arrow import to_table
+from metricldp.store.raw import Raw
 
 _MOST = 256
 """Positions of an attribute up to which it is quick enough."""
 _FEWEST = 100
 """People below which there is nothing to fit."""
+_MOST_FITTED = 1 << 22
+"""Cells, of reports of bits times people, up to which a survey's own reports are fitted."""
 _NEARLY_NONE = 1e-12
 """The variance that is taken for none."""
 _Shares = Callable[[Crowd, Questions, float, np.random.Generator], Floats]
@@ -127,6 +133,30 @@ def fitted(attributes: Mapping[str, Attribute], people: int) -> Iterator[Fitted]
         for contender, shares in _TOGETHER:
             title = f"{contender.title}, {told}"
             yield Fitted(replace(contender, title=title), Fraction(epsilon), shares)
+
+
+def refitted(
+    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins
+) -> Floats | None:
+    """The errors of a survey's own answers from fits of its reports; None where that takes long."""
+    survey, names = own.survey, list(asked.attributes)
+    cells = math.prod(attribute.size for attribute in survey.attributes.values())
+    bits = not all(isinstance(channel, IntegerChannel) for channel in survey.tabled.values())
+    known = len(survey.tabled) == len(survey.channels) + len(survey.blocks)
+    if not known or crowd.n < _FEWEST or cells * (crowd.n if bits else 1) > _MOST_FITTED:
+        return None
+    found = []
+    for _ in range(repetitions):
+        columns = {
+            name: channel.encode(crowd.positions[name], coins)
+            for name, channel in survey.channels.items()
+        }
+        for block in survey.blocks.values():
+            drawn = block.channel.encode([crowd.positions[name] for name in block.names], coins)
+            columns |= {block.columns[part]: column for part, column in drawn.items()}
+        tally = Tally(Raw(survey, to_table(survey, columns)))
+        found.append(tally.fit(names).values(asked.functions))
+    return np.array(found) - crowd.truth(asked)
 
 
 def post_processed(
