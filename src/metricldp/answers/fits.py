@@ -8,7 +8,7 @@ nothing is guaranteed of it; every answer says so, and has the interval of the u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
@@ -31,8 +31,10 @@ from metricldp.answers.maximise import (
     closure,
     ladder,
     one_thread_each,
+    proportional,
 )
 from metricldp.answers.observed import Axis, axes_of, observed
+from metricldp.answers.predict import shares_of
 from metricldp.answers.quantiles import checked_all
 from metricldp.answers.queries import Query, Where, parse, workload_for
 from metricldp.attributes.answered import answered
@@ -304,6 +306,25 @@ class Fit:
         }
         table: pa.Table = pa.table(columns)
         return table.replace_schema_metadata({SYNTHETIC: WARNING})
+
+    # What is known from elsewhere ----------------------------------------------------------------
+
+    def rake(self, known: Mapping[str, ArrayLike]) -> Fit:
+        """The nearest fit whose margins are known: public totals or shares, by attribute.
+
+        For each attribute a number for each of its positions, from a census for example. Only the
+        numbers change. Intervals stay those of the unbiased answers, which know nothing of it.
+        """
+        if not isinstance(known, Mapping) or not known:
+            raise QueryError(f"known totals are a dict by attribute, not {shown(known)}")
+        sizes = {name: self._held(name).size for name in known}
+        margins = dict(zip(sizes, shares_of(sizes, known), strict=True))
+        axes = {name: self.attributes.index(name) for name in margins}
+        raked = self._start.reshape(self.shares.shape)  # so that nothing known is impossible
+        wanted: dict[Axes, Shares] = {(axes[name],): m for name, m in margins.items()}
+        shares = proportional(raked, wanted).reshape([axis.size for axis in self._axes])
+        told = f"{self.trace.start}, raked to known totals of {listed(known)}"
+        return Fit(self._tally, self._axes, shares, replace(self.trace, gap=None, start=told))
 
     # More reports --------------------------------------------------------------------------------
 

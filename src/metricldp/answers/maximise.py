@@ -244,11 +244,16 @@ def closure(pairs: Mapping[Axes, Shares], shape: Axes) -> Shares:
         alone.setdefault(a, []).append(shares.sum(axis=1))
         alone.setdefault(b, []).append(shares.sum(axis=0))
     single = [np.mean(alone[d], axis=0) for d in range(len(shape))]
-    found: Shares = reduce(np.multiply.outer, single)
+    return proportional(reduce(np.multiply.outer, single), pairs)
+
+
+def proportional(start: Shares, margins: Mapping[Axes, Shares]) -> Shares:
+    """The nearest distribution that has these margins, in the sense of information."""
+    found = np.array(start, dtype=np.float64)
     for _ in range(_SWEEPS):
         astray = 0.0
-        for axes, wanted in pairs.items():
-            others = tuple(d for d in range(len(shape)) if d not in axes)
+        for axes, wanted in margins.items():
+            others = tuple(d for d in range(found.ndim) if d not in axes)
             margin = found.sum(axis=others)
             astray = max(astray, float(np.abs(margin - wanted).max()))
             ratio = np.divide(wanted, margin, out=np.zeros_like(wanted), where=margin > 0)
