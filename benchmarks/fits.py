@@ -174,7 +174,7 @@ def over(shares: np.ndarray, functions: list[np.ndarray]) -> np.ndarray:
 def errors(quick: bool) -> list[dict[str, object]]:
     found = []
     for dimensions, n in CELLS:
-        runs = 1 if quick else {20_000: 12, 100_000: 6, 1_000_000: 2}[n]
+        runs = 1 if quick else {20_000: 8, 100_000: 4, 1_000_000: 1}[n]
         for kind, populations in (("known", POPULATIONS), ("fresh", FRESH)):
             for name, (draw, sizes) in populations[dimensions].items():
                 ratios = [ratio(draw, sizes, e, n, runs) for e in EPSILONS]

@@ -231,7 +231,7 @@ def test_the_stop_is_the_best_for_the_other_half():
     stops = list(found.scores)
     assert stops == [0, *(2**k for k in range(len(stops) - 1))]
     assert found.stop == max(found.scores, key=found.scores.get)
-    assert found.steps in [max(2 * found.stop, 16) * 2**k for k in range(10)]
+    assert found.steps in [max(2 * found.stop, 4) * 2**k for k in range(10)]
     assert stops[-1] == max(16, 4 * found.stop)
     parts = [Run(r, s).to(found.stop) for r, s in zip(every[1:], starts[1:], strict=True)]
     crossed = every[2].likelihood(parts[0]) + every[1].likelihood(parts[1])
@@ -283,7 +283,7 @@ def test_steps_go_on_while_ranges_come_nearer():
     counts = np.zeros((60, 60), dtype=np.int64)
     np.add.at(counts, tuple(reports), 1)
     found = ladder(Tabled(channels, counts)).climbed[0, 1]
-    assert found.steps > max(4 * found.stop, 16)
+    assert found.steps > max(4 * found.stop, 4)
 
 
 def test_a_product_is_the_closure_of_its_own_pairs():

@@ -42,6 +42,7 @@ from metricldp.lab.compare import (
     LOOSE,
     OWN,
     POST,
+    REFITTED,
     SAME,
     compare,
     compared,
@@ -50,6 +51,7 @@ from metricldp.lab.compare import (
 )
 from metricldp.lab.contest import (
     Contender,
+    Entry,
     everybody,
     in_table_2,
     quantile_errors,
@@ -57,7 +59,7 @@ from metricldp.lab.contest import (
     surprise,
 )
 from metricldp.lab.crowd import Crowd, Questions, _contracted
-from metricldp.lab.fitted import fitted, post_processed
+from metricldp.lab.fitted import fitted, post_processed, refitted
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.reports.encode import encode
 from metricldp.survey.certify import certify
@@ -596,7 +598,39 @@ def test_what_is_fitted_is_measured_on_everybody_without_an_exact_error(found):
     pairs = sum(about == "age x income" for about in found.blocks())
     assert len(rows) == 6 + 2 * pairs
     assert all(row.exact is None and row.simulated > 0 for row in rows)
-    assert str(found).count("reports: biased:") == 2 + pairs
+    assert str(found).count(f"- {FITTED}:") == 2 + pairs
+
+
+def test_the_surveys_own_fit_stands_below_it(found):
+    for rows in found.blocks().values():
+        assert [row.group for row in rows[:2]] == [OWN, REFITTED]
+        own, fit = rows[:2]
+        assert (fit.mechanism, fit.step, fit.width) == (own.mechanism, own.step, own.width)
+        assert fit.exact is None
+        assert 0 < fit.simulated < 3 * own.exact
+
+
+@pytest.mark.parametrize("joint", [None, [["a", "b"]]])
+def test_fits_of_ones_own_reports_are_those_of_a_tally(joint):
+    attributes = {"a": Integer(0, 4, epsilon=1), "b": Integer(0, 5, epsilon=2)}
+    survey = Survey(attributes, joint=joint)
+    rng = np.random.default_rng(3)
+    crowd = Crowd(survey.attributes, {name: rng.integers(0, 4, 3000) for name in attributes})
+    asked = Questions.draw(survey.attributes, 8, rng)
+    entry = Entry(Contender("", "", ANY_TWO, ""), survey)
+    (errors,) = refitted(entry, crowd, asked, 1, Coins.seeded(4))
+    tally = survey.tally(survey.encode(crowd.positions, coins=Coins.seeded(4)))
+    fit = tally.fit(["a", "b"])
+    wheres = asked.wheres()
+    found = np.array([fit.count(where).value for where in wheres])
+    truth = crowd.truth(asked)
+    # The same coins in the same order, where an attribute at a time is blurred.
+    assert np.abs(errors).max() < 6 * max(fit.count(where).stderr for where in wheres)
+    assert np.abs(found - truth - errors).max() < 12 * max(
+        fit.count(where).stderr for where in wheres
+    )
+    few = Crowd(survey.attributes, {name: x[:50] for name, x in crowd.positions.items()})
+    assert refitted(entry, few, asked, 1, Coins.seeded(4)) is None
 
 
 @pytest.mark.parametrize("smooth", [False, True])

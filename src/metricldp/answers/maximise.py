@@ -3,7 +3,7 @@
 Run to its end, EM finds the distribution under which the reports are most likely, and that is all
 spikes: it fits the noise. So reports are dealt out to two halves. Each half is followed through 0,
 1, 2, 4, 8, ... steps and judged by how likely it makes the other. With t the best of these, all
-reports together have max(4 t, 16) steps, or max(2 t, 16) over one attribute: they bear more than
+reports together have 4 t steps, or 2 t over one attribute, and at least four: they bear more than
 half of them does. And more, as long as ranges are clearly nearer to the truth by that.
 """
 
@@ -27,8 +27,8 @@ from metricldp.channels import Floats
 
 Axes = tuple[int, ...]
 Progress = Callable[[float], None]
-FEWEST = 16
-"""Steps that are always tried, and taken."""
+FEWEST, _LEAST = 16, 4
+"""Steps that are always tried; and taken."""
 _BEYOND, _BEYOND_ALONE = 4, 2
 """All reports have so many times the steps that are best for half of them; over one attribute."""
 _MOST = 1 << 12
@@ -141,7 +141,7 @@ def climb(
                 break
             stop = max(1, 2 * stop)
         beyond = _BEYOND if whole.shares.ndim > 1 else _BEYOND_ALONE
-        steps = _longer(parts, reports[:0:-1], max(beyond * best, FEWEST), each)
+        steps = _longer(parts, reports[:0:-1], max(beyond * best, _LEAST), each)
     first = whole.to(best)
     found = Climbed(whole.to(steps), (first, *early), best, steps, scores)
     progress(1.0)
