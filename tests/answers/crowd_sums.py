@@ -18,6 +18,7 @@ from metricldp.channels.matrix import Matrix
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.unary import Unary
 from metricldp.store.base import Store
+from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
 
@@ -111,6 +112,9 @@ class Drawn(Store):
 
     def opened(self, readings: Readings, attribute: str) -> tuple[dict[str, Floats], str]:
         return dict.fromkeys(readings.rows, self._drawn[None]), "cells"
+
+    def table_of(self, names: tuple[str, ...]) -> Table:
+        return Table(dict(self.survey.channels), self._drawn.astype(np.int64))
 
     def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
         return "cells"

@@ -69,7 +69,7 @@ def test_answers_are_about_all_people(both, fit):
     found, unbiased = fit.count(where), [tally.count(where) for tally in both]
     assert found.unbiased.value == pytest.approx(sum(one.value for one in unbiased))
     assert found.stderr == pytest.approx(math.hypot(*(one.stderr for one in unbiased)))
-    low, high = found.interval()
+    low, high = found.interval(method="normal")
     assert low < found.unbiased.value < high
     assert fit.mean("age", {"town": "b"}).value == pytest.approx(25, abs=2)
     assert fit.sum("age").value == pytest.approx(fit.mean("age").value * fit.n)

@@ -14,7 +14,6 @@ import numpy as np
 
 from metricldp.answers.answer import (
     AUTO,
-    BRACKET,
     NORMAL,
     Answer,
     finite,
@@ -69,24 +68,20 @@ class Answers(Sequence[Answer]):
     ) -> tuple[Floats, Floats]:
         """The lower and the upper end of every row's interval, by one of its methods.
 
-        "auto" is for all rows what it is for the one in the middle, decided before any report was
-        looked at; of very many rows it is "normal".
+        Of more than 256 rows "auto" is "normal", as every bracket has to be looked for.
 
         Simultaneous ones hold for all k rows together at that level: each may fail with a k-th of
         the probability, so that one of them fails no more often than the level allows (Bonferroni).
         """
         normal_reach(level)
         each = together(level, len(self)) if flag("simultaneous", simultaneous) else level
-        by = self._method(each, method)
+        by = self._method(method)
         ends = np.array([answer.interval(each, by) for answer in self]).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
-    def _method(self, level: float, method: str) -> str:
-        """What all rows are asked for: "auto" stays that only where the row in the middle gains."""
-        if method != AUTO or not len(self):
-            return method
-        few = len(self) <= MAX_ROWS_TOGETHER
-        return AUTO if few and self[len(self) // 2].method(level) == BRACKET else NORMAL
+    def _method(self, method: str) -> str:
+        """What rows are asked for."""
+        return NORMAL if method == AUTO and len(self) > MAX_ROWS_TOGETHER else method
 
     # A sequence ----------------------------------------------------------------------------------
 
@@ -187,7 +182,7 @@ class Answers(Sequence[Answer]):
         shared = self.shared_notes()
         wide = max((len(label) for label, _ in shown), default=0)
         among = len(self) if self._all(simultaneous) else 1
-        by = self._method(together(level, among), AUTO)
+        by = self._method(AUTO)
         lines = []
         for label, answer in shown:
             notes = tuple(note for note in answer.notes if note not in shared)

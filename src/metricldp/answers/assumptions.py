@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
+from metricldp.basics.optional import optional
 from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
 
+scipy_optimize = optional("scipy.optimize")
 FALLING, RISING = "falling", "rising"
 _STEPS = 2000
 _TINY = 1e-300
@@ -90,6 +91,7 @@ def soften_within(
     begin = np.concatenate([np.maximum(start - f, 0.0), np.zeros(len(cone))])
     bounds = [(0.0, None)] * len(begin)
     options = {"maxiter": _STEPS, "maxfun": 2 * _STEPS, "maxcor": 30}
-    found = minimize(cost, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
+    found = scipy_optimize.minimize(cost, begin, **how)
     best = np.maximum(found.x, 0.0)
     return u_of(best) if cost(best)[0] < cost(begin)[0] else u_of(begin)

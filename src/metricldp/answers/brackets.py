@@ -358,7 +358,8 @@ def _added(one: Answer, other: Answer) -> Answer:
 def excess(ask: Callable[[Query], Answer], name: str, query: Query, group: Query) -> Excess | None:
     """The sum of what values of an attribute are above a number, over a group, for any number.
 
-    None where a range fades, so that values are open.
+    None where a range fades, so that values are open. `ask` need not read a report: what matters
+    of its answers are their brackets.
     """
     values = query.functions[name]
     inside = group.functions.get(name, np.ones(len(values)))

@@ -144,20 +144,11 @@ class Fit:
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Fitted:
-        """The mean of an attribute over the people of the where-clause.
-
-        It has a value also where the unbiased mean has none, as its group is lost in noise; then
-        there is no interval.
-        """
+        """The mean of an attribute over the people of the where-clause."""
         values, group = self._valued(attribute, where)
         profile = self._profile(attribute, group)
         found = float(profile @ values) / self._size(profile, group)
-        try:
-            unbiased = self._tally.mean(attribute, where, about=about)
-        except QueryError as wrong:
-            question = f"{attribute} among {group.words}"
-            return Fitted.alone(found, question, attribute, about, str(wrong))
-        return Fitted.of(found, unbiased)
+        return Fitted.of(found, self._tally.mean(attribute, where, about=about))
 
     def histogram(
         self,

@@ -6,7 +6,6 @@ nobody sees. What is guaranteed stays that of the unbiased answer to the same qu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,9 +16,7 @@ import numpy as np
 from metricldp.answers.answer import (
     AUTO,
     BRACKET,
-    NORMAL,
     Answer,
-    normal_reach,
     percent,
     together,
 )
@@ -33,30 +30,18 @@ from metricldp.channels import Floats
 LABEL = "fitted: biased, no guarantee; the interval is that of the unbiased answer"
 OUTSIDE = "the fit lies outside of that interval"
 MOVED = "the fit lay outside of its bracket and was moved to the nearest end"
-_EVERYTHING = (-math.inf, math.inf)
 
 
-def guaranteed(unbiased: Answer | None, level: float, method: str = AUTO) -> tuple[float, float]:
-    """The interval that goes with a fit; everything, where there is none."""
-    normal_reach(level)
-    if unbiased is None:
-        return _EVERYTHING
-    try:
-        return unbiased.interval(level, method)
-    except QueryError:  # a mean of a group that is not clearly above zero
-        return _EVERYTHING
-
-
-def kept_within(value: float, unbiased: Answer | None, level: float = 0.95) -> tuple[float, str]:
+def kept_within(value: float, unbiased: Answer, level: float = 0.95) -> tuple[float, str]:
     """The value of a fit, and what to say of where it lies.
 
     A bracket moves it to the nearest end. A plain interval does not: one in twenty is far from
     the truth, and would take the fit along.
     """
-    low, high = guaranteed(unbiased, level)
+    low, high = unbiased.interval(level)
     if low <= value <= high:
         return value, ""
-    if unbiased is not None and unbiased.method(level) == BRACKET:
+    if unbiased.method(level) == BRACKET:
         return min(max(value, low), high), MOVED
     return value, OUTSIDE
 
@@ -65,8 +50,8 @@ def kept_within(value: float, unbiased: Answer | None, level: float = 0.95) -> t
 class Fitted(Answer):
     """A fitted value; its error and interval are those of the unbiased answer."""
 
-    unbiased: Answer | None
-    """To the same question, from the same reports; None where it was refused."""
+    unbiased: Answer
+    """To the same question, from the same reports."""
 
     @classmethod
     def of(cls, value: float, unbiased: Answer) -> Fitted:
@@ -86,39 +71,30 @@ class Fitted(Answer):
             unbiased=unbiased,
         )
 
-    @classmethod
-    def alone(cls, value: float, question: str, unit: str, about: str, why: str) -> Fitted:
-        """Where the unbiased answer is refused: a number without an interval."""
-        notes = (LABEL.partition(";")[0], f"no interval: {why}")
-        return cls(value, math.inf, question, unit, about, notes, unbiased=None)
-
     def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
-        """That of the unbiased answer: see `guaranteed`."""
-        return guaranteed(self.unbiased, level, method)
+        """That of the unbiased answer."""
+        return self.unbiased.interval(level, method)
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
-        return NORMAL if self.unbiased is None else self.unbiased.method(level, method)
+        return self.unbiased.method(level, method)
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        return LABEL if self.unbiased is None else self.unbiased.rests_on(level, method)
+        return self.unbiased.rests_on(level, method)
 
     def scaled(self, factor: float, unit: str) -> Answer:
         found = super().scaled(factor, unit)
-        scaled = None if self.unbiased is None else self.unbiased.scaled(factor, unit)
-        return replace(found, unbiased=scaled)  # type: ignore[call-arg]
+        return replace(found, unbiased=self.unbiased.scaled(factor, unit))  # type: ignore[call-arg]
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        beside = None if self.unbiased is None else self.unbiased.value
-        return {**super().to_dict(level), "fitted": True, "unbiased": beside}
+        return {**super().to_dict(level), "fitted": True, "unbiased": self.unbiased.value}
 
     def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
         """The fit, then the unbiased answer and its interval at that level."""
         low, high = self.interval(together(level, among), method)
         show, every = self._shown, " for all" if among > 1 else ""
         text = f"{show(self.value)} {self.unit} fitted"
-        if self.unbiased is not None:
-            text += f", unbiased {show(self.unbiased.value)} ± {show(self.stderr)}"
-            text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
+        text += f", unbiased {show(self.unbiased.value)} ± {show(self.stderr)}"
+        text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
         return "; ".join([text, *self.notes])
 
 

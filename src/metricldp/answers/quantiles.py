@@ -242,7 +242,7 @@ class Cdf(Answers):
         """
         normal_reach(level)
         each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
-        by = self._method(each, method)
+        by = self._method(method)
         ends = np.array([point.interval(each, by) for point in self.points[:-1]]).reshape(-1, 2)
         if not simultaneous:
             low, high = np.vstack([ends, self.points[-1].interval(level, NORMAL)]).T

@@ -148,16 +148,13 @@ class Tally:
         return f"<Tally of {repr(self.store)[1:-1]}>"
 
     def plan_for(self, prior: Mapping[str, ArrayLike]) -> Tally:
-        """The same tally, whose brackets are short for people spread like that: see `brackets.py`.
-
-        Shares of people at each position, by attribute; it must not come from these reports.
-        """
+        """The same tally, with brackets that are short for such people: see `survey.plan_for`."""
         return Tally(self.store, Planner(self.survey, prior, self.planner.assumed))
 
     def assume(self, attribute: str, **said: Any) -> Tally:
         """The same tally, whose brackets about a population rest on something you assume of it.
 
-        One of smooth=1.5 (neighbouring values are at most so many times as frequent), monotone=
+        One of smooth=1.5 (the most that neighbouring values differ by, as a factor), monotone=
         "falling" or "rising", and peak=40 (rising up to that value, then falling).
         """
         return Tally(self.store, self.planner.assuming(attribute, said))
@@ -225,6 +222,7 @@ class Tally:
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
+        attribute_of(self.survey, attribute)
         queries, group = valued(self.survey, attribute, self._parsed(where, attribute))
         ratios = [self._mean(attribute, query, group, about) for query in queries]
         return replace(ratios[0], between=tuple(ratios[1:]))
@@ -249,7 +247,7 @@ class Tally:
         beyond = query.functions[attribute] - ratio.value * inside
         residual = replace(query, factors={**query.factors, attribute: beyond})
         steps = read(self.survey, residual.functions).extremes().of(0)
-        above = excess(lambda asked: self._answers([asked], about)[0], attribute, query, group)
+        above = excess(partial(self._unread, about=about), attribute, query, group)
         ratio = replace(estimate.with_steps(ratio, steps), above=above)
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
@@ -335,9 +333,8 @@ class Tally:
         # A few at a time: all together would be a matrix of size x size.
         for some in _chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
             found = opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
-            for (f, _), answer in zip(some, found, strict=True):
-                query = replace(group, factors={**group.factors, attribute: f * inside})
-                answers.append(self._bracketed(query, answer))
+            factors = ({**group.factors, attribute: f * inside} for f, _ in some)
+            answers += map(self._bracketed, (replace(group, factors=f) for f in factors), found)
         return answers
 
     def linear(
@@ -385,8 +382,7 @@ class Tally:
 
         It is asked like a tally. Its numbers are nearer to the truth where noise is large, but
         biased, and nothing is guaranteed of them; intervals are those of the unbiased answers.
-        With more than three attributes only pairs are fitted. `start` is a fit of fewer reports
-        over the same attributes, to go on from.
+        With more than three attributes only pairs are fitted. `start` is a fit to go on from.
         """
         return fits.fit(self, attributes, start=start, progress=progress)
 
@@ -406,21 +402,26 @@ class Tally:
             layout = self.store.layout_for(names, len(asked))
             # On the fly one at a time; from a table as many as their decoders fit the cache.
             for some in _chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
-                answers = self._together([queries[place] for place in some], layout, about)
-                for place, answer in zip(some, answers, strict=True):
-                    found[place] = self._bracketed(queries[place], answer)
+                asked_now = [queries[place] for place in some]
+                answers = self._together(asked_now, layout, about)
+                found.update(zip(some, map(self._bracketed, asked_now, answers), strict=True))
         return [found[place] for place in range(len(queries))]
 
     def _bracketed(self, query: Query, answer: Answer) -> Answer:
         """With what a shorter interval can come from."""
         return replace(answer, bracket=Bracket(self.planner, query, self.n, self._table))
 
+    def _unread(self, query: Query, about: str) -> Answer:
+        """What is known of an answer before any report is read, with its bracket."""
+        readings = read(self.survey, query.functions)
+        bounds, steps = estimate.one_person(readings.pairs()), readings.extremes().of(0)
+        asked = query.words, query.notes
+        return self._bracketed(query, to_answer(0, 0, 0, bounds, steps, self.n, asked, about=about))
+
     def _table(self, names: tuple[str, ...]) -> Table:
-        n, table = self._counted.get(names, (-1, None))
-        if table is None or n != self.n:
-            table = self.store.table_of(names)
-            self._counted[names] = self.n, table
-        return table
+        if self._counted.get(names, (-1,))[0] != self.n:
+            self._counted[names] = self.n, self.store.table_of(names)
+        return self._counted[names][1]
 
     def _together(self, queries: list[Query], layout: str, about: str) -> list[Answer]:
         """Answers to queries about the same attributes; from reports, to one alone."""
