@@ -41,6 +41,9 @@ class Bracket(Protocol):
     def assumed(self, answer: Answer) -> str:
         """What has to be true of the population, in words; nothing, if nothing was assumed."""
 
+    def free(self) -> Bracket:
+        """The same without what was assumed."""
+
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
@@ -126,8 +129,9 @@ class Answer:
         if method != NORMAL and self.bracket is not None and self.bracket.possible:
             least, most = self.bracket.limits
             low, high = min(max(low, least), most), max(min(high, most), least)
-        low, high = low * self.scale, high * self.scale
-        return (low, high) if self.scale > 0 else (high, low)
+        # Ends that passed each other, by chance or by a wrong assumption, are both kept.
+        low, high = sorted((low * self.scale, high * self.scale))
+        return low, high
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         """What an interval will be of: "auto" decides without looking at the reports."""
@@ -189,16 +193,18 @@ class Answer:
     def scaled(self, factor: float, unit: str) -> Answer:
         """The same answer in another unit."""
         low, high = self.bounds
+        sides = [one.scaled(factor, unit) for one in self.between]
         return replace(
             self,
             value=self.value * factor,
             variance=self.variance * factor**2,
             unit=unit,
             bounds=(low * factor**2, high * factor**2),
-            between=tuple(one.scaled(factor, unit) for one in self.between),
+            between=tuple(sides if factor >= 0 else sides[::-1]),
+            bracket=self.bracket if factor else None,
             jump=self.jump * abs(factor),
             hidden=self.hidden * factor**2,
-            scale=self.scale * factor,
+            scale=self.scale * factor or 1.0,
         )
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
@@ -230,10 +236,7 @@ class Answer:
         text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
         every = " for all" if among > 1 else ""
         text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
-        bracket = []
-        if not self.between and self.method(each, method) == BRACKET:
-            assumed = self.bracket.assumed(self) if self.bracket is not None else ""
-            bracket = [f"{BRACKET_NOTE}, if {assumed}" if assumed else BRACKET_NOTE]
+        bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
         return "; ".join([text, *bracket, *self.notes])
 
     def __str__(self) -> str:
@@ -272,6 +275,8 @@ class Excess(NamedTuple):
     """The mean that is planned for."""
     low: float
     high: float
+    factor: float = 1.0
+    """What the mean was multiplied with."""
 
     def interval(self, level: float, method: str) -> tuple[float, float]:
         """All means that the interval of the sum above them does not contradict.
@@ -297,7 +302,8 @@ class Excess(NamedTuple):
                 else:
                     outside = middle
             ends.append(outside)
-        return ends[0], ends[1]
+        low, high = sorted(end * self.factor for end in ends)
+        return low, high
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -314,8 +320,10 @@ class Ratio(Answer):
     covariance: float
     possible: tuple[float, float] = (-math.inf, math.inf)
     """Between these it lies, whoever reported what."""
+    numerator: float | None = None
+    """The sum itself, where the value had to be moved to what is possible."""
     above: Excess | None = field(default=None, compare=False)
-    """Of what a shorter interval can come."""
+    """What a shorter interval can come from."""
 
     @property
     def clear(self) -> bool:
@@ -331,6 +339,20 @@ class Ratio(Answer):
         if self.above is None:
             return super().rests_on(level, method)
         return self.above.ask(self.above.likely).rests_on(level, method)
+
+    def scaled(self, factor: float, unit: str) -> Ratio:
+        found = super().scaled(factor, unit)
+        assert isinstance(found, Ratio)
+        low, high = sorted(end * factor if factor else 0.0 for end in self.possible)
+        above = self.above
+        return replace(
+            found,
+            numerator=None if self.numerator is None else self.numerator * factor,
+            numerator_variance=self.numerator_variance * factor**2,
+            covariance=self.covariance * factor,
+            possible=(low, high),
+            above=above and above._replace(factor=above.factor * factor) if factor else None,
+        )
 
     def with_residual(self, variance: float) -> Ratio:
         """The same mean, given the variance of the sum of what each value is above it.
@@ -376,15 +398,12 @@ class Ratio(Answer):
 
 def barely(size: float, error: float) -> str:
     """What is said of a group that may be nobody."""
-    return (
-        f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero: "
-        "nothing is known of it"
-    )
+    return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
 
 
 def normal_reach(level: float) -> float:
     """How many standard errors a two-sided normal interval of that level reaches each way."""
-    if not is_number(level) or not 0 < level < 1:
+    if not is_number(level) or not 0.5 < 0.5 + level / 2 < 1:
         raise QueryError(f"a level lies between 0 and 1, not {shown(level)}")
     return NormalDist().inv_cdf(0.5 + level / 2)
 

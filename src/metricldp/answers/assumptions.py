@@ -39,11 +39,17 @@ class Assumption:
 
 
 def assumption(
-    attribute: Attribute, name: str, *, smooth: Any = None, monotone: Any = None, peak: Any = None
+    attribute: Attribute,
+    name: str,
+    *,
+    smooth: Any = None,
+    monotone: Any = None,
+    peak: Any = None,
+    **others: Any,
 ) -> Assumption:
     """Frequencies of neighbours within a factor, that fall or rise, or that rise up to a peak."""
     said = [what for what in (smooth, monotone, peak) if what is not None]
-    if len(said) != 1:
+    if len(said) != 1 or others:
         raise QueryError(
             f"assume one thing of {name}: smooth=1.5, monotone='falling' or 'rising', or peak=40"
         )

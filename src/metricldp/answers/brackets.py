@@ -24,7 +24,7 @@ from metricldp.answers.likelihood import Tabled
 from metricldp.answers.maximise import Run
 from metricldp.answers.planning import Part, Soft, above, variance_of, worth
 from metricldp.answers.predict import shares_of
-from metricldp.answers.queries import Query
+from metricldp.answers.queries import Query, expected
 from metricldp.answers.softening import outer
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
@@ -60,6 +60,7 @@ class Planner:
                 f"{{'age': [...]}}, not {shown(prior)}"
             )
         sizes = {name: attribute_of(survey, name).size for name in self.prior}
+        _, self.prior, _ = expected(1, dict(self.prior), None)
         said = shares_of(sizes, self.prior) if sizes else []
         arrays = (np.asarray(shares).tobytes() for shares in said)
         self._key = (
@@ -118,7 +119,6 @@ class Planner:
             tuple(functions.get(one, np.ones(size)) for one, size in sizes.items()),
             tuple(bool(a.ordered) for a in attributes),
             self.shares(name, sizes),
-            any(a.rounded_at_random for a in attributes),
             self.assumed[name].rows if name in self.assumed else None,
         )
 
@@ -185,6 +185,8 @@ class Bracket:
     query: Query
     n: int
     tables: Tables
+    people: Callable[[], int]
+    """How many have reported by now."""
 
     @cached_property
     def functions(self) -> Mapping[str, Floats]:
@@ -195,11 +197,17 @@ class Bracket:
         """What is blurred of the attributes that matter."""
         return tuple(involved(self.planner.survey, self.functions))
 
-    @cached_property
+    @property
     def possible(self) -> bool:
-        """Whether there is something to soften, and a table to read it from."""
+        """Whether there is something to soften, and a table of the same reports to read it from."""
+        return self._can_be and self.people() == self.n
+
+    @cached_property
+    def _can_be(self) -> bool:
         tabled = self.planner.survey.tabled
-        if not self.n or not self.names or not all(name in tabled for name in self.names):
+        if not self.n or not self.names:
+            return False
+        if not all(name in tabled and tabled[name].linear for name in self.names):
             return False
         cells = math.prod(tabled[name].size for name in self.names)
         return cells <= _MOST_CELLS and any(np.ptp(f) for f in self.functions.values())
@@ -223,6 +231,8 @@ class Bracket:
                 "they are not counted one by one; ask for method='bracket'"
             )
         one, other = Tabled(channels, table.sums).halves()
+        if not one.n or not other.n:
+            raise QueryError("so few reports make no two halves; ask for method='bracket'")
         found = []
         for chooses, read in ((one, other), (other, one)):
             planner = _Fitted(self.planner.survey, chooses, self.names)
@@ -243,7 +253,8 @@ class Bracket:
         low, high, _ = self._plan(answer, math.sqrt(2 * math.log(2 / (1 - level))))
         ends = []
         for soft, sign in ((low, -1), (high, 1)):
-            reach = soft.surely(self.tables(self.names), answer.about, self.n, level)
+            drawn = self._rounded or answer.about == POPULATION
+            reach = soft.surely(self.tables(self.names), self.n, level, drawn=drawn)
             ends.append(self._read(soft, answer).value + sign * reach)
         return ends[0], ends[1]
 
@@ -256,7 +267,12 @@ class Bracket:
         """What is to be expected of them, and of the question itself."""
         low, high, variance = self._plan(answer, z)
         sharp = replace(answer, value=0.0, variance=self.n * variance)
-        return low.planned(answer, self.n), high.planned(answer, self.n), sharp
+        below, above = (soft.planned(answer, self.n, rounded=self._rounded) for soft in (low, high))
+        return below, above, sharp
+
+    def free(self) -> Bracket:
+        """The same without what was assumed."""
+        return replace(self, planner=Planner(self.planner.survey, self.planner.prior))
 
     def raised(self, name: str, by: float) -> Bracket:
         if not by:
@@ -270,7 +286,7 @@ class Bracket:
 
     def assumed(self, answer: Answer) -> str:
         """What the interval takes for granted: of a population, where it is about one attribute."""
-        if answer.about != POPULATION or len(self.names) > 1:
+        if answer.about != POPULATION or len(self.names) != 1:
             return ""
         found = self.planner.assumed.get(self.names[0])
         return "" if found is None else found.words
@@ -314,6 +330,9 @@ class Brackets:
 
     def raised(self, name: str, by: float) -> Brackets:
         return Brackets(tuple(part.raised(name, by) for part in self.parts))
+
+    def free(self) -> Brackets:
+        return Brackets(tuple(part.free() for part in self.parts))
 
     def worth(self, answer: Answer, z: float) -> bool:
         return any(part.worth(answer, self._each(z)) for part in self.parts)

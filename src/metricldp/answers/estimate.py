@@ -169,8 +169,24 @@ def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bound
 def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
     """The same mean, given the extremes of what each value is above it."""
     jump, hidden = with_draws(steps) if ratio.about == POPULATION else steps[2:]
-    size = ratio.denominator if ratio.clear else math.inf
+    size = abs(ratio.denominator) or 1.0
     return replace(ratio, jump=jump / size, hidden=hidden / size**2)
+
+
+def mean_of(
+    numerator: float, denominator: float, spreads: tuple[float, float, float], possible: Bounds
+) -> tuple[float, float, str]:
+    """A sum over a count, its variance, and what to say where the count may be nobody.
+
+    `spreads` are the variances of both, and their covariance.
+    """
+    sums, counts, shared = spreads
+    error, (low, high) = math.sqrt(counts), possible
+    mean = numerator / denominator if denominator > 0 else (low + high) / 2
+    if denominator > 2 * error:
+        spread = sums - 2 * mean * shared + mean**2 * counts
+        return mean, max(spread, 0.0) / denominator**2, ""
+    return min(max(mean, low), high), math.inf, barely(denominator, error)
 
 
 def to_ratio(
@@ -210,14 +226,9 @@ def to_ratio(
     numerator_variance, denominator_variance = map(variance_of, ("numerator", "denominator"))
     most = math.sqrt(numerator_variance * denominator_variance)
     covariance = min(max(shared, -most), most)
-    error, (low, high) = math.sqrt(denominator_variance), possible
-    mean = numerator / denominator if denominator > 0 else (low + high) / 2
-    if denominator > 2 * error:
-        spread = numerator_variance - 2 * mean * covariance + mean**2 * denominator_variance
-        variance = spread / denominator**2
-    else:
-        mean, variance = min(max(mean, low), high), math.inf
-        notes = (*notes, barely(denominator, error))
+    spreads = numerator_variance, denominator_variance, covariance
+    mean, variance, note = mean_of(numerator, denominator, spreads, possible)
+    notes = (*notes, note) if note else notes
     return Ratio(
         mean,
         variance,
@@ -231,4 +242,5 @@ def to_ratio(
         denominator_variance=denominator_variance,
         covariance=covariance,
         possible=possible,
+        numerator=numerator,
     )

@@ -48,8 +48,6 @@ class Part:
     ordered: tuple[bool, ...]
     shares: Floats
     """How a planner thinks that people are spread over the positions."""
-    rounded: bool
-    """Whether values are rounded at random to positions."""
     cone: Floats | None = None
     """What is assumed of how people are spread: see `assumptions.py`."""
 
@@ -126,20 +124,24 @@ class Soft:
             values=None if self.values is None else self.values.transpose(axes),
         )
 
-    def planned(self, like: Answer, n: int) -> Answer:
+    def planned(self, like: Answer, n: int, *, rounded: bool) -> Answer:
         """The answer that is to be expected."""
-        return self._answer(like, n, n * self.mean, n * self.variance)
+        return self._answer(like, n, n * self.mean, n * self.variance, rounded=rounded)
 
     def read(self, cells: Floats, like: Answer, n: int, *, rounded: bool) -> Answer:
-        """The answer from estimated counts of all combinations."""
+        """The answer from estimated counts of all combinations.
+
+        Values that are rounded at random to positions are like people who are drawn: what happens
+        before the blur adds to the noise.
+        """
         value, second = (float((cells * part).sum()) for part in (self.function, self.second))
         if rounded or like.about == POPULATION:
             variance = drawn(value, second, n)
         else:
             variance = second - float((cells * self.function**2).sum())
-        return self._answer(like, n, value, variance)
+        return self._answer(like, n, value, variance, rounded=rounded)
 
-    def surely(self, table: Table, about: str, n: int, level: float) -> float:
+    def surely(self, table: Table, n: int, level: float, *, drawn: bool) -> float:
         """How far the sum of U is off, at most, by Bernstein's inequality, each way.
 
         With the variance that reports have at most, wherever people are; or with that of the
@@ -148,7 +150,7 @@ class Soft:
         """
         known, seen = math.log(2 / (1 - level)), math.log(4 / (1 - level))
         worst = self.bounds[1]
-        if about == POPULATION:
+        if drawn:
             worst, most = float(self.second.max()), self.most + float(np.ptp(self.function))
         else:
             most = self.most
@@ -163,17 +165,20 @@ class Soft:
         variance = max(0.0, squares - total**2 / n) / (n - 1)
         return math.sqrt(2 * n * variance * seen) + beyond
 
-    def _answer(self, like: Answer, n: int, value: float, variance: float) -> Answer:
-        least, most = kept_between(self.bounds, n)
-        if like.about == POPULATION:
-            most = math.inf
+    def _answer(
+        self, like: Answer, n: int, value: float, variance: float, *, rounded: bool
+    ) -> Answer:
+        (least, most), jump, hidden = kept_between(self.bounds, n), self.jump, self.hidden
+        if rounded or like.about == POPULATION:
+            width = float(np.ptp(self.function))
+            most, jump, hidden = math.inf, max(jump, width), max(hidden, width**2)
         return replace(
             like,
             value=value,
             variance=variance,
             bounds=(least, most),
-            jump=self.jump,
-            hidden=self.hidden,
+            jump=jump,
+            hidden=hidden,
             bracket=None,
         )
 

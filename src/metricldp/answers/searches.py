@@ -33,7 +33,7 @@ def searched(tests: Sequence[Answer], level: float, by: str, tie: float) -> tupl
     fine = range(max(start, 0), min(stop, len(tests)))
     first = next((k for k in fine if enough(k, rest)), fine.stop)
     last = next((k for k in reversed(fine) if before(k, rest)), fine.start - 1) + 1
-    return first, last
+    return min(first, last), max(first, last)
 
 
 def binary_search(shares: Floats, p: float) -> int:

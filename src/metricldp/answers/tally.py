@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +41,7 @@ from metricldp.store.raw import Raw
 from metricldp.store.readings import (
     MAX_ROWS_TOGETHER,
     attribute_of,
+    chunks,
     involved,
     read,
     read_pair,
@@ -49,8 +49,6 @@ from metricldp.store.readings import (
 )
 from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
-
-T = TypeVar("T")
 
 
 class Tally:
@@ -133,7 +131,9 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         self.store.check_mergeable(other.store)
-        return Tally(self.store.merge(other.store))
+        if self.planner != other.planner:
+            raise QueryError("tallies whose brackets are planned differently cannot be merged")
+        return Tally(self.store.merge(other.store), self.planner)
 
     def __radd__(self, other: object) -> Tally:
         """So that `sum` of many tallies works, which starts from 0."""
@@ -331,7 +331,7 @@ class Tally:
         inside = group.functions.get(attribute, 1.0)
         answers: list[Answer] = []
         # A few at a time: all together would be a matrix of size x size.
-        for some in _chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
+        for some in chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
             found = opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
             factors = ({**group.factors, attribute: f * inside} for f, _ in some)
             answers += map(self._bracketed, (replace(group, factors=f) for f in factors), found)
@@ -368,7 +368,7 @@ class Tally:
         group = quantiles.Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
         found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
-        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one)
+        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one, free=True)
         return found
 
     def fit(
@@ -401,22 +401,26 @@ class Tally:
         for names, asked in places.items():
             layout = self.store.layout_for(names, len(asked))
             # On the fly one at a time; from a table as many as their decoders fit the cache.
-            for some in _chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
+            for some in chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
                 asked_now = [queries[place] for place in some]
                 answers = self._together(asked_now, layout, about)
                 found.update(zip(some, map(self._bracketed, asked_now, answers), strict=True))
         return [found[place] for place in range(len(queries))]
 
-    def _bracketed(self, query: Query, answer: Answer) -> Answer:
-        """With what a shorter interval can come from."""
-        return replace(answer, bracket=Bracket(self.planner, query, self.n, self._table))
+    def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
+        """With what a shorter interval can come from; `free` of assumptions."""
+        found = Bracket(self.planner, query, self.n, self._table, lambda: self.n)
+        if not free and self.planner.assumed and (assumed := found.assumed(answer)):
+            answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
+        return replace(answer, bracket=found.free() if free else found)
 
     def _unread(self, query: Query, about: str) -> Answer:
         """What is known of an answer before any report is read, with its bracket."""
         readings = read(self.survey, query.functions)
         bounds, steps = estimate.one_person(readings.pairs()), readings.extremes().of(0)
         asked = query.words, query.notes
-        return self._bracketed(query, to_answer(0, 0, 0, bounds, steps, self.n, asked, about=about))
+        answer = to_answer(0, 0, 0, bounds, steps, self.n, asked, about=about)
+        return self._bracketed(query, answer, free=True)
 
     def _table(self, names: tuple[str, ...]) -> Table:
         if self._counted.get(names, (-1,))[0] != self.n:
@@ -442,9 +446,3 @@ class Tally:
         sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
         steps = readings.extremes()
         return to_answers(sums, limits, steps, self.n, asked, about=about, layout=layout)
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    remaining = iter(items)
-    while some := list(islice(remaining, size)):
-        yield some

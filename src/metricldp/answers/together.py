@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Excess, Ratio
+from metricldp.answers.answer import Answer, Excess, Ratio, barely
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.brackets import Brackets
-from metricldp.answers.estimate import RESPONDENTS
+from metricldp.answers.estimate import RESPONDENTS, mean_of
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
@@ -189,7 +189,8 @@ class Together:
         return added(self._each(lambda tally: tally.count(where, about=about)))
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
-        found = self._each(lambda tally: tally.counts(wheres, about=about))
+        asked = list(wheres)
+        found = self._each(lambda tally: tally.counts(asked, about=about))
         return Answers("", found[0].labels, _row_by_row(found))
 
     def sum(
@@ -269,25 +270,33 @@ def _above_all(answers: Sequence[Ratio]) -> Excess | None:
 
 
 def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
+    """From the sums themselves: the mean of a small group may have been moved to what can be."""
     size = math.fsum(one.denominator for one in answers)
-    mean = math.fsum(one.value * one.denominator for one in answers) / size
+    total = math.fsum(
+        one.value * one.denominator if one.numerator is None else one.numerator for one in answers
+    )
     numerator, denominator, shared = (
         math.fsum(getattr(one, part) for one in answers)
         for part in ("numerator_variance", "denominator_variance", "covariance")
     )
-    variance = numerator - 2 * mean * shared + mean**2 * denominator
+    possible = min(one.possible[0] for one in answers), max(one.possible[1] for one in answers)
+    mean, variance, note = mean_of(total, size, (numerator, denominator, shared), possible)
+    small = [barely(one.denominator, math.sqrt(one.denominator_variance)) for one in answers]
+    kept = [one for one in notes if one not in small]
     return replace(
         answers[0],
         value=mean,
-        variance=max(variance, 0.0) / size**2,
-        notes=notes,
+        variance=variance,
+        notes=(*kept, note) if note else tuple(kept),
         bounds=(0.0, math.inf),
         bracket=None,
         above=_above_all(answers),
-        jump=max(one.jump * one.denominator for one in answers) / size,
-        hidden=max(one.hidden * one.denominator**2 for one in answers) / size**2,
+        jump=max(one.jump * abs(one.denominator) for one in answers) / (abs(size) or 1.0),
+        hidden=max(one.hidden * one.denominator**2 for one in answers) / (size**2 or 1.0),
         denominator=size,
         numerator_variance=numerator,
         denominator_variance=denominator,
         covariance=shared,
+        possible=possible,
+        numerator=total,
     )

@@ -6,10 +6,11 @@ Each of those sums is a row with a name. A reading holds the factors of one attr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from metricldp.store.extremes import KNOWN, Extremes, Sum, varies
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
+T = TypeVar("T")
 MAX_ROWS_TOGETHER = 256
 """Queries or rows read at a time: their functions and decoders stay in the cache."""
 Functions = Mapping[str, Floats]
@@ -269,3 +271,10 @@ def _reading(survey: Agreement, name: str, items: Sequence[Item]) -> Reading:
 def _joined(rows: list[Floats]) -> Floats:
     """Rows, or blocks of rows, as one block."""
     return np.stack(rows) if rows[0].ndim == 1 else np.concatenate(rows)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Some at a time, in their order."""
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some
