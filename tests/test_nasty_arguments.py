@@ -203,6 +203,13 @@ CALLS = {
     "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
     "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
+    "survey.plan_for": (
+        SURVEY.plan_for,
+        {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
+    ),
+    "tally.plan_for": (TALLY.plan_for, {"prior": {}}),
+    "tally.assume": (TALLY.assume, {"attribute": "age", "smooth": 2}),
+    "fit.rake": (FIT.rake, {"known": {"region": np.ones(SURVEY.attributes["region"].size)}}),
     "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
     "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
     "Fit.count": (FIT.count, {}),

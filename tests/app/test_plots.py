@@ -99,7 +99,7 @@ def test_intervals_have_room(attribute, level, tally, drawn):
     axes = drawn(plots.histogram, bars, level=level)
     low, high = axes.get_xlim() if bars.named else axes.get_ylim()
     ends = np.array([answer.interval(level) for answer in bars])
-    assert low < ends.min() < ends.max() < high
+    assert low <= ends.min() < ends.max() < high
     assert f"{100 * level:g}% interval" in axes.get_legend_handles_labels()[1]
 
 

@@ -516,6 +516,7 @@ def test_a_comparison_has_every_promise(found):
         biased = [(row.title, row.step, row.width) for row in rows if row.group == FITTED]
         alone = [(title, 1, 1) for title in ("PriPL-Tree", "Square Wave, EM", "Square Wave, EMS")]
         both = [("HDG, D times epsilon", 2, 2), ("HDG, epsilon in all", 1, 1)]
+        both += [(title.replace("HDG", "PriPL-Trees, HDG's grids"), *at) for title, *at in both]
         expected = {"age": alone, "income": alone, "age x income": both}
         assert sorted(biased) == expected.get(about, [])
         used = [(row.title, row.group) for row in rows if row.group != LOOSE]
@@ -596,7 +597,7 @@ def test_what_is_fitted_is_measured_on_everybody_without_an_exact_error(found):
     """Its errors are those of devices, reports and expectation maximisation, drawn anew here."""
     rows = [row for row in found.rows if row.group == FITTED]
     pairs = sum(about == "age x income" for about in found.blocks())
-    assert len(rows) == 6 + 2 * pairs
+    assert len(rows) == 6 + 4 * pairs
     assert all(row.exact is None and row.simulated > 0 for row in rows)
     assert str(found).count(f"- {FITTED}:") == 2 + pairs
 

@@ -769,7 +769,7 @@ def test_an_empty_tally_says_so(survey, tally):
 def test_answers_are_json_even_where_nothing_is_known(survey):
     one = survey.tally(survey.encode(_first(1)))
     data = one.count({"age": 3}, about="population").to_dict()
-    assert (data["stderr"], data["low"], data["high"]) == (None, None, None)
+    assert (data["stderr"], data["low"], data["high"]) == (None, 0.0, 1.0)
     json.dumps(data, allow_nan=False)
     bars = one.histogram("region", about="population")
     json.dumps(bars.to_dict(), allow_nan=False)

@@ -136,9 +136,7 @@ class Answer:
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         """What an interval will be of: "auto" decides without looking at the reports."""
         z = normal_reach(level)
-        if not isinstance(method, str) or method not in METHODS:
-            known = ", ".join(map(repr, METHODS))
-            raise QueryError(f"the method of an interval is one of {known}, not {shown(method)}")
+        check_method(method)
         if self.bracket is None or not self.bracket.possible:
             if method not in (AUTO, NORMAL):
                 raise QueryError(
@@ -399,6 +397,13 @@ class Ratio(Answer):
 def barely(size: float, error: float) -> str:
     """What is said of a group that may be nobody."""
     return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
+
+
+def check_method(method: object) -> None:
+    """Refuse what an interval cannot be made by."""
+    if not isinstance(method, str) or method not in METHODS:
+        known = ", ".join(map(repr, METHODS))
+        raise QueryError(f"the method of an interval is one of {known}, not {shown(method)}")
 
 
 def normal_reach(level: float) -> float:

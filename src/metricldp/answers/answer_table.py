@@ -16,6 +16,7 @@ from metricldp.answers.answer import (
     AUTO,
     NORMAL,
     Answer,
+    check_method,
     finite,
     normal_reach,
     percent,
@@ -81,6 +82,7 @@ class Answers(Sequence[Answer]):
 
     def _method(self, method: str) -> str:
         """What rows are asked for."""
+        check_method(method)
         return NORMAL if method == AUTO and len(self) > MAX_ROWS_TOGETHER else method
 
     # A sequence ----------------------------------------------------------------------------------

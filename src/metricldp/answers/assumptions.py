@@ -22,7 +22,7 @@ from metricldp.channels import Floats
 
 scipy_optimize = optional("scipy.optimize")
 FALLING, RISING = "falling", "rising"
-_STEPS = 2000
+_STEPS = 400
 _TINY = 1e-300
 
 
@@ -32,6 +32,8 @@ class Assumption:
 
     cone: tuple[tuple[float, ...], ...]
     words: str
+    typical: tuple[float, ...]
+    """Shares well inside of the cone, to plan with: at its edge, anything would look free."""
 
     @property
     def rows(self) -> Floats:
@@ -62,11 +64,13 @@ def assumption(
             raise QueryError(f"smooth is a factor between neighbours above 1, not {shown(smooth)}")
         rows = np.concatenate([smooth * here - there, smooth * there - here])
         words = f"neighbouring values of {name} differ by a factor of {smooth:g} at most"
+        typical = np.ones(size)
     elif monotone is not None:
         if not isinstance(monotone, str) or monotone not in (FALLING, RISING):
             raise QueryError(f"monotone is {FALLING!r} or {RISING!r}, not {shown(monotone)}")
         rows = here - there if monotone == FALLING else there - here
         words = f"frequencies of {name} never {'rise' if monotone == FALLING else 'fall'}"
+        typical = np.arange(1.0, size + 1)[:: -1 if monotone == FALLING else 1]
     else:
         inside = attribute.choose(peak, name).inside
         if inside.sum() != 1:
@@ -74,7 +78,8 @@ def assumption(
         at = int(np.argmax(inside))
         rows = np.concatenate([(there - here)[:at], (here - there)[at:]])
         words = f"frequencies of {name} rise up to {plain(peak)} and fall from there"
-    return Assumption(tuple(map(tuple, rows.tolist())), words)
+        typical = size - np.abs(np.arange(size) - at) + 0.0
+    return Assumption(tuple(map(tuple, rows.tolist())), words, tuple(typical.tolist()))
 
 
 def soften_within(

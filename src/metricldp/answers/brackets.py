@@ -38,6 +38,8 @@ Tables = Callable[[tuple[str, ...]], Table]
 """What was counted of some attributes together."""
 _MOST_CELLS = 1 << 22
 """Combinations of positions up to which there are brackets."""
+_MOST_AS_ONE = 1 << 10
+"""Cells of attributes that are blurred as one up to which planning takes no more than seconds."""
 _EVERYWHERE = 0.02
 """The share of people that a planner thinks to be spread evenly, whatever else is said."""
 _FITTED = 16
@@ -53,7 +55,8 @@ class Planner:
         prior: Mapping[str, ArrayLike] | None = None,
         assumed: Mapping[str, Assumption] | None = None,
     ) -> None:
-        self.survey, self.prior, self.assumed = survey, prior or {}, assumed or {}
+        self.survey, self.assumed = survey, assumed or {}
+        self.prior: Any = {} if prior is None else prior
         if not isinstance(self.prior, Mapping):
             raise QueryError(
                 "brackets are planned for shares of people by attribute, such as "
@@ -125,7 +128,11 @@ class Planner:
     def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
         """How people are spread over the attributes of a part; the prior, and a few everywhere."""
         del name
-        even = {one: np.full(size, 1 / size) for one, size in sizes.items()}
+        even = {
+            one: np.array(self.assumed[one].typical) if one in self.assumed else np.ones(size)
+            for one, size in sizes.items()
+        }
+        even = {one: shares / shares.sum() for one, shares in even.items()}
         said = shares_of(sizes, {**even, **{n: p for n, p in self.prior.items() if n in sizes}})
         assert isinstance(said, list)
         mixed = [
@@ -202,12 +209,18 @@ class Bracket:
         """Whether there is something to soften, and a table of the same reports to read it from."""
         return self._can_be and self.people() == self.n
 
+    @property
+    def _blocks(self) -> Mapping[str, Any]:
+        return self.planner.survey.blocks
+
     @cached_property
     def _can_be(self) -> bool:
         tabled = self.planner.survey.tabled
         if not self.n or not self.names:
             return False
         if not all(name in tabled and tabled[name].linear for name in self.names):
+            return False
+        if any(tabled[name].size > _MOST_AS_ONE for name in self.names if name in self._blocks):
             return False
         cells = math.prod(tabled[name].size for name in self.names)
         return cells <= _MOST_CELLS and any(np.ptp(f) for f in self.functions.values())
