@@ -52,7 +52,9 @@ _Level = Annotated[
 ]
 _Fit = Annotated[
     bool,
-    typer.Option("--fit", help="a fit to the reports beside the unbiased answer: biased, often nearer"),
+    typer.Option(
+        "--fit", help="a fit to the reports beside the unbiased answer: biased, often nearer"
+    ),
 ]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
