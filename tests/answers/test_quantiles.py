@@ -458,7 +458,7 @@ def test_questions_without_an_answer(tally):
 
 def test_of_a_group_that_may_be_nobody_nothing_is_known(tally):
     found = tally.quantile("income", 0.5, {"region": "z"})
-    assert "not clearly above zero: nothing is known of it" in str(found)
+    assert "not clearly above zero" in str(found)
     low, high = tally.cdf("income", {"region": "z"}).interval(simultaneous=True)
     assert (low[:-1].min(), high.max()) == (0, 1)
 
