@@ -126,9 +126,8 @@ class Survey(Parted):
         people are spread so; if they are about, brackets are shorter. It is no part of the
         agreement, and in no file.
         """
-        Planner(self, prior)  # refuses what it cannot use
         found = copy.copy(self)
-        found._planned_for = dict(prior)
+        found._planned_for = Planner(self, prior).prior
         return found
 
     def predict(
