@@ -145,17 +145,11 @@ def doubtful(rows, runs=RUNS):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ALONE, ids=str)
-def test_intervals_of_one_attribute_hold(setting):
-    rows = table(setting, 1, ("auto", "bernstein"))
-    assert not doubtful(rows)
-    assert np.mean([row["held"] for row in rows if row["method"] == "auto"]) >= 0.945
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", TOGETHER, ids=str)
-def test_intervals_of_two_attributes_hold(setting):
-    rows = table(setting, 2, ("auto", "bernstein"))
+@pytest.mark.parametrize(
+    ("dimensions", "setting"), [*((1, s) for s in ALONE), *((2, s) for s in TOGETHER)], ids=str
+)
+def test_intervals_hold(dimensions, setting):
+    rows = table(setting, dimensions, ("auto", "bernstein"))
     assert not doubtful(rows)
     assert np.mean([row["held"] for row in rows if row["method"] == "auto"]) >= 0.945
 

@@ -9,7 +9,7 @@ is short if they are spread about like that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Any
@@ -36,6 +36,7 @@ from metricldp.survey.agreement import Agreement
 
 Tables = Callable[[tuple[str, ...]], Table]
 """What was counted of some attributes together."""
+_Key = tuple[tuple[str, bytes], ...]
 _MOST_CELLS = 1 << 22
 """Combinations of positions up to which there are brackets."""
 _MOST_AS_ONE = 1 << 10
@@ -87,15 +88,13 @@ class Planner:
         self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
     ) -> tuple[Soft, Soft, float]:
         """The functions below and above, and the variance of the one that is asked for."""
-        key = tuple((name, f.tobytes()) for name, f in functions.items())
-        return _planned(self, key, names, n, z, drawn)
+        return _planned(self, _key(functions), names, n, z, drawn)
 
     def worth(
         self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
     ) -> bool:
         """Whether it is worth while to plan."""
-        key = tuple((name, f.tobytes()) for name, f in functions.items())
-        return _worth(self, key, names, n, z, drawn)
+        return _worth(self, _key(functions), names, n, z, drawn)
 
     def parts(self, functions: Mapping[str, Floats], names: tuple[str, ...]) -> list[Part]:
         return [self._part(name, functions) for name in names]
@@ -158,30 +157,27 @@ class _Fitted(Planner):
         return self._fits[name]
 
 
+def _key(functions: Mapping[str, Floats]) -> _Key:
+    """Functions as what plans are looked up by."""
+    return tuple((name, f.tobytes()) for name, f in functions.items())
+
+
+def _functions(key: _Key) -> dict[str, Floats]:
+    return {name: np.frombuffer(f) for name, f in key}
+
+
 @lru_cache(maxsize=1024)
 def _worth(
-    planner: Planner,
-    key: tuple[tuple[str, bytes], ...],
-    names: tuple[str, ...],
-    n: int,
-    z: float,
-    drawn: bool,
+    planner: Planner, key: _Key, names: tuple[str, ...], n: int, z: float, drawn: bool
 ) -> bool:
-    functions = {name: np.frombuffer(f) for name, f in key}
-    return worth(planner.parts(functions, names), n, z, drawn)
+    return worth(planner.parts(_functions(key), names), n, z, drawn)
 
 
 @lru_cache(maxsize=64)
 def _planned(
-    planner: Planner,
-    key: tuple[tuple[str, bytes], ...],
-    names: tuple[str, ...],
-    n: int,
-    z: float,
-    drawn: bool,
+    planner: Planner, key: _Key, names: tuple[str, ...], n: int, z: float, drawn: bool
 ) -> tuple[Soft, Soft, float]:
-    functions = {name: np.frombuffer(f) for name, f in key}
-    return planner.made(functions, names, n, z, drawn)
+    return planner.made(_functions(key), names, n, z, drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,18 +205,14 @@ class Bracket:
         """Whether there is something to soften, and a table of the same reports to read it from."""
         return self._can_be and self.people() == self.n
 
-    @property
-    def _blocks(self) -> Mapping[str, Any]:
-        return self.planner.survey.blocks
-
     @cached_property
     def _can_be(self) -> bool:
-        tabled = self.planner.survey.tabled
+        tabled, blocks = self.planner.survey.tabled, self.planner.survey.blocks
         if not self.n or not self.names:
             return False
         if not all(name in tabled and tabled[name].linear for name in self.names):
             return False
-        if any(tabled[name].size > _MOST_AS_ONE for name in self.names if name in self._blocks):
+        if any(tabled[name].size > _MOST_AS_ONE for name in self.names if name in blocks):
             return False
         cells = math.prod(tabled[name].size for name in self.names)
         return cells <= _MOST_CELLS and any(np.ptp(f) for f in self.functions.values())
@@ -253,8 +245,8 @@ class Bracket:
             low, high, _ = planner.made(self.functions, self.names, n, z / math.sqrt(2), drawn)
             cells = Table(table.channels, read.counts.astype(np.int64)).frequencies
             found.append([soft.read(cells, answer, n, rounded=False) for soft in (low, high)])
-        (low_one, high_one), (low_other, high_other) = found
-        return _added(low_one, low_other), _added(high_one, high_other)
+        below, above = _summed(found)
+        return below, above
 
     @property
     def _rounded(self) -> bool:
@@ -285,6 +277,8 @@ class Bracket:
 
     def free(self) -> Bracket:
         """The same without what was assumed."""
+        if not self.planner.assumed:
+            return self
         return replace(self, planner=Planner(self.planner.survey, self.planner.prior))
 
     def raised(self, name: str, by: float) -> Bracket:
@@ -351,18 +345,15 @@ class Brackets:
         return any(part.worth(answer, self._each(z)) for part in self.parts)
 
     def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
-        found = [part.planned(answer, self._each(z)) for part in self.parts]
-        low, high, sharp = (reduce(_added, some) for some in zip(*found, strict=True))
+        low, high, sharp = _summed(part.planned(answer, self._each(z)) for part in self.parts)
         return low, high, sharp
 
     def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
-        found = [part.between(answer, self._each(z)) for part in self.parts]
-        low, high = (reduce(_added, some) for some in zip(*found, strict=True))
+        low, high = _summed(part.between(answer, self._each(z)) for part in self.parts)
         return low, high
 
     def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
-        found = [part.crossed(answer, self._each(z)) for part in self.parts]
-        low, high = (reduce(_added, some) for some in zip(*found, strict=True))
+        low, high = _summed(part.crossed(answer, self._each(z)) for part in self.parts)
         return low, high
 
     def surely(self, answer: Answer, level: float) -> tuple[float, float]:
@@ -373,6 +364,11 @@ class Brackets:
     def _each(self, z: float) -> float:
         """Standard errors of a sum are shorter than the sum of those of its parts."""
         return z / math.sqrt(len(self.parts))
+
+
+def _summed(found: Iterable[Sequence[Answer]]) -> list[Answer]:
+    """The sums of the first answers of all, of their second ones, and so on."""
+    return [reduce(_added, some) for some in zip(*found, strict=True)]
 
 
 def _added(one: Answer, other: Answer) -> Answer:
