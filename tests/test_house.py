@@ -22,21 +22,25 @@ ROOMS = (
     "store",
     "answers",
     "lab",
+    "collector",
     "app",
     "api",
 )
 """In the way of the data: a room imports only from rooms above it."""
 HOMES = {
+    "apsw": "collector/",
     "cryptography": "coins/stream.py",
+    "jinja2": "app/",
     "matplotlib": "app/",
     "narwhals": "reports/columns.py",
     "numba": "loops_compiled.py",
     "llvmlite": "loops_compiled.py",
+    "psycopg": "collector/",
     "rich": "app/",
     "typer": "app/",
 }
 """Heavy libraries, and the only place that names each."""
-MOST_LINES, LONGEST = 39_500, 450
+MOST_LINES, LONGEST = 46_000, 450
 """Of the whole package, where 18,500 is the goal, and of one file."""
 
 
