@@ -11,10 +11,10 @@ demo: .venv/.runs
 	$(BIN)/metricldp demo
 
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
-test: .venv/.tests check
+test: .venv/.tests .venv/.outside check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests
+test-slow: .venv/.tests .venv/.outside
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 check: .venv/.tests
@@ -55,6 +55,10 @@ clean:
 
 .venv/.tests: .venv/.runs
 	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv/.outside: .venv/.tests tests/outside.sh
+	tests/outside.sh
 	touch $@
 
 .venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt
