@@ -177,6 +177,11 @@ class Channel(ABC):
             found.setdefault(other - x, (x, other))
         return iter(found.values())
 
+    @property
+    def lifetime(self) -> Channel:
+        """What all reports of one value together go through; one that remembers has another."""
+        return self
+
     # Decoding ------------------------------------------------------------------------------------
 
     @abstractmethod
