@@ -18,7 +18,7 @@ from typing import Any
 from metricldp.attributes.base import Attribute
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import counted, listed
+from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
 from metricldp.channels.cells import Cells
 from metricldp.metrics import Bent, Line, Metric, Sensitive, Uniform, Window
@@ -27,6 +27,7 @@ from metricldp.metrics.grid import Grid, summed
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp.survey.strength import times, up
 
 FORMAT = 1
 """The version of client manifests."""
@@ -38,6 +39,10 @@ KNOWN = frozenset((*_ONE, "cells", "memoised"))
 _KEYS = ("low", "high", "bins", "edges", "points")
 """What of an attribute says where a value stands, beside its names."""
 _LARGEST = 1 << 53
+_FOR_LIFE = (
+    "That is for all reports of one answer together, however many; any other answer that you ever "
+    "give counts again"
+)
 
 
 def manifest(survey: Agreement) -> str:
@@ -109,10 +114,18 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
     """What one attribute adds to a report."""
     found = {"of": [_described(name, attribute)], "bits": survey.fields[name].bits}
     if attribute.is_public:
-        return found
+        return found | {"says": f"{name} is sent as it is: nothing protects it"}
     promised = attribute.distances.scaled(survey.share)
     law = survey.channels[name].law()
-    return found | {"law": law, "metric": metric_data(promised, attribute.size)}
+    words = _words(name, attribute, promised)
+    if law["law"] == "memoised":
+        words += f". {_FOR_LIFE}"
+    return found | {
+        "law": law,
+        "metric": metric_data(promised, attribute.size),
+        "epsilon": up(float(promised.diameter(attribute.size))),
+        "says": words,
+    }
 
 
 def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
@@ -126,8 +139,35 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
     grid = block.mechanism.about(described, survey.share).grid
     if isinstance(block.channel, Cells) and grid is not None:
         promised = [attribute.distances.scaled(survey.share) for attribute in described.values()]
+        far = float(grid.diameter(math.prod(block.sizes)))
+        near = float(grid.smallest(math.prod(block.sizes)))
+        names = " and ".join(block.names)
+        told = f"{names}, blurred together: the nearest answers: {times(near)}"
         found["metric"] = _grid_data(grid, promised)
+        found["epsilon"] = up(far)
+        found["says"] = f"{told}; any answers: {times(far)}"
     return found
+
+
+def _words(name: str, attribute: Attribute, metric: Metric) -> str:
+    """The promise of one attribute in words, by some pairs of answers."""
+    size = attribute.size
+    if attribute.asks_whether:
+        told = f"whether {attribute.source(name)} was answered"
+        return f"{told}: {times(float(metric.diameter(size)))}"
+    if metric.is_uniform:
+        return f"{name}: any two answers: {times(float(metric.diameter(size)))}"
+    pairs = {"the nearest": metric.nearest(size)}
+    unit = getattr(attribute, "within", None) or getattr(attribute, "per", None)
+    if unit and metric.by_difference(size) is not None:
+        apart = min(max(1, round(unit / attribute.grid_step)), size - 1)
+        step = " by their bins" if attribute.in_bins else ""
+        pairs = {f"{plain(apart * attribute.grid_step)} apart{step}": (0, apart)}
+    x, other = metric.farthest(size)
+    if (x, other) not in pairs.values():
+        pairs[f"{attribute.label(x)} and {attribute.label(other)}, the farthest"] = x, other
+    far = {what: times(float(metric.distance(*pair))) for what, pair in pairs.items()}
+    return f"{name}: {'; '.join(f'answers {what}: {told}' for what, told in far.items())}"
 
 
 def _described(name: str, attribute: Attribute) -> dict[str, Any]:
