@@ -21,9 +21,8 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
 from metricldp.channels.cells import Cells
-from metricldp.metrics import Bent, Line, Metric, Sensitive, Uniform, Window
-from metricldp.metrics.base import Integers
-from metricldp.metrics.grid import Grid, summed
+from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+from metricldp.metrics.grid import Grid
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -112,7 +111,7 @@ def save(survey: Agreement, path: Path) -> Saved:
 
 def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]:
     """What one attribute adds to a report."""
-    found = {"of": [_described(name, attribute)], "bits": survey.fields[name].bits}
+    found = {"name": name, "of": [_described(name, attribute)], "bits": survey.fields[name].bits}
     if attribute.is_public:
         return found | {"says": f"{name} is sent as it is: nothing protects it"}
     promised = attribute.distances.scaled(survey.share)
@@ -132,18 +131,18 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
     """What attributes that are blurred together add; the distances are those of their cells."""
     described = {name: survey.attributes[name] for name in block.names}
     found: dict[str, Any] = {
+        "name": block.name,
         "of": [_described(name, attribute) for name, attribute in described.items()],
         "bits": block.channel.bits,
         "law": block.channel.law(),
     }
     grid = block.mechanism.about(described, survey.share).grid
     if isinstance(block.channel, Cells) and grid is not None:
-        promised = [attribute.distances.scaled(survey.share) for attribute in described.values()]
         far = float(grid.diameter(math.prod(block.sizes)))
         near = float(grid.smallest(math.prod(block.sizes)))
         names = " and ".join(block.names)
         told = f"{names}, blurred together: the nearest answers: {times(near)}"
-        found["metric"] = _grid_data(grid, promised)
+        found["metric"] = _grid_data(grid)
         found["epsilon"] = up(far)
         found["says"] = f"{told}; any answers: {times(far)}"
     return found
@@ -194,9 +193,7 @@ def metric_data(metric: Metric, size: int) -> dict[str, Any]:
     if isinstance(metric, Line):
         return {"metric": "line", "step": str(metric.step)}
     if isinstance(metric, Uniform):
-        return {"metric": "uniform", "step": str(metric.step)}
-    if isinstance(metric, Sensitive):
-        return {"metric": "sensitive", "step": str(metric.step), "places": sorted(metric.places)}
+        return {"metric": "uniform", "step": str(metric.step), "width": size}
     if isinstance(metric, Window):
         found = {"metric": "line", "step": str(metric.epsilon)}
         if not isinstance(metric, Bent):
@@ -217,24 +214,13 @@ def _graph_data(metric: Metric, size: int) -> dict[str, Any]:
     return found | {"pairs": [[x, other] for x, other in pairs], "steps": _whole(far)}
 
 
-def _grid_data(grid: Grid, metrics: Sequence[Metric]) -> dict[str, Any]:
-    """By the steps along each attribute: a list for each where they add up, else one of all."""
-    sizes = grid.sizes
-    sums = summed(metrics, sizes)
-    found: dict[str, Any]
-    if sums is not None and sums.capped(grid.diameter(math.prod(sizes))) == grid:
-        along = [
-            [metric.distance(0, d) / grid.step for d in range(size)]
-            for metric, size in zip(metrics, sizes, strict=True)
-        ]
-        most = Fraction(int(grid.numbers.max()))
-        found = {"along": [_whole(line) for line in along], "most": _number(most)}
-    else:
-        found = {"numbers": _whole(grid.numbers.ravel().tolist())}
-    return {"metric": "grid", "step": str(grid.step), "sizes": list(sizes), **found}
+def _grid_data(grid: Grid) -> dict[str, Any]:
+    """By the steps along each attribute, those along the last one running fastest."""
+    sizes, numbers = list(grid.sizes), [int(number) for number in grid.numbers.ravel()]
+    return {"metric": "grid", "step": str(grid.step), "sizes": sizes, "numbers": _whole(numbers)}
 
 
-def _whole(numbers: Sequence[Fraction | int] | Integers) -> list[int | str]:
+def _whole(numbers: Sequence[Fraction | int]) -> list[int | str]:
     return [_number(Fraction(number)) for number in numbers]
 
 
