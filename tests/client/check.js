@@ -1,0 +1,63 @@
+// Checks the client against facts, in node and in a browser: how many, and what differs.
+import { forTestsOnly } from "../../clients/js/metricldp.js";
+
+const { LAWS, halves, surveyOf } = forTestsOnly;
+const tapeOf = (words) =>
+  forTestsOnly.tapeOf(Uint32Array.from(words.match(/.{8}/g) || [], (half) => parseInt(half, 16)));
+
+function usedUp(coins) {
+  try {
+    coins.integer(1);
+  } catch {
+    return true;
+  }
+  return false;
+}
+
+export function check({ surveys = [], many = [], tape = [], laws = [] }) {
+  let count = 0;
+  const wrong = [];
+  const same = (said, found, about) => {
+    count++;
+    if (said !== found) wrong.push(`${about}: ${found} where ${said} is said`);
+  };
+  for (const { manifest, facts = [], values = [] } of [...surveys, ...many]) {
+    const [, positionsOf, reportOf] = surveyOf(manifest);
+    for (const { person, words, report, clip } of facts) {
+      const coins = tapeOf(words);
+      let found;
+      try {
+        found = reportOf(positionsOf(person, clip), coins);
+      } catch (error) {
+        found = String(error);
+      }
+      const all = usedUp(coins) ? "" : " with words left over";
+      same(report, found + all, manifest.slice(0, 300) + JSON.stringify(person));
+    }
+    for (const { person, clip, refused } of values) {
+      let found = null;
+      try {
+        positionsOf(person, clip);
+      } catch (error) {
+        found = error.reason;
+      }
+      same(refused, found, `value ${JSON.stringify(person)}`);
+    }
+  }
+  for (const { call, arguments: said, words, found } of tape) {
+    const coins = tapeOf(words), [first, second] = said.map((text) => BigInt("0x" + text));
+    const answers = {
+      integer: () => coins.integer(Number(first)),
+      toss: () => coins.toss(halves(said[0].padStart(16, 0))),
+      uniform: () => coins.uniform(first),
+      rounded: () => coins.rounded(Number(first)),
+      lanes: () => coins.lanes(halves(said[0].padStart(16, 0)), Number(second))
+        .reduceRight((all, lanes) => (all << 32n) | BigInt(lanes), 0n),
+    };
+    same(`${BigInt("0x" + found)} true`, `${BigInt(answers[call]())} ${usedUp(coins)}`, call);
+  }
+  for (const { law, facts } of laws)
+    for (const { position, words, report } of facts)
+      LAWS.table(law).draw(position, tapeOf(words), (found) => same(report, found, "table"));
+  return { count, wrong };
+}
