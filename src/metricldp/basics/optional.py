@@ -16,6 +16,7 @@ from typing import Any
 from metricldp.basics.errors import MissingLibrary
 
 _NEEDED = {
+    "jinja2": ("pages need", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
     "pandas": ("a table for pandas needs", None),
