@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol
 
+from metricldp.answers import watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -94,13 +95,17 @@ class Answer:
     """Where a shorter interval can come from."""
     scale: float = field(default=1.0, compare=False)
     """What the sum that the bracket is of was multiplied with."""
+    reports: int = field(default=0, compare=False)
+    """How many it is from."""
 
     @property
     def stderr(self) -> float:
         """The standard error: the estimated variance, kept within its bounds, as a root."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """An interval that holds the truth at that level; where bins leave values open, wider.
 
         "normal" is the value and its reach each way. "bracket" is from functions below and above
@@ -109,7 +114,13 @@ class Answer:
         ends where counts end. "cross-fitted" is a bracket whose functions each half of the reports
         chooses for the other. "bernstein" rests on no approximation, however few reports there
         are, and is wider.
+
+        `anytime` is one that stays right while one watches, at every number of reports together:
+        a wider "normal" one, in the limit of many reports. See `watched.py`.
         """
+        if anytime:
+            normal_reach(level)
+            return watched.ends(self.interval, level, self.reports)
         if self.between:
             ends = [one.interval(level, method) for one in self.between]
             return ends[0][0], ends[1][1]
@@ -368,16 +379,22 @@ class Ratio(Answer):
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
 
         What `reach` has beyond z standard errors is taken for more variance of the sum. Where the
         count may be zero, hardly a mean is contradicted, and the interval is all that is possible:
         an answer only where the count happens to come out large would be wrong too often.
         """
+        z = normal_reach(level)
+        if anytime:
+            sums = 2 if self.denominator_variance else 1
+            return watched.ends(self.interval, level, self.reports, sums, self.possible)
         if self.between:
             return super().interval(level, method)
-        z, chosen = normal_reach(level), self.method(level, method)
+        chosen = self.method(level, method)
         if chosen != NORMAL:
             if self.above is None:
                 return super().interval(level, chosen)

@@ -65,7 +65,12 @@ class Answers(Sequence[Answer]):
         return np.fromiter((answer.stderr for answer in self), np.float64, len(self))
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """The lower and the upper end of every row's interval, by one of its methods.
 
@@ -77,7 +82,8 @@ class Answers(Sequence[Answer]):
         normal_reach(level)
         each = together(level, len(self)) if flag("simultaneous", simultaneous) else level
         by = self._method(method)
-        ends = np.array([answer.interval(each, by) for answer in self]).reshape(-1, 2)
+        found = [answer.interval(each, by, anytime=anytime) for answer in self]
+        ends = np.array(found).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
     def _method(self, method: str) -> str:

@@ -71,9 +71,11 @@ class Fitted(Answer):
             unbiased=unbiased,
         )
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """That of the unbiased answer."""
-        return self.unbiased.interval(level, method)
+        return self.unbiased.interval(level, method, anytime=anytime)
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.method(level, method)
@@ -121,10 +123,17 @@ class FittedCdf(Cdf):
         return self._shares
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """Those of the unbiased shares, or their band."""
-        return self.unbiased.interval(level, simultaneous=simultaneous, method=method)
+        return self.unbiased.interval(
+            level, simultaneous=simultaneous, method=method, anytime=anytime
+        )
 
     def quantile(self, p: float, method: str = ISOTONIC) -> FittedQuantile:
         """Read off the fit; the interval is that of the unbiased quantile."""

@@ -177,6 +177,7 @@ def _share(
         hidden=count.hidden / size**2,
         bracket=None if size_variance else count.bracket,
         scale=1 / size,
+        reports=count.reports,
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,
@@ -231,7 +232,12 @@ class Cdf(Answers):
         return np.append(np.clip(fit, 0.0, 1.0), 1.0)
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """The ends of each point's own interval, or of a band for all of them together.
 
@@ -243,7 +249,8 @@ class Cdf(Answers):
         normal_reach(level)
         each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
         by = self._method(method)
-        ends = np.array([point.interval(each, by) for point in self.points[:-1]]).reshape(-1, 2)
+        found = [point.interval(each, by, anytime=anytime) for point in self.points[:-1]]
+        ends = np.array(found).reshape(-1, 2)
         if not simultaneous:
             low, high = np.vstack([ends, self.points[-1].interval(level, NORMAL)]).T
             return low, high
@@ -282,7 +289,14 @@ class Cdf(Answers):
             spread = q.numerator_variance - 2 * p * q.covariance + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
-            plain = Answer(excess, max(spread, 0.0), about=q.about, jump=jump, hidden=hidden)
+            plain = Answer(
+                excess,
+                max(spread, 0.0),
+                about=q.about,
+                jump=jump,
+                hidden=hidden,
+                reports=q.reports,
+            )
             found.append(self.bracketed(self.positions[len(found)], p, plain))
         return found
 
@@ -321,7 +335,9 @@ class Quantile:
     method: str = ISOTONIC
     notes: tuple[str, ...] = ()
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[Value, Value]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[Value, Value]:
         """All values that two one-sided tests do not contradict, from the first to the last.
 
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
@@ -331,14 +347,16 @@ class Quantile:
         values tried. At the first position the second test is known to hold, at the last the first.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of
-        the last bin.
+        the last bin. At any time, each test has its share of the level: while one watches, the
+        quantile of those who reported moves from value to value.
         """
         normal_reach(level)
         tests = self.cdf.excess(self.probability)
-        by = tests[len(tests) // 2].method(level, method) if tests else NORMAL
+        by = tests[len(tests) // 2].method(level, method) if tests and not anytime else NORMAL
         tie = TIE * abs(self.cdf.points[0].denominator)
         if by == NORMAL:
-            ends = [test.interval(level, NORMAL) for test in tests]
+            each = together(level, len(tests)) if anytime else level
+            ends = [test.interval(each, NORMAL, anytime=anytime) for test in tests]
             enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
             before = [k for k, (low, _) in enumerate(ends) if low < -tie]
             first, last = min(enough, default=len(tests)), max(before, default=-1) + 1
