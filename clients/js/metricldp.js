@@ -249,7 +249,7 @@ const LAWS = {
   },
 };
 
-const lawOf = (law) => (LAWS[law.law] || refuse("law", "unknown law " + law.law))(law);
+const lawOf = (law) => (LAWS[law.law] || refuse("law", law.law))(law);
 
 /** The depths of each pattern or shape, and its level at each place. */
 const levelsOf = ({ depths, tops, fall }) =>
