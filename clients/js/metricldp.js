@@ -403,9 +403,9 @@ function surveyOf(text, { store, send, limit } = {}) {
         credentials: "omit",
         referrerPolicy: "no-referrer",
       });
-      const { ok, status, headers } = answer, kind = headers.get("content-type") || "";
+      const { ok, status, headers } = answer;
       wait = 1000 * headers.get("retry-after");
-      if (/json/.test(kind) && !/408|429|5../.test(status)) {
+      if (/json/.test(headers.get("content-type")) && !/408|429|5../.test(status)) {
         const { accepted, duplicate, refused = {}, type } = await answer.json();
         const [reason] = ok ? Object.keys(refused) : (type || "").match(/[^/#:]*$/);
         if (ok && accepted + duplicate) return { state: "sent" };
@@ -421,7 +421,7 @@ function surveyOf(text, { store, send, limit } = {}) {
   };
   const sendAll = async () => {
     for (const [wave, { id, body, after }] of Object.entries((await load())[survey]?.answers || {}))
-      if (body && !(after > Date.now())) {
+      if (send && body && !(after > Date.now())) {
         const found = await deliver(body);
         await change(({ answers }) => (answers[wave] = found.state ? { id, ...found } : { ...answers[wave], ...found }));
       }
