@@ -4,10 +4,11 @@
 let WORD = 2 ** 32; // not const: minifiers would write it out everywhere
 const ONE = 1n << 64n;
 const KEY = "metricldp";
-const { abs, ceil, floor, LN2, log: ln, max, min } = Math;
+const BROKEN = ": BROKEN";
+const { abs, ceil, floor, log: ln, max, min } = Math;
 
 const refuse = (reason, message = reason) => {
-  throw Object.assign(Error(message), { name: "Refused", reason });
+  throw Object.assign(Error(message), { reason });
 };
 const big = (hex) => BigInt("0x" + hex);
 /** A probability over 2^64 as two halves; of 2^64 itself the upper one is 2^32. */
@@ -90,6 +91,8 @@ const power = (base, exponent) => {
   const half = exponent > 1 ? power(times(base, base), floor(exponent / 2)) : UNIT;
   return exponent % 2 ? times(half, base) : half;
 };
+/** The ratio of two positions from that of one step. */
+const stepwise = (step) => (x, other) => power(step, abs(x - other));
 const fraction = (text) => (text + "/1").split("/", 2).map(BigInt);
 /** At most e^(a/b): Taylor's series of a small part, cut off, and squared again. */
 function exponential(a, b) {
@@ -99,7 +102,7 @@ function exponential(a, b) {
   for (let k = halvings; k; k--) total = (total * total) >> scale;
   return total >> (scale - POINT);
 }
-const log = (fixed) => ln(Number(fixed >> 270n)) - 50 * LN2;
+const log = (fixed) => ln(Number(fixed >> 270n) / 2 ** 50);
 
 // Laws: `draw` calls put(number, bits) for what is sent. `ratio` of two positions is the worst of
 // any report, or a bound. `alike`: the same for every pair. `shift`: by their difference alone.
@@ -107,7 +110,6 @@ const log = (fixed) => ln(Number(fixed >> 270n)) - 50 * LN2;
 const LAWS = {
   __proto__: null,
   threshold({ bits, flip }) {
-    const ratio = ratioOf(ONE - big(flip), big(flip));
     return {
       shift: 1,
       bits,
@@ -116,7 +118,7 @@ const LAWS = {
           const from = x - 32 * k;
           put((flips ^ (from > 31 ? 0 : -(2 ** max(0, from)))) >>> 0, min(32, bits - 32 * k));
         }),
-      ratio: (x, other) => power(ratio, abs(x - other)),
+      ratio: stepwise(ratioOf(ONE - big(flip), big(flip))),
     };
   },
   geometric({ size, zero, digits, block }) {
@@ -137,12 +139,12 @@ const LAWS = {
       draw(x, tape, put) {
         let g = 1, k = 0;
         digits.forEach((hex, j) => (g += tape.toss(halves(hex)) * 2 ** j));
-        for (; k <= floor(size / length) && tape.toss(halves(block)); k++) g += length;
+        for (; k * length <= size && tape.toss(halves(block)); k++) g += length;
         if (tape.integer(1)) g = -g;
         if (tape.toss(halves(zero))) g = 0;
         put(min(max(x + g, 0), size - 1), bits);
       },
-      ratio: (x, other) => power(step, abs(x - other)),
+      ratio: stepwise(step),
     };
   },
   response({ size, keep }) {
@@ -247,7 +249,7 @@ const LAWS = {
   },
 };
 
-const lawOf = (law) => (LAWS[law.law] || refuse("law", "unknown law " + law.law))(law);
+const lawOf = (law) => (LAWS[law.law] || refuse("law", law.law))(law);
 
 /** The depths of each pattern or shape, and its level at each place. */
 const levelsOf = ({ depths, tops, fall }) =>
@@ -272,7 +274,7 @@ const halfEven = (number) => {
 const missing = (value) => (value ?? NaN) !== value || !String(value).trim();
 
 /** A position; in units of 2^-32 where it is rounded at random; of a public weight the number. */
-function position({ name, kind, names, edges, bins, points, low = edges?.[0], high = edges?.at(-1), ...of }, value, clip) {
+function position({ name, kind, names, edges, bins, points, low, high, ...of }, value, clip) {
   const no = (reason) => refuse(reason, `${name}: ${reason}`);
   const whole = kind === "integer", share = (most) => ((value - low) / (high - low)) * most;
   if (kind === "answered") return +!missing(value);
@@ -324,25 +326,24 @@ function prove({ law, metric: { step, width, cap, around, pairs, steps, sizes, n
       for (let y = x + 1; y < (near ? min(x + 2, size) : size); y++)
         look(x, y, Number(above(BigInt(around ? min(y - x, around + x - y) : y - x) * parts, wide)));
   }
-  let holds = true, least = [Infinity];
+  let end = ": holds", least = [Infinity];
   for (const [far, ratio] of worst) {
     let top = BigInt(far) * a, under = b;
     if (cap && top * never[1] > never[0] * b) [top, under] = never;
     // Between two points a ratio of 1 + e, and no more, keeps e for every step.
     const bound = random && !width && far === 1 ? ((a + b) << POINT) / b - 1n : exponential(top, under);
     const room = log(bound) - log(ratio);
-    holds &&= ratio <= bound;
-    if (!(room >= least[0])) least = [room, log(ratio), log(bound)];
+    if (ratio > bound) end = BROKEN;
+    if (!(room >= least[0])) least = [room, `loss ${log(ratio).toPrecision(9)}, allowed ${log(bound).toPrecision(9)}`];
   }
-  const [, loss, allowed] = least.map((number) => number.toPrecision(9));
-  return [holds, `loss ${loss}, allowed ${allowed}: ${holds ? "holds" : "BROKEN"}`];
+  return least[1] + end;
 }
 
 // The survey ------------------------------------------------------------------------------------
 
-function surveyOf(text, { store, send, limit = Infinity } = {}) {
-  const { survey, bytes: length, fields: said, "metricldp-client": version } = JSON.parse(text);
-  if (version !== 1) refuse("version", "not version 1");
+function surveyOf(text, { store, send, limit } = {}) {
+  const { survey, header, bytes: length, fields: said, "metricldp-client": version } = JSON.parse(text);
+  if (version !== 1) refuse("version");
   const names = said.flatMap(({ of }) => of.map(({ name }) => name));
   const fields = said.map((field) => ({
     ...field,
@@ -364,7 +365,7 @@ function surveyOf(text, { store, send, limit = Infinity } = {}) {
   };
   const reportOf = (positions, tape, memory = {}) => {
     const bytes = new Uint8Array(length);
-    bytes.set(ofHex("02" + survey.slice(0, 32)));
+    bytes.set(ofHex(header));
     let at = 136;
     const put = (value, bits) => {
       for (; bits > 0; bits--, at++) {
@@ -402,9 +403,9 @@ function surveyOf(text, { store, send, limit = Infinity } = {}) {
         credentials: "omit",
         referrerPolicy: "no-referrer",
       });
-      const { ok, status, headers } = answer, kind = headers.get("content-type") || "";
+      const { ok, status, headers } = answer;
       wait = 1000 * headers.get("retry-after");
-      if (/json/.test(kind) && !/408|429|5../.test(status)) {
+      if (/json/.test(headers.get("content-type")) && !/408|429|5../.test(status)) {
         const { accepted, duplicate, refused = {}, type } = await answer.json();
         const [reason] = ok ? Object.keys(refused) : (type || "").match(/[^/#:]*$/);
         if (ok && accepted + duplicate) return { state: "sent" };
@@ -416,11 +417,11 @@ function surveyOf(text, { store, send, limit = Infinity } = {}) {
     clearTimeout(timer);
     timer = setTimeout(flush, (wait || 3e4) * (1 + Math.random()));
     timer.unref?.();
-    return { after: wait > 0 ? Date.now() + wait : 0 };
+    return { after: Date.now() + wait };
   };
   const sendAll = async () => {
     for (const [wave, { id, body, after }] of Object.entries((await load())[survey]?.answers || {}))
-      if (body && !(after > Date.now())) {
+      if (send && body && !(after > Date.now())) {
         const found = await deliver(body);
         await change(({ answers }) => (answers[wave] = found.state ? { id, ...found } : { ...answers[wave], ...found }));
       }
@@ -437,13 +438,8 @@ function surveyOf(text, { store, send, limit = Infinity } = {}) {
     status,
     promise: () => fields.map(({ says }) => says).join("\n"),
     certify() {
-      let holds = true;
-      const lines = fields.map((field) => {
-        const [kept, told] = field.law ? prove(field) : [1, "sent as it is"];
-        holds &&= !!kept;
-        return `${field.name}: ${told}`;
-      });
-      return { holds, lines };
+      const lines = fields.map((field) => `${field.name}: ${field.law ? prove(field) : "sent as it is"}`);
+      return { holds: !lines.some((line) => line.endsWith(BROKEN)), lines };
     },
     async answer(person, { wave = "", invite, clip } = {}) {
       const positions = positionsOf(person, clip);
@@ -487,11 +483,11 @@ function invited(text) {
  * Opens a survey by its client manifest, the text or its address. `pin` is the SHA-256 that
  * `metricldp compile` printed: whoever serves another manifest is refused.
  */
-export async function open(source, { pin, store = globalThis.localStorage, ...more } = {}) {
-  const text = source[0] === "{" ? source : await (await fetch(source, { credentials: "omit" })).text();
+export async function open(source, { pin, store = localStorage, ...more } = {}) {
+  const text = source[0] === "{" ? source : await (await fetch(source)).text();
   if (!crypto.subtle) refuse("pin", "https is needed");
   const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
-  if (found !== pin) refuse("pin", `this manifest is ${found}, not ${pin}`);
+  if (found !== pin) refuse("pin", `the manifest is ${found}`);
   const [survey] = surveyOf(text, { store, ...more });
   if (more.send) {
     globalThis.addEventListener?.("online", survey.flush);

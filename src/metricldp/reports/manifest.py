@@ -178,6 +178,8 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     found |= {key: data[key] for key in _KEYS if not isinstance(data.get(key, False), bool)}
     if data.get("private"):
         found["private"] = True
+    if "edges" in data:
+        found |= {"low": data["edges"][0], "high": data["edges"][-1]}
     names = data.get("levels", data.get("categories"))
     if names is not None:
         found["names"] = list(names)
