@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol
 
 from metricldp.answers import watched
+from metricldp.answers.liars import Ends, Lie, checked_liars, moved_mean
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -97,6 +98,8 @@ class Answer:
     """What the sum that the bracket is of was multiplied with."""
     reports: int = field(default=0, compare=False)
     """How many it is from."""
+    lie: Lie | None = field(default=None, compare=False)
+    """The least and the most that one report can add to that sum."""
 
     @property
     def stderr(self) -> float:
@@ -216,6 +219,14 @@ class Answer:
             scale=self.scale * factor or 1.0,
         )
 
+    def moved_by(self, liars: int) -> Ends:
+        """Between what the value would lie had so many devices not lied: see `liars.py`."""
+        if self.lie is None:
+            raise QueryError(f"no bound is known for {self.question or 'this answer'} and liars")
+        low, high = self.lie()
+        reach = checked_liars(liars) * (high - low) * abs(self.scale)
+        return self.value - reach, self.value + reach
+
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
         low, high = self.interval(level)
@@ -333,6 +344,8 @@ class Ratio(Answer):
     """The sum itself, where the value had to be moved to what is possible."""
     above: Excess | None = field(default=None, compare=False)
     """What a shorter interval can come from."""
+    lies: Callable[[float], Ends] | None = field(default=None, compare=False)
+    """What one report can add to the sum of what values are above a number."""
 
     @property
     def clear(self) -> bool:
@@ -379,6 +392,16 @@ class Ratio(Answer):
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
 
+    def moved_by(self, liars: int) -> Ends:
+        """All means that so many lies could have come from; a group they could empty has any."""
+        if self.lies is None or self.lie is None:
+            return super().moved_by(liars)
+        least, most = sorted(end / self.scale for end in self.possible)
+        sums = self.value / self.scale * self.denominator, self.denominator
+        ends = moved_mean(sums, checked_liars(liars), self.lies, self.lie(), (least, most))
+        low, high = sorted(end * self.scale for end in ends)
+        return low, high
+
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
@@ -412,7 +435,6 @@ class Ratio(Answer):
 
 
 def barely(size: float, error: float) -> str:
-    """What is said of a group that may be nobody."""
     return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
 
 

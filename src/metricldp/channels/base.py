@@ -212,6 +212,19 @@ class Channel(ABC):
         fixed, weights = self._split(self.coefficients(function))
         return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
 
+    def ends(self, function: Floats) -> tuple[float, float]:
+        """The least and the most that F(report) can be, or bounds: as exact as `influence`.
+
+        Where the decoder of a constant is that constant, a function that is raised far enough has
+        its largest decoded value by `influence`, and one that is lowered its smallest.
+        """
+        if self.free_when_whole and self.linear:
+            far = 2 * self.influence(function) + 1
+            return far - self.influence(function - far), self.influence(function + far) - far
+        fixed, weights = self._split(self.coefficients(function))
+        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
+        return float(fixed + ends.min(axis=0).sum()), float(fixed + ends.max(axis=0).sum())
+
     def jump(self, functions: Floats) -> Floats:
         """How far one coin can move each answer, (k, size) -> (k,): the largest, or a bound of it.
 
