@@ -34,6 +34,8 @@ REASONS = (
 )
 """Why a report can be refused."""
 OUTCOMES = (ACCEPTED, DUPLICATE, *REASONS)
+MERGE = 200_000
+"""New ids that go to their places in the table together."""
 SEAL = 100_000
 """Reports that wait until they are sealed, where no batches are asked for."""
 
@@ -214,6 +216,8 @@ class Collector:
             if settings.proof == "none":
                 # A day more than the window, so that no id is forgotten that is still taken.
                 books.forget_ids(entry.number, today() - settings.window - 2)
+        if books.fresh() >= MERGE:
+            books.merge_ids(MERGE)
         return sealed
 
 
