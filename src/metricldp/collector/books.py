@@ -36,7 +36,7 @@ _MERGED_AT_ONCE = 2000
 """Ids that go to the table in one transaction, so that nobody waits long."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Outcome:
     """What became of an upload."""
 
@@ -80,12 +80,15 @@ class Books:
         counts: Counter[tuple[int, str]] = Counter(more)
         outcomes: dict[int, Outcome] = {}
         for survey, own in by_survey.items():
+            accepted = duplicate = 0
             for upload, outcome in zip(own, self._keep(survey, own), strict=True):
                 outcomes[id(upload)] = outcome
-                counts[survey, ACCEPTED] += outcome.accepted
-                counts[survey, DUPLICATE] += outcome.duplicate
+                accepted += outcome.accepted
+                duplicate += outcome.duplicate
                 for reason, n in outcome.refused.items():
                     counts[survey, reason] += n
+            counts[survey, ACCEPTED] += accepted
+            counts[survey, DUPLICATE] += duplicate
         self.count(counts)
         return [outcomes[id(upload)] for upload in uploads]
 

@@ -34,7 +34,7 @@ _HASHED = MARK - DAY
 _DAY_SECONDS = 86_400
 
 
-@dataclass
+@dataclass(slots=True)
 class Upload:
     """What is good in a body, ready to be kept; and what is not, by reason."""
 
