@@ -65,9 +65,10 @@ def run_all(said: dict[str, Any], sockets: Sequence[socket.socket], workers: int
 
 def run(said: dict[str, Any], sockets: Sequence[socket.socket], parent: int | None = None) -> None:
     """One process."""
+    app = built(said)
     server = uvicorn.Server(
         uvicorn.Config(
-            built(said),
+            app,
             loop="uvloop" if os.name == "posix" else "auto",
             http="httptools",
             ws="none",
@@ -83,6 +84,7 @@ def run(said: dict[str, Any], sockets: Sequence[socket.socket], parent: int | No
         )
     )
     asyncio.run(_served(server, list(sockets), parent))
+    app.collector.close()
 
 
 async def _served(server: Any, sockets: list[socket.socket], parent: int | None) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from metricldp.collector.database import Database, StoreError
 from metricldp.collector.envelope import DAY, Upload
+from metricldp.collector.recent import DIGEST, MARK, Marks, Recent, joined, split
 
 ACCEPTED, DUPLICATE, FORGOTTEN = "accepted", "duplicate", "forgotten"
 UNKNOWN = 0
@@ -31,10 +32,11 @@ _ADD_HOUR = (
     "INSERT INTO hours VALUES (?, ?, ?) "
     "ON CONFLICT (survey, hour) DO UPDATE SET n = hours.n + excluded.n"
 )
-_KEEP_ID = "INSERT INTO ids VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_MERGED_AT_ONCE = 2000
+"""Ids that go to the table in one transaction, so that nobody waits long."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Outcome:
     """What became of an upload."""
 
@@ -48,6 +50,7 @@ class Books:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._recent = Recent()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -70,18 +73,22 @@ class Books:
 
     def write(self, uploads: Sequence[Upload], more: Counter[tuple[int, str]]) -> list[Outcome]:
         """The same inside a transaction that is open."""
+        self._recent.refresh(self.database)
         by_survey: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
             by_survey[upload.survey].append(upload)
         counts: Counter[tuple[int, str]] = Counter(more)
         outcomes: dict[int, Outcome] = {}
         for survey, own in by_survey.items():
+            accepted = duplicate = 0
             for upload, outcome in zip(own, self._keep(survey, own), strict=True):
                 outcomes[id(upload)] = outcome
-                counts[survey, ACCEPTED] += outcome.accepted
-                counts[survey, DUPLICATE] += outcome.duplicate
+                accepted += outcome.accepted
+                duplicate += outcome.duplicate
                 for reason, n in outcome.refused.items():
                     counts[survey, reason] += n
+            counts[survey, ACCEPTED] += accepted
+            counts[survey, DUPLICATE] += duplicate
         self.count(counts)
         return [outcomes[id(upload)] for upload in uploads]
 
@@ -100,34 +107,31 @@ class Books:
             why = "closed" if found else "unknown-survey"
             return [_refused(upload, why) for upload in uploads]
         _, forgotten, most = found[0]
-        rows = [(survey, m, d) for u in uploads for m, d in zip(u.marks, u.digests, strict=True)]
-        if most is None and (not rows or forgotten == 0 or _newer(uploads, forgotten)):
-            self.database.rows("SAVEPOINT ids")
-            if self.database.many(_KEEP_ID, rows) == len(rows):
-                self.database.rows("RELEASE SAVEPOINT ids")
-                self._add_group(survey, [report for u in uploads for report in u.reports])
-                return [Outcome(len(upload), 0, upload.refused) for upload in uploads]
-            # Somebody sent something again: one by one, then.
-            self.database.rows("ROLLBACK TO SAVEPOINT ids")
-            self.database.rows("RELEASE SAVEPOINT ids")
-        return self._keep_each(survey, uploads, forgotten, most)
+        marks = [mark for upload in uploads for mark in upload.marks]
+        known = self._recent.known(self.database, survey, marks)
+        if (
+            most is None
+            and not known
+            and len({*marks}) == len(marks)
+            and _newer(uploads, forgotten)
+        ):
+            self._add(survey, uploads)
+            return [Outcome(len(upload), 0, upload.refused) for upload in uploads]
+        # Somebody sent something again, or not all can be taken: one by one, then.
+        return self._keep_each(survey, uploads, known, forgotten, most)
 
     def _keep_each(
-        self, survey: int, uploads: Sequence[Upload], forgotten: int, most: int | None
+        self, survey: int, uploads: Sequence[Upload], known: Marks, forgotten: int, most: int | None
     ) -> list[Outcome]:
         room = None if most is None else most - self.counter(survey, ACCEPTED)
-        kept: list[bytes] = []
-        outcomes = []
+        kept, outcomes = Upload(survey), []
         for upload in uploads:
             outcome = Outcome(0, 0, Counter(upload.refused))
             for mark, digest, report in zip(
                 upload.marks, upload.digests, upload.reports, strict=True
             ):
-                known = self.database.rows(
-                    "SELECT digest FROM ids WHERE survey = ? AND mark = ?", (survey, mark)
-                )
-                if known:
-                    same = bytes(known[0][0]) == digest
+                if mark in known:
+                    same = known[mark] == digest
                     outcome.duplicate += same
                     if not same:
                         outcome.refused["conflict"] += 1
@@ -136,19 +140,27 @@ class Books:
                 elif room is not None and len(kept) >= room:
                     outcome.refused["full"] += 1
                 else:
-                    self.database.many(_KEEP_ID, [(survey, mark, digest)])
-                    kept.append(report)
+                    known[mark] = digest
+                    kept.add(mark, digest, report)
                     outcome.accepted += 1
             outcomes.append(outcome)
-        self._add_group(survey, kept)
+        self._add(survey, [kept])
         return outcomes
 
-    def _add_group(self, survey: int, reports: Sequence[bytes]) -> None:
-        if reports:
-            self.database.rows(
-                "INSERT INTO groups_waiting (survey, n, reports) VALUES (?, ?, ?)",
-                (survey, len(reports), b"".join(reports)),
-            )
+    def _add(self, survey: int, uploads: Sequence[Upload]) -> None:
+        """Ids and reports, each in one piece."""
+        reports = [report for upload in uploads for report in upload.reports]
+        if not reports:
+            return
+        marks = [mark for upload in uploads for mark in upload.marks]
+        digests = [digest for upload in uploads for digest in upload.digests]
+        self.database.rows(
+            "INSERT INTO fresh (survey, ids) VALUES (?, ?)", (survey, joined(marks, digests))
+        )
+        self.database.rows(
+            "INSERT INTO groups_waiting (survey, n, reports) VALUES (?, ?, ?)",
+            (survey, len(reports), b"".join(reports)),
+        )
 
     # Numbers -------------------------------------------------------------------------------------
 
@@ -262,6 +274,31 @@ class Books:
             self.database.many("DELETE FROM segments WHERE name = ?", [(name,) for name, _ in old])
             self.count(Counter({(survey, FORGOTTEN): sum(int(n) for _, n in old)}))
         return [str(name) for name, _ in old]
+
+    def merge_ids(self, least: int) -> int:
+        """New ids to their places in the table, if they are so many; how many they were.
+
+        In short steps. One that is done again changes nothing, and only the last lets go.
+        """
+        pieces = self.database.rows("SELECT seq, survey, ids FROM fresh ORDER BY seq")
+        rows = [(int(survey), *pair) for _, survey, ids in pieces for pair in split(bytes(ids))]
+        if len(rows) < least or not rows:
+            return 0
+        rows.sort()
+        for at in range(0, len(rows), _MERGED_AT_ONCE):
+            with self.writing():
+                self.database.many(
+                    "INSERT INTO ids VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    rows[at : at + _MERGED_AT_ONCE],
+                )
+        with self.writing():
+            self.database.rows("DELETE FROM fresh WHERE seq <= ?", (pieces[-1][0],))
+        return len(rows)
+
+    def fresh(self) -> int:
+        """How many ids are not in the table yet."""
+        ((size,),) = self.database.rows("SELECT sum(length(ids)) FROM fresh")
+        return int(size or 0) // (MARK + DIGEST)
 
     def forget_ids(self, survey: int, day: int) -> int:
         """Forget ids of a day and before, for good: reports of those days are late from now on."""

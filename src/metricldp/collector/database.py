@@ -33,6 +33,9 @@ class Database(Protocol):
     def many(self, statement: str, values: Iterable[Sequence[Any]]) -> int:
         """The same statement for all; how many rows it changed in the end."""
 
+    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those of some ids that are in the table, with their digests."""
+
     def begin(self, patience: float) -> bool:
         """Begin to write, alone; or False if another is still writing after so many seconds."""
 
@@ -59,6 +62,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ids (
         survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
         PRIMARY KEY (survey, mark)) {flat}""",
+    """CREATE TABLE IF NOT EXISTS fresh (
+        seq {serial}, survey {whole} NOT NULL, ids {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS groups_waiting (
         seq {serial}, survey {whole} NOT NULL, n {whole} NOT NULL, reports {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS segments (

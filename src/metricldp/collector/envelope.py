@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
 
 from metricldp.collector.plain import GOOD, Plain
 from metricldp.collector.proofs import SERIAL, Proof
+from metricldp.collector.recent import DIGEST, MARK
 from metricldp.reports.bytes import unpack
 from metricldp.survey.agreement import Agreement
 
@@ -29,11 +30,11 @@ DAY = 4
 """Bytes of an id that say the day."""
 _MANY = 64
 """Reports from which on arrays are quicker than plain integers."""
-_MARK, _DIGEST = 16, 8
+_HASHED = MARK - DAY
 _DAY_SECONDS = 86_400
 
 
-@dataclass
+@dataclass(slots=True)
 class Upload:
     """What is good in a body, ready to be kept; and what is not, by reason."""
 
@@ -51,6 +52,11 @@ class Upload:
 
     def __len__(self) -> int:
         return len(self.marks)
+
+    def add(self, mark: bytes, digest: bytes, report: bytes) -> None:
+        self.marks.append(mark)
+        self.digests.append(digest)
+        self.reports.append(report)
 
 
 class Envelope:
@@ -76,7 +82,7 @@ class Envelope:
         size, head = self.size, self._head
         found = Upload(self.number, not self._proof.once)
         if len(body) == size:
-            self._keep(found, body, self._plain.reason(body[head:]))
+            self._keep(found, (body,), (self._plain.reason(body[head:]),))
             return found
         if not body or len(body) % size:
             # A report of the wrong length is judged by what its bytes say first.
@@ -86,8 +92,7 @@ class Envelope:
         if len(records) > self._most:
             found.refused["too-many"] += len(records)
             return found
-        for record, reason in zip(records, self._reasons(records), strict=True):
-            self._keep(found, record, reason)
+        self._keep(found, records, self._reasons(records))
         return found
 
     def _cut(self, report: bytes) -> str:
@@ -102,27 +107,28 @@ class Envelope:
                 return [GOOD] * len(reports)
         return list(map(self._plain.reason, reports))
 
-    def _keep(self, found: Upload, record: bytes, reason: str) -> None:
-        serial = record[:SERIAL]
-        reason = reason or self._time_of(serial)
-        if not reason and not self._proof.holds(serial, record[SERIAL : self._head]):
-            reason = "invite"
-        if reason:
-            found.refused[reason] += 1
-            return
-        hashed = sha256(serial)
-        mark = hashed.digest()
-        hashed.update(record)
-        found.marks.append(mark[:_MARK] if self._proof.once else serial[:DAY] + mark[: _MARK - DAY])
-        found.digests.append(hashed.digest()[:_DIGEST])
-        found.reports.append(record[self._head + len(self._plain.header) :])
-
-    def _time_of(self, serial: bytes) -> str:
-        """Whether an id is too old to be known again, or of a day that has not come."""
-        if self._proof.once:
-            return GOOD
-        ahead = int.from_bytes(serial[:DAY], "big") - today()
-        return "late" if ahead < -self._window else "early" if ahead > 1 else GOOD
+    def _keep(self, found: Upload, records: Iterable[bytes], reasons: Iterable[str]) -> None:
+        """Those that are good, with what is kept of their ids; the others are counted."""
+        proof, head, skip = self._proof, self._head, self._head + len(self._plain.header)
+        # Days compare like the bytes that say them.
+        now = today()
+        first = b"" if proof.once else (max(0, now - self._window)).to_bytes(DAY, "big")
+        last = b"" if proof.once else (now + 2).to_bytes(DAY, "big")
+        for record, wrong in zip(records, reasons, strict=True):
+            serial, reason = record[:SERIAL], wrong
+            if not reason and last and not first <= serial < last:
+                reason = "late" if serial < first else "early"
+            if not reason and not proof.holds(serial, record[SERIAL:head]):
+                reason = "invite"
+            if reason:
+                found.refused[reason] += 1
+                continue
+            hashed = sha256(serial)
+            mark = hashed.digest()
+            hashed.update(record)
+            found.marks.append(serial[:DAY] + mark[:_HASHED] if last else mark[:MARK])
+            found.digests.append(hashed.digest()[:DIGEST])
+            found.reports.append(record[skip:])
 
 
 def today() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +34,8 @@ REASONS = (
 )
 """Why a report can be refused."""
 OUTCOMES = (ACCEPTED, DUPLICATE, *REASONS)
+MERGE = 200_000
+"""New ids that go to their places in the table together."""
 SEAL = 100_000
 """Reports that wait until they are sealed, where no batches are asked for."""
 
@@ -191,10 +193,8 @@ class Collector:
 
     # What has to be done from time to time -------------------------------------------------------
 
-    def tend(
-        self, books: Books, seal_at: int = SEAL, pause: Callable[[], None] | None = None
-    ) -> int:
-        """Seal what waits, and let go of what is old, through a connection of one's own."""
+    def tend(self, books: Books, seal_at: int = SEAL) -> int:
+        """Seal what waits, through a connection of one's own; how many reports that were."""
         sealed = 0
         waiting = books.waiting()
         for entry in Register(books).entries():
@@ -206,15 +206,20 @@ class Collector:
                     break
                 sealed += n
                 waiting[entry.number] -= n
-                if pause is not None:
-                    pause()
+        if books.fresh() >= MERGE:
+            books.merge_ids(MERGE)
+        return sealed
+
+    def let_go(self, books: Books) -> None:
+        """Let go of what is older than its survey says; once in an hour is enough."""
+        for entry in Register(books).entries():
+            settings = entry.settings
             if settings.keep_days is not None:
                 for name in books.drop_segments(entry.number, today() - settings.keep_days):
                     (self.folder / sealing.FOLDER / name).unlink(missing_ok=True)
             if settings.proof == "none":
                 # A day more than the window, so that no id is forgotten that is still taken.
                 books.forget_ids(entry.number, today() - settings.window - 2)
-        return sealed
 
 
 @lru_cache(maxsize=256)

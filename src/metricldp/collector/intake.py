@@ -81,7 +81,7 @@ class Intake:
     def __init__(self, books: Books, room: int = ROOM, flush: float = 1.0) -> None:
         self._books, self._room, self._flush = books, room, flush
         self._waiting: list[tuple[Upload, asyncio.Future[Outcome], int]] = []
-        self._taken = 0
+        self._taken = self._reports = 0
         self._counts: Counter[tuple[int, str]] = Counter()
         self._come = asyncio.Event()
         self._hand = Hand("committer")
@@ -109,6 +109,7 @@ class Intake:
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((upload, done, size + _EACH))
         self._taken += size + _EACH
+        self._reports += len(upload)
         self._come.set()
         return await done
 
@@ -159,13 +160,17 @@ class Intake:
                     break
 
     def _take(self) -> list[tuple[Upload, asyncio.Future[Outcome], int]]:
+        if self._reports <= _AT_ONCE:
+            taken, self._waiting, self._reports = self._waiting, [], 0
+            return taken
         count = 0
         for at, (upload, _, _) in enumerate(self._waiting):
             count += len(upload)
             if count > _AT_ONCE and at:
                 taken, self._waiting = self._waiting[:at], self._waiting[at:]
+                self._reports -= count - len(upload)
                 return taken
-        taken, self._waiting = self._waiting, []
+        taken, self._waiting, self._reports = self._waiting, [], 0
         return taken
 
     async def _commit(self) -> bool:

@@ -73,6 +73,10 @@ class Postgres:
         except psycopg.Error as wrong:
             raise _unkept(wrong) from None
 
+    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
+        asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ANY(?)"
+        return {bytes(m): bytes(d) for m, d in self.rows(asked, (survey, list(marks)))}
+
     def begin(self, patience: float) -> bool:
         if self._connection.closed or self._connection.broken:
             self._connect()

@@ -18,6 +18,7 @@ ALL = 0
 SCOPES = ("ask", "own")
 """Who owns a survey may ask, too."""
 _TOKEN = 32
+_ABOUT_A_SURVEY = (*("tokens", "ids", "fresh", "groups_waiting", "segments", "counters", "hours"),)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Register:
         with self._books.writing():
             names = list(self._books.segments(number))
             self._database.rows("DELETE FROM surveys WHERE number = ?", (number,))
-            for table in ("tokens", "ids", "groups_waiting", "segments", "counters", "hours"):
+            for table in _ABOUT_A_SURVEY:
                 self._database.rows(f"DELETE FROM {table} WHERE survey = ?", (number,))
         return names
 

@@ -7,6 +7,7 @@ import logging
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from metricldp.answers.partition import Parted
@@ -19,6 +20,7 @@ from metricldp.collector.problems import problem
 from metricldp.collector.proofs import Invited
 from metricldp.collector.register import Entry
 from metricldp.collector.settings import Settings
+from metricldp.reports.manifest import manifest
 
 if TYPE_CHECKING:
     from starlette import applications, exceptions, responses, routing
@@ -113,7 +115,8 @@ class Requests:
 
     async def _manifest(self, request: Request) -> Response:
         entry = await self._entry(request)
-        return _immutable(request, client_manifest(entry.text), f"client-{entry.fingerprint}")
+        text = await to_thread(client_manifest, entry.text)
+        return _immutable(request, text, f"client-{entry.fingerprint}")
 
     async def _status(self, request: Request) -> Response:
         entry = await self._entry(request, "ask")
@@ -156,9 +159,10 @@ def invites(settings: Settings, n: int) -> str:
     return "".join(f"{invite.hex()}\n" for invite in proof.new(n))
 
 
+@lru_cache(maxsize=64)
 def client_manifest(text: str) -> str:
     """What a client in another language is made from."""
-    return survey_of(text).canonical
+    return manifest(survey_of(text))
 
 
 def _read_survey(text: str) -> Parted:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from metricldp.collector.upload import App, Receive, Scope, Send, Uploads, is_up
 _PAGES = "/surveys"
 _OWN = frozenset({"client.json", "status", "close", "invites", "reports"})
 """What is not a question, of all that stands behind the address of a survey."""
+_HOUR = 3600.0
 log = logging.getLogger("metricldp.collector")
 
 
@@ -127,12 +129,16 @@ class Application:
     def _tend(self) -> None:
         """In a thread with a connection of its own, until the end."""
         books, options = self._books(), self._options
-        tidy = False
-        while not self._stop.wait(options.every if tidy else 0):
+        tidied = let_go = pause = 0.0
+        while not self._stop.wait(pause):
+            pause = options.every
             try:
-                if not tidy:
+                if not tidied:
                     remove_orphans(books, self.collector.folder)
-                tidy = True
+                    tidied = time.monotonic()
+                if time.monotonic() >= let_go:
+                    self.collector.let_go(books)
+                    let_go = time.monotonic() + _HOUR
                 self.collector.tend(books, options.seal_at)
             except StoreError as wrong:
                 log.warning("sealing: %s", wrong)

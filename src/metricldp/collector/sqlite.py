@@ -20,6 +20,8 @@ FILE = "collector.sqlite"
 _GOOD = (3, 51, 3)
 """From 3.7.0 on, and until this version, a log that begins again could lose what two connections
 had written: the WAL-reset bug."""
+_CACHE = "cache_size = -32768"
+"""Kibibytes of memory for pages, of one connection."""
 _STEP, _PATIENCE = 0.001, 10.0
 
 
@@ -42,7 +44,12 @@ class SQLite:
         try:
             self._connection = apsw.Connection(str(Path(folder) / FILE))
             self._connection.set_busy_timeout(int(1000 * _PATIENCE))
-            for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = FAST"):
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "secure_delete = FAST",
+                _CACHE,
+            ):
                 self.rows(f"PRAGMA {pragma}")
             kinds = {
                 "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -72,6 +79,13 @@ class SQLite:
         except apsw.Error as wrong:
             raise _unkept(wrong, self._folder) from None
         return self._connection.total_changes() - before
+
+    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
+        asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ?"
+        try:
+            return dict(self._connection.executemany(asked, [(survey, mark) for mark in marks]))
+        except apsw.Error as wrong:
+            raise _unkept(wrong, self._folder) from None
 
     def begin(self, patience: float) -> bool:
         try:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, TypeVar
 
 from metricldp.collector.books import UNKNOWN, Outcome
 from metricldp.collector.database import StoreError
@@ -20,6 +20,7 @@ from metricldp.collector.register import Entry, Register
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Found = TypeVar("Found")
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 START, END, FINGERPRINT = "/v1/surveys/", "/reports", 64
@@ -29,7 +30,7 @@ _AGAIN = 1.0
 _MOST_KNOWN = 1024
 _IN_THE_LOOP = 1024
 """Records that are read between two other things; more are read in a thread."""
-_JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), OPEN]
+_JSON: Headers = [(b"content-type", b"application/json"), OPEN]
 log = logging.getLogger("metricldp.collector")
 
 
@@ -37,11 +38,52 @@ def is_upload(path: str) -> bool:
     return len(path) == _LENGTH and path.startswith(START) and path.endswith(END)
 
 
+class Sweeper:
+    """Ends what takes too long: one timer for all, since most take no time at all."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._running: dict[asyncio.Task[Any], float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        self._sweeping = False
+
+    async def within(self, work: Coroutine[Any, Any, Found]) -> Found:
+        """What the work finds; TimeoutError if that takes longer, by up to half as long again."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        self._running[task] = loop.time() + self._patience
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(self._patience / 2, self._sweep)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if task not in self._late:
+                raise
+            self._late.discard(task)
+            task.uncancel()
+            raise TimeoutError from None
+        finally:
+            del self._running[task]
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        for task, end in self._running.items():
+            if end < loop.time():
+                self._late.add(task)
+                task.cancel()
+        self._sweeping = bool(self._running)
+        if self._sweeping:
+            loop.call_later(self._patience / 2, self._sweep)
+
+
 class Uploads:
     """Takes reports for all surveys of a collector."""
 
     def __init__(self, register: Register, intake: Intake, patience: float = 30.0) -> None:
-        self._register, self._intake, self._patience = register, intake, patience
+        self._register, self._intake = register, intake
+        self._sweeper = Sweeper(patience)
         self._known: dict[str, tuple[float, Entry | None, Envelope | None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,8 +117,7 @@ class Uploads:
         if not self._intake.has_room(0):
             raise Busy
         try:
-            async with asyncio.timeout(self._patience):
-                body = await _read(receive)
+            body = await self._sweeper.within(_read(receive))
         except TimeoutError:
             self._intake.note(number, "slow")
             return problem("slow")
