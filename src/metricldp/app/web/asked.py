@@ -24,8 +24,8 @@ from metricldp.survey.agreement import Agreement
 MOST_WORDS, LONGEST_WORD, LONGEST_ADDRESS = 16, 1000, 8000
 MOST_BARS, MOST_CELLS, MOST_GROUPS, MOST_QUANTILES = 512, 2500, 24, 20
 """What one address may ask for."""
-USUAL_BARS, USUAL_SIDE = 128, 20
-"""Bars of a histogram, and of a side of a heat map, where no width is given."""
+USUAL_BARS, USUAL_SIDE, USUAL_GROUPS = 25, 20, 8
+"""Bars of a histogram, of a side of a heat map, and groups, at most, where no width is given."""
 HEATMAP, GROUPS = "heatmap", "groups"
 SHOWS = {
     "histogram": "Histogram",
@@ -192,8 +192,8 @@ def usual_width(attribute: Attribute, most: int) -> float | None:
         return max((float(high) - float(low)) / most, attribute.narrowest_bar)
     steps = attribute.size / most
     power = 10.0 ** math.floor(math.log10(steps))
-    round_one = next(k * power for k in (1, 2, 2.5, 5, 10) if k * power >= steps * (1 - 1e-9))
-    return math.ceil(round_one) * attribute.grid_step
+    together = next(k * power for k in (1, 2, 5, 10) if k * power >= steps * (1 - 1e-9))
+    return max(1, round(together)) * attribute.grid_step
 
 
 def check_bars(name: str, bars: int, most: int, what: str) -> None:

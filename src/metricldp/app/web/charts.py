@@ -63,10 +63,10 @@ def spanned(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def rounded_out(low: float, high: float) -> tuple[float, float]:
-    """The same range, up to the next round numbers."""
+    """The same range, up to the next round number; below zero only as far as there is something."""
     marks = ticks(low, high)
     step = marks[1] - marks[0] if len(marks) > 1 else (high - low) or 1.0
-    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    return low, math.ceil(high / step - 1e-9) * step
 
 
 def short(text: str, letters: int) -> str:
@@ -145,7 +145,7 @@ def _margin(rows: Sequence[Row]) -> float:
 
 def _named(row: Row, x: Scale, top: float, left: float) -> list[Mark]:
     middle, zero = top + _ROW / 2, x(0.0)
-    label = short(row.label, int((left - 12) / _LETTER))
+    label = short(row.label, int((left - 14) / _LETTER))
     found: list[Mark] = [Text("label", left - 8, middle + 4, label, "end")]
     start, end = sorted((zero, x(row.value)))
     found.append(Box("bar", start, top + 5, end - start, _ROW - 10))
@@ -217,28 +217,29 @@ def heat(
     top, bottom = 28.0, 28.0 + tall * len(rows)
     most = max([row.value for line_of in cells for row in line_of] + [1.0])
     marks: list[Mark] = [Text("label", 4, 16, short(axes[0], 40))]
+    labels: list[Mark] = []
+    dots: list[Mark] = []
     every = max(1, math.ceil(13.0 / tall))
     for k, (label, line_of) in enumerate(zip(rows, cells, strict=True)):
         y = top + tall * k
         if k % every == 0:
-            marks.append(
-                Text("tick", left - 6, y + tall / 2 + 4, short(label, int(left / _LETTER)), "end")
-            )
+            words = short(label, int((left - 12) / _LETTER))
+            labels.append(Text("tick", left - 6, y + tall / 2 + 4, words, "end"))
         for j, cell in enumerate(line_of):
             x = left + side * j
             strength = min(max(cell.value / most, 0.0), 1.0)
             ends = f"{cell.value:,.0f} ({cell.low:,.0f} to {cell.high:,.0f})"
             said = f"{axes[0]} {label}, {axes[1]} {columns[j]}: {ends}"
             marks.append(Box("heat", x, y, side, tall, strength, said))
-            marks.append(Box("cell", x, y, side, tall))
             if cell.low <= 0 and len(columns) * len(rows) <= 900:
-                marks.append(Box("tick", x + side / 2 - 1, y + tall / 2 - 1, 2, 2))
+                dots.append(Box("tick", x + side / 2 - 1, y + tall / 2 - 1, 2, 2))
     widest = max(len(column) for column in columns) * _LETTER + 10
     every = max(1, math.ceil(min(widest, 120.0) / side))
     for j, column in enumerate(columns):
         if j % every == 0:
             words = short(column, max(3, int(every * side / _LETTER)))
-            marks.append(Text("tick", left + side * (j + 0.5), bottom + 16, words, "middle"))
+            labels.append(Text("tick", left + side * (j + 0.5), bottom + 16, words, "middle"))
+    marks += dots + labels
     marks.append(
         Text("label", left + (WIDTH - left - 12) / 2, bottom + 36, short(axes[1], 60), "middle")
     )
@@ -250,7 +251,6 @@ def _legend(left: float, top: float, most: float) -> list[Mark]:
     found: list[Mark] = [Text("tick", left, top + 14, "0 people")]
     start, wide = left + 66, 12.0
     found += [Box("heat", start + wide * k, top + 3, wide, 14, (k + 0.5) / 10) for k in range(10)]
-    found.append(Box("cell", start, top + 3, wide * 10, 14))
     found.append(Text("tick", start + wide * 10 + 8, top + 14, f"{most:,.0f}"))
     dot = start + wide * 10 + 30 + _LETTER * len(f"{most:,.0f}")
     found.append(Box("tick", dot, top + 9, 2, 2))
@@ -299,16 +299,17 @@ def columns(
         )
         marks.append(Text("tick", _LEFT - 8, y(tick) + 4, plain(tick), "end"))
     marks.append(Text("tick", _LEFT - 8, 14, up, "start" if len(up) > 8 else "end"))
-    side = min((WIDTH - _RIGHT - _LEFT) / max(len(rows), 1), 60.0)
+    side = (WIDTH - _RIGHT - _LEFT) / max(len(rows), 1)
+    wide = min(side * 0.8, 60.0)
     every = max(1, math.ceil(84.0 / side))
     for k, (label, count) in enumerate(rows):
         x = _LEFT + side * k
         marks.append(
             Box(
                 "bar",
-                x + side * 0.1,
+                x + (side - wide) / 2,
                 y(count),
-                side * 0.8,
+                wide,
                 bottom - y(count),
                 1.0,
                 f"{label}: {count:,}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -403,18 +403,17 @@ _ANSWERS: dict[str, Callable[[Quick, Asked], Found]] = {
 
 
 def headline(tally: Quick, asked: Asked) -> list[tuple[str, str]]:
-    """How many people the page is about, and the mean of what is asked about, in words."""
-    found = [("reports", f"{tally.n:,}")]
-    if asked.words and tally.n:
-        count = tally.count(dict(asked.where), about=asked.about)
+    """How many people meet the conditions, and their mean of what is asked about, in words."""
+    if not tally.n:
+        return []
+    found, where = [], dict(asked.where)
+    if where:
+        count = tally.count(where, about=asked.about)
         found.append((f"people with {', '.join(asked.words)}", single_line(count, asked)))
-        share = tally.fraction(dict(asked.where), about=asked.about)
+        share = tally.fraction(where, about=asked.about)
         found.append(("share of all", single_line(share, asked)))
+    described = attribute_of(tally.survey, asked.attribute)
+    if asked.name in ("histogram", "cdf") and not described.named:
+        mean = tally.mean(asked.attribute, where, about=asked.about)
+        found.append((f"mean {asked.attribute}", single_line(mean, asked)))
     return found
-
-
-def with_defaults(asked: Asked, **usual: Any) -> Asked:
-    """The same question, with what the page means where nothing is said."""
-    return replace(
-        asked, **{name: value for name, value in usual.items() if not getattr(asked, name)}
-    )

@@ -32,6 +32,7 @@ class Promise:
     """All of it: what the words mean, every attribute, and all of them together."""
 
     preface: str
+    warnings: tuple[str, ...]
     parts: tuple[Part, ...]
     together: str
     people: int = _PEOPLE
@@ -40,10 +41,12 @@ class Promise:
 @lru_cache(maxsize=64)
 def promise(survey: Agreement) -> Promise:
     """What `metricldp explain` says, found once for each survey."""
-    first, *middle, last = explain(survey, _PEOPLE).text.split("\n\n")
-    _, *preface = first.split("\n")
+    found = explain(survey, _PEOPLE)
+    first, *middle, last = found.text.split("\n\n")
+    _, *lines = first.split("\n")
+    preface, _, _ = " ".join(lines).partition(" Warning: ")
     parts = tuple(_part(text) for text in middle)
-    return Promise(" ".join(preface), parts, " ".join(last.split("\n")))
+    return Promise(preface, tuple(found.warnings), parts, " ".join(last.split("\n")))
 
 
 def _part(text: str) -> Part:

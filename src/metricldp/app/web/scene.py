@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 Point = tuple[float, float]
 _UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -38,8 +39,7 @@ LOOKS = {
     "bar": Look(fill="#a9cbe3"),
     "whisker": Look(stroke="#14466b", width=2),
     "dot": Look(fill="#14466b"),
-    "heat": Look(fill="#14466b"),
-    "cell": Look(stroke="#dde3e8"),
+    "heat": Look(fill="#14466b", stroke="#dde3e8"),
     "guide": Look(stroke="#5f6b76", dashes="2 3"),
     "tick": Look(fill="#4a545e"),
     "label": Look(fill="#1d2329"),
@@ -122,29 +122,25 @@ def svg(scene: Scene, *, name: str = "chart", alone: bool = False) -> str:
         f'<desc id="{name}-told">{escape(scene.told)}</desc>'
     )
     marks = (Box("ground", 0, 0, scene.width, scene.height), *scene.marks) if alone else scene.marks
-    return "".join([head, told, *(_written(mark) for mark in marks), "</svg>"])
+    drawn = []
+    for kind, some in groupby(marks, key=lambda mark: mark.kind):
+        drawn.append(f"<g {_look(kind)}>{''.join(map(_written, some))}</g>")
+    return "".join([head, told, *drawn, "</svg>"])
 
 
 def _written(mark: Mark) -> str:
-    look = _look(mark.kind)
     if isinstance(mark, Text):
         anchor = f' text-anchor="{mark.anchor}"' if mark.anchor != "start" else ""
         place = f'x="{_short(mark.x)}" y="{_short(mark.y)}" font-size="{mark.size:g}"'
-        return f"<text {look} {place}{anchor}>{escape(mark.words)}</text>"
-    if isinstance(mark, Box):
-        seen = f' fill-opacity="{mark.strength:.3f}"' if mark.strength < 1 else ""
-        place = " ".join(
-            f'{name}="{_short(number)}"'
-            for name, number in zip(
-                ("x", "y", "width", "height"),
-                (mark.x, mark.y, mark.width, mark.height),
-                strict=True,
-            )
-        )
-        if mark.title:
-            return f"<rect {look} {place}{seen}><title>{escape(mark.title)}</title></rect>"
-        return f"<rect {look} {place}{seen}/>"
-    return f'<path {look} d="{_way(mark.points)}"/>'
+        return f"<text {place}{anchor}>{escape(mark.words)}</text>"
+    if isinstance(mark, Path):
+        return f'<path d="{_way(mark.points)}"/>'
+    seen = f' fill-opacity="{mark.strength:.2g}"' if mark.strength < 1 else ""
+    sides = {"x": mark.x, "y": mark.y, "width": mark.width, "height": mark.height}
+    place = " ".join(f'{name}="{_short(number)}"' for name, number in sides.items())
+    if mark.title:
+        return f"<rect {place}{seen}><title>{escape(mark.title)}</title></rect>"
+    return f"<rect {place}{seen}/>"
 
 
 def _look(kind: str) -> str:

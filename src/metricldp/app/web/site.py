@@ -55,7 +55,11 @@ _KINDS = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
-_STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
+_STATIC = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 log = logging.getLogger("metricldp.web")
 T = TypeVar("T")
 

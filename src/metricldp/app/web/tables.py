@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from metricldp.basics.text import plain
 
 Cell = str | float | int | None
+MOST_SHOWN = 200
+"""Rows on a page; a file has them all."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula."""
 
@@ -23,10 +25,16 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     digits: int = 0
 
+    @property
+    def left_out(self) -> int:
+        """Rows that a page does not show."""
+        return max(0, len(self.rows) - MOST_SHOWN)
+
     def shown(self) -> list[list[tuple[str, bool]]]:
         """Every cell as people read it, and whether it is a number."""
         return [
-            [(self._cell(cell), not isinstance(cell, str)) for cell in row] for row in self.rows
+            [(self._cell(cell), not isinstance(cell, str)) for cell in row]
+            for row in self.rows[:MOST_SHOWN]
         ]
 
     def _cell(self, cell: Cell) -> str:

@@ -20,6 +20,7 @@ from metricldp.app.web.asked import (
     MOST_WORDS,
     SHOWS,
     USUAL_BARS,
+    USUAL_GROUPS,
     USUAL_SIDE,
     Asked,
     asked,
@@ -163,8 +164,13 @@ def completed(question: Asked) -> Asked:
         width = usual_width(survey.asked[attribute], most)
     by_width = question.by_width
     if by_width is None and by in survey.asked:
-        by_width = usual_width(survey.asked[by], USUAL_SIDE if question.name == HEATMAP else 8)
-    return replace(question, attribute=attribute, by=by, width=width, by_width=by_width)
+        by_width = usual_width(
+            survey.asked[by], USUAL_SIDE if question.name == HEATMAP else USUAL_GROUPS
+        )
+    of = question.of
+    if question.name == GROUPS and not of and by != attribute and attribute in survey.asked:
+        of = "" if survey.asked[attribute].named else attribute
+    return replace(question, attribute=attribute, by=by, of=of, width=width, by_width=by_width)
 
 
 def _download(drawn: Asked) -> str:
@@ -172,7 +178,7 @@ def _download(drawn: Asked) -> str:
     given = [(name, word) for name, word in drawn.given if name != "show"]
     there = {name for name, _ in given}
     wanted: list[tuple[str, Any]] = [("attribute", drawn.attribute), ("by", drawn.by)]
-    wanted += [("width", drawn.width), ("by_width", drawn.by_width)]
+    wanted += [("of", drawn.of), ("width", drawn.width), ("by_width", drawn.by_width)]
     more = [(n, written(v).replace(",", "") if n.endswith("width") else v) for n, v in wanted if v]
     added = tuple(pair for pair in more if pair[0] not in there)
     return replace(drawn, given=(*given, *added)).address
@@ -210,9 +216,9 @@ def _inline(found: Found | None, name: str) -> Markup | str:
 def _caption(question: Asked) -> str:
     level = percent(question.level)
     words = {
-        "histogram": f"The line is the estimate; the band its {level} intervals.",
+        "histogram": f"Estimates, with their {level} intervals.",
         "cdf": f"The line is the estimate; the band holds all of the curve at {level}.",
-        HEATMAP: f"Darker is more people. A dot: the {level} interval reaches zero.",
+        HEATMAP: f"Stronger colours are more people. A dot: the {level} interval reaches zero.",
         GROUPS: f"Lines are {level} intervals. That of a difference allows for shared reports.",
     }
     more = " Dashed: as far as the lying devices could move it." if question.liars else ""
