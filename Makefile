@@ -5,10 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check mutants fuzz bench vectors format clean
+.PHONY: demo demo-web test test-slow check mutants fuzz bench vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
+
+# Browsers, a collector and its page; needs node.
+demo-web: .venv/.serves
+	$(BIN)/python examples/web/demo.py
 
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 test: .venv/.tests .venv/.outside check
@@ -51,6 +55,10 @@ clean:
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) install -c constraints.txt -e '.[cli,plot,fast]'
+	touch $@
+
+.venv/.serves: .venv/.runs
+	$(PIP) install -c constraints.txt -e '.[serve]'
 	touch $@
 
 .venv/.tests: .venv/.runs
