@@ -119,7 +119,7 @@ def page(survey: Agreement, lines: list[demo.Line]) -> str:
     body = "".join(
         f'<tr><th scope="row"><a href="{escape(address(survey, line.where))}">'
         f"{escape(line.answer.question)}</a></th>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in line.row()[1 : len(HEAD)])
+        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in line.row()[1 : len(HEAD)])
         + "</tr>"
         for line in lines
     )
