@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from browsers import CLIENT, ROOT, chromium, served, tool
 
-from metricldp import Survey
+from metricldp import Integer, Survey
 from metricldp.reports.bytes import packed_size, unpack
 from metricldp.reports.manifest import manifest, pin
 
@@ -241,3 +241,27 @@ def test_two_tabs_blur_once(context, collector):
     assert {one["state"] for one in found} <= {"sent", "waiting"}
     assert len(set(kind.bodies)) == 1
     assert pages[0].evaluate("survey.ledger()")["surveys"][PAGE.fingerprint]["reports"] == 1
+
+
+def test_the_lines_in_the_docs(context, collector):
+    """The form and the six lines of docs/client.md, as they stand there."""
+    kind, address = collector
+    text = (ROOT / "docs" / "client.md").read_text("utf-8")
+    (form,) = re.findall(r"^```html\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (script,) = re.findall(r"^```js\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(r"^survey = (.*)$", text, re.MULTILINE)
+    survey = eval(code, {"Survey": Survey, "Integer": Integer})
+    assert pin(manifest(survey)) in text
+    script = script.replace("PIN", pin(manifest(survey))).replace(
+        "https://collect.example", address
+    )
+    page = context.new_page()
+    body = f'<script type="module">{script}</script>{form}'
+    page.route("**/docs.html", lambda r: r.fulfill(body=body, content_type="text/html"))
+    page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(survey)))
+    page.goto(f"{address}/docs.html")
+    until(lambda: "5 apart" in page.inner_text("#promise"))
+    page.fill("#age", "42")
+    page.click("button")
+    until(lambda: page.inner_text("#told") == "sent")
+    assert unpack(survey, [kind.bodies[0][16:]]).num_rows == 1
