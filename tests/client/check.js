@@ -5,6 +5,8 @@ const { LAWS, halves, surveyOf } = forTestsOnly;
 const tapeOf = (words) =>
   forTestsOnly.tapeOf(Uint32Array.from(words.match(/.{8}/g) || [], (half) => parseInt(half, 16)));
 
+const sorted = (kept) => JSON.stringify(Object.entries(kept).sort());
+
 function usedUp(coins) {
   try {
     coins.integer(1);
@@ -23,16 +25,17 @@ export function check({ surveys = [], many = [], tape = [], laws = [] }) {
   };
   for (const { manifest, facts = [], values = [] } of [...surveys, ...many]) {
     const [, positionsOf, reportOf] = surveyOf(manifest);
-    for (const { person, words, report, clip } of facts) {
-      const coins = tapeOf(words);
+    for (const { person, words, report, clip, memory, remembered } of facts) {
+      const coins = tapeOf(words), kept = memory && { ...memory };
       let found;
       try {
-        found = reportOf(positionsOf(person, clip), coins);
+        found = reportOf(positionsOf(person, clip), coins, kept);
       } catch (error) {
         found = String(error);
       }
       const all = usedUp(coins) ? "" : " with words left over";
       same(report, found + all, manifest.slice(0, 300) + JSON.stringify(person));
+      if (kept) same(sorted(remembered), sorted(kept), "what is kept");
     }
     for (const { person, clip, refused } of values) {
       let found = null;
