@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from browsers import node
+from browsers import chromium, node, served
 from facts import surveys
 
 from metricldp import Categorical, Continuous, Integer, Lp, Real, SensitiveSet, Survey, Tree
@@ -58,6 +58,23 @@ def searched():
 
 def test_it_agrees_with_python(tmp_path):
     agree([*surveys(), *more_metrics()], tmp_path)
+
+
+@pytest.mark.slow
+def test_it_agrees_in_chromium(tmp_path):
+    asked = [*surveys(), *more_metrics()]
+    texts = [manifest(survey) for survey in asked]
+    texts += [text for _, text, _ in variants(asked)]
+    with served() as address, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{address}/clients/js/package.json")
+        call = "async (texts) => (await import('/tests/client/check.js')).certified(texts)"
+        found = page.evaluate(call, texts)
+    told = proved(texts, tmp_path)
+    assert [(one["holds"], one["lines"]) for one in found] == [
+        (one["holds"], one["lines"]) for one in told
+    ]
+    assert {one["holds"] for one in found} == {True, False}
 
 
 @pytest.mark.slow
