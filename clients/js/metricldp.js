@@ -12,7 +12,8 @@ const refuse = (reason, message = reason) => {
 };
 const big = (hex) => BigInt("0x" + hex);
 /** A probability over 2^64 as two halves; of 2^64 itself the upper one is 2^32. */
-const halves = (hex) => [parseInt(hex.slice(0, -8), 16), parseInt(hex.slice(-8), 16)];
+const halves = (hex) => (known[hex] ||= [hex.slice(0, -8), hex.slice(-8)].map((half) => parseInt(half, 16)));
+const known = {};
 /** How many binary digits numbers below this one need. */
 const bitsFor = (outcomes) => (outcomes > 1 ? (BigInt(outcomes) - 1n).toString(2).length : 0);
 const ofHex = (text) => Uint8Array.from(text.match(/../g) || [], (two) => parseInt(two, 16));
@@ -195,7 +196,7 @@ const LAWS = {
   },
   table({ weights }, row = (x) => weights[x].map(big)) {
     const bits = bitsFor(row(0).length), rows = [], logs = [];
-    const known = (x) => (logs[x] ||= (rows[x] = row(x)).map((weight) => ln(Number(weight))));
+    const seen = (x) => (logs[x] ||= (rows[x] = row(x)).map((weight) => ln(Number(weight))));
     return {
       bits,
       draw(x, tape, put) {
@@ -204,7 +205,7 @@ const LAWS = {
       },
       /** Floats find the reports that can be the worst, whole numbers decide. */
       ratio(x, other) {
-        const there = known(other), apart = known(x).map((here, y) => abs(here - there[y]) || 0);
+        const there = seen(other), apart = seen(x).map((here, y) => abs(here - there[y]) || 0);
         const near = apart.reduce((a, b) => max(a, b)) - 1e-9;
         return apart.reduce((worst, far, y) => (far < near ? worst : most(worst, ratioOf(rows[x][y], rows[other][y]))), UNIT);
       },
@@ -497,4 +498,4 @@ export async function open(source, { pin, store = localStorage, ...more } = {}) 
 }
 
 /** For tests only, it gives no privacy: reports from coins that are written down. */
-export const forTestsOnly = { tapeOf, LAWS, halves, surveyOf };
+export const forTestsOnly = { tapeOf, LAWS, surveyOf };
