@@ -7,7 +7,7 @@ import pytest
 from browsers import chromium, node, served
 from facts import surveys
 
-from metricldp import Categorical, Continuous, Integer, Lp, Real, SensitiveSet, Survey, Tree
+from metricldp import Categorical, Continuous, Graph, Integer, Lp, Real, SensitiveSet, Survey, Tree
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
@@ -201,6 +201,20 @@ def test_a_promise_of_less_is_refused(tmp_path, share):
     less = text.replace('"step":"1/5"', f'"step":"{share}"')
     good, bad = proved([text, less], tmp_path)
     assert good["holds"] and not bad["holds"]
+
+
+def test_a_promise_that_leaves_values_out_is_refused(tmp_path):
+    """Pairs of a graph that do not lead everywhere promise nothing of the rest."""
+    edges = [("a", "b"), ("a", "c"), ("c", "d", 2)]
+    attribute = Categorical(list("abcd"), epsilon=1, metric=Graph(edges), mechanism="unary")
+    data = json.loads(manifest(Survey({"x": attribute})))
+    texts = [json.dumps(data)]
+    metric = data["fields"][0]["metric"]
+    for at in range(3):
+        less = {key: metric[key][:at] + metric[key][at + 1 :] for key in ("pairs", "steps")}
+        data["fields"][0]["metric"] = metric | less
+        texts.append(json.dumps(data))
+    assert [told["holds"] for told in proved(texts, tmp_path)] == [True, False, False, False]
 
 
 def test_absurd_integers_are_refused(tmp_path):

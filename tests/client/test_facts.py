@@ -13,7 +13,7 @@ from metricldp.coins.tape import Tape
 from metricldp.reports.device import Device
 from metricldp.reports.manifest import KNOWN, manifest
 
-MOST_BYTES = 10_000
+MOST_BYTES = 10 * 1024
 """Of the module, minified."""
 FEWEST = 15_000
 """Facts in all."""
