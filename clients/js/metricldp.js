@@ -12,7 +12,8 @@ const refuse = (reason, message = reason) => {
 };
 const big = (hex) => BigInt("0x" + hex);
 /** A probability over 2^64 as two halves; of 2^64 itself the upper one is 2^32. */
-const halves = (hex) => [parseInt(hex.slice(0, -8), 16), parseInt(hex.slice(-8), 16)];
+const halves = (hex) => (known[hex] ||= [hex.slice(0, -8), hex.slice(-8)].map((half) => parseInt(half, 16)));
+const known = {};
 /** How many binary digits numbers below this one need. */
 const bitsFor = (outcomes) => (outcomes > 1 ? (BigInt(outcomes) - 1n).toString(2).length : 0);
 const ofHex = (text) => Uint8Array.from(text.match(/../g) || [], (two) => parseInt(two, 16));
@@ -195,7 +196,7 @@ const LAWS = {
   },
   table({ weights }, row = (x) => weights[x].map(big)) {
     const bits = bitsFor(row(0).length), rows = [], logs = [];
-    const known = (x) => (logs[x] ||= (rows[x] = row(x)).map((weight) => ln(Number(weight))));
+    const seen = (x) => (logs[x] ||= (rows[x] = row(x)).map((weight) => ln(Number(weight))));
     return {
       bits,
       draw(x, tape, put) {
@@ -204,7 +205,7 @@ const LAWS = {
       },
       /** Floats find the reports that can be the worst, whole numbers decide. */
       ratio(x, other) {
-        const there = known(other), apart = known(x).map((here, y) => abs(here - there[y]) || 0);
+        const there = seen(other), apart = seen(x).map((here, y) => abs(here - there[y]) || 0);
         const near = apart.reduce((a, b) => max(a, b)) - 1e-9;
         return apart.reduce((worst, far, y) => (far < near ? worst : most(worst, ratioOf(rows[x][y], rows[other][y]))), UNIT);
       },
@@ -306,6 +307,8 @@ function position({ name, kind, names, edges, bins, points, low, high, ...of }, 
 /** The worst ratio of the pairs at each distance, held against e to that distance. */
 function prove({ law, metric: { step, width, cap, around, pairs, steps, sizes, numbers }, made, random }) {
   const [a, b] = fraction(step), [w, parts] = fraction(width || 1), never = cap && fraction(cap);
+  const { size } = law.first || law;
+  let end = ": holds", least = [Infinity];
   const worst = new Map(), look = (x, y, far) => worst.set(far, most(worst.get(far) || UNIT, made.ratio(x, y)));
   if (sizes) {
     let cells = [[]];
@@ -316,17 +319,23 @@ function prove({ law, metric: { step, width, cap, around, pairs, steps, sizes, n
         look(place(x), place(y), numbers[x.reduce((all, at, d) => all * sizes[d] + abs(at - y[d]), 0)]),
       ),
     );
-  } else if (steps) steps.forEach((far, k) => look(...(pairs ? pairs[k] : [k, k + 1]), far));
-  else if (made.alike) look(0, 1, 1);
+  } else if (steps) {
+    const joined = pairs || steps.map((_, k) => [k, k + 1]), met = new Set([0]);
+    joined.forEach(([x, y], k) => look(x, y, steps[k]));
+    for (let before = 0; before < met.size; ) {
+      before = met.size;
+      joined.forEach(([x, y]) => (met.has(x) || met.has(y)) && met.add(x).add(y));
+    }
+    if (met.size < size) end = BROKEN; // nothing is promised between some values
+  } else if (made.alike) look(0, 1, 1);
   else {
-    const { size } = law.first || law, near = !width && !cap && !around; // neighbours prove a line
+    const near = !width && !cap && !around; // neighbours prove a line
     // Values that are rounded at random to points of a grid: a window reaches one point more.
     const wide = random && width ? above(w, parts) * parts + parts : w;
     for (let x = 0; x < (made.shift ? 1 : size); x++)
       for (let y = x + 1; y < (near ? min(x + 2, size) : size); y++)
         look(x, y, Number(above(BigInt(around ? min(y - x, around + x - y) : y - x) * parts, wide)));
   }
-  let end = ": holds", least = [Infinity];
   for (const [far, ratio] of worst) {
     let top = BigInt(far) * a, under = b;
     if (cap && top * never[1] > never[0] * b) [top, under] = never;
@@ -402,6 +411,7 @@ function surveyOf(text, { store, send, limit } = {}) {
         body: ofHex(body),
         credentials: "omit",
         referrerPolicy: "no-referrer",
+        signal: AbortSignal.timeout(6e4),
       });
       const { ok, status, headers } = answer;
       wait = 1000 * headers.get("retry-after");
@@ -419,8 +429,9 @@ function surveyOf(text, { store, send, limit } = {}) {
     timer.unref?.();
     return { after: Date.now() + wait };
   };
+  const kept = async () => (await load())[survey]?.answers || {};
   const sendAll = async () => {
-    for (const [wave, { id, body, after }] of Object.entries((await load())[survey]?.answers || {}))
+    for (const [wave, { id, body, after }] of Object.entries(await kept()))
       if (send && body && !(after > Date.now())) {
         const found = await deliver(body);
         await change(({ answers }) => (answers[wave] = found.state ? { id, ...found } : { ...answers[wave], ...found }));
@@ -428,7 +439,7 @@ function surveyOf(text, { store, send, limit } = {}) {
   };
   const flush = () => (sending = sending.then(sendAll, sendAll));
   const status = async (wave = "") => {
-    const { body, after, ...told } = (await load())[survey]?.answers[wave] || {};
+    const { body, after, ...told } = (await kept())[wave] || {};
     return told;
   };
 
@@ -475,7 +486,7 @@ const newId = () =>
 
 /** The serial number of an invite, and what proves it. */
 function invited(text) {
-  const bytes = Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt());
+  const bytes = Uint8Array.from(atob(text.replace(/[-_]/g, (letter) => (letter < "." ? "+" : "/"))), (letter) => letter.charCodeAt());
   return /^(32|272)$/.test(bytes.length) ? toHex(bytes) : refuse("invite", "not 32 or 272 bytes");
 }
 
@@ -497,4 +508,4 @@ export async function open(source, { pin, store = localStorage, ...more } = {}) 
 }
 
 /** For tests only, it gives no privacy: reports from coins that are written down. */
-export const forTestsOnly = { tapeOf, LAWS, halves, surveyOf };
+export const forTestsOnly = { tapeOf, LAWS, surveyOf };

@@ -1,9 +1,12 @@
 // Checks the client against facts, in node and in a browser: how many, and what differs.
 import { forTestsOnly } from "../../clients/js/metricldp.js";
 
-const { LAWS, halves, surveyOf } = forTestsOnly;
+const { LAWS, surveyOf } = forTestsOnly;
+const halves = (hex) => [parseInt(hex.slice(0, -8), 16), parseInt(hex.slice(-8), 16)];
 const tapeOf = (words) =>
   forTestsOnly.tapeOf(Uint32Array.from(words.match(/.{8}/g) || [], (half) => parseInt(half, 16)));
+
+const sorted = (kept) => JSON.stringify(Object.entries(kept).sort());
 
 function usedUp(coins) {
   try {
@@ -14,6 +17,13 @@ function usedUp(coins) {
   return false;
 }
 
+/** What the client proves of each manifest, and how long it takes. */
+export const certified = (texts) =>
+  texts.map((text) => {
+    const start = performance.now(), { holds, lines } = surveyOf(text)[0].certify();
+    return { holds, lines, ms: performance.now() - start };
+  });
+
 export function check({ surveys = [], many = [], tape = [], laws = [] }) {
   let count = 0;
   const wrong = [];
@@ -23,16 +33,17 @@ export function check({ surveys = [], many = [], tape = [], laws = [] }) {
   };
   for (const { manifest, facts = [], values = [] } of [...surveys, ...many]) {
     const [, positionsOf, reportOf] = surveyOf(manifest);
-    for (const { person, words, report, clip } of facts) {
-      const coins = tapeOf(words);
+    for (const { person, words, report, clip, memory, remembered } of facts) {
+      const coins = tapeOf(words), kept = memory && { ...memory };
       let found;
       try {
-        found = reportOf(positionsOf(person, clip), coins);
+        found = reportOf(positionsOf(person, clip), coins, kept);
       } catch (error) {
         found = String(error);
       }
       const all = usedUp(coins) ? "" : " with words left over";
       same(report, found + all, manifest.slice(0, 300) + JSON.stringify(person));
+      if (kept) same(sorted(remembered), sorted(kept), "what is kept");
     }
     for (const { person, clip, refused } of values) {
       let found = null;

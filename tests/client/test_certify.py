@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from browsers import node
+from browsers import chromium, node, served
 from facts import surveys
 
-from metricldp import Categorical, Continuous, Integer, Lp, Real, SensitiveSet, Survey, Tree
+from metricldp import Categorical, Continuous, Graph, Integer, Lp, Real, SensitiveSet, Survey, Tree
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import Matrix
@@ -58,6 +58,23 @@ def searched():
 
 def test_it_agrees_with_python(tmp_path):
     agree([*surveys(), *more_metrics()], tmp_path)
+
+
+@pytest.mark.slow
+def test_it_agrees_in_chromium(tmp_path):
+    asked = [*surveys(), *more_metrics()]
+    texts = [manifest(survey) for survey in asked]
+    texts += [text for _, text, _ in variants(asked)]
+    with served() as address, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{address}/clients/js/package.json")
+        call = "async (texts) => (await import('/tests/client/check.js')).certified(texts)"
+        found = page.evaluate(call, texts)
+    told = proved(texts, tmp_path)
+    assert [(one["holds"], one["lines"]) for one in found] == [
+        (one["holds"], one["lines"]) for one in told
+    ]
+    assert {one["holds"] for one in found} == {True, False}
 
 
 @pytest.mark.slow
@@ -184,6 +201,20 @@ def test_a_promise_of_less_is_refused(tmp_path, share):
     less = text.replace('"step":"1/5"', f'"step":"{share}"')
     good, bad = proved([text, less], tmp_path)
     assert good["holds"] and not bad["holds"]
+
+
+def test_a_promise_that_leaves_values_out_is_refused(tmp_path):
+    """Pairs of a graph that do not lead everywhere promise nothing of the rest."""
+    edges = [("a", "b"), ("a", "c"), ("c", "d", 2)]
+    attribute = Categorical(list("abcd"), epsilon=1, metric=Graph(edges), mechanism="unary")
+    data = json.loads(manifest(Survey({"x": attribute})))
+    texts = [json.dumps(data)]
+    metric = data["fields"][0]["metric"]
+    for at in range(3):
+        less = {key: metric[key][:at] + metric[key][at + 1 :] for key in ("pairs", "steps")}
+        data["fields"][0]["metric"] = metric | less
+        texts.append(json.dumps(data))
+    assert [told["holds"] for told in proved(texts, tmp_path)] == [True, False, False, False]
 
 
 def test_absurd_integers_are_refused(tmp_path):

@@ -18,6 +18,7 @@ from metricldp import (
     Survey,
     Weight,
 )
+from metricldp.app import cli
 from metricldp.basics.canonical import canonical
 from metricldp.reports.bytes import header, packed_size
 from metricldp.reports.manifest import manifest, metric_data, pin, save, unknown_laws
@@ -170,3 +171,29 @@ def test_compile(tmp_path, survey):
     assert data == manifest(survey).encode() and found.size == len(data)
     assert found.pin == hashlib.sha256(data).hexdigest()
     assert found.to_dict()["survey"] == survey.fingerprint
+
+
+def test_the_command(tmp_path, monkeypatch, capsys, survey):
+    monkeypatch.chdir(tmp_path)
+    survey.save("asked.toml")
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["metricldp", "compile", "asked.toml", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    text = manifest(survey)
+    code, out, err = run()
+    assert (code, err) == (0, "") and (tmp_path / "asked.client.json").read_text("utf-8") == text
+    assert out == (
+        f"client of survey {survey.fingerprint} in asked.client.json, {len(text):,} bytes\n"
+        f"pin {pin(text)}\n"
+    )
+    code, out, _ = run("-o", "other.json", "--json")
+    told = {"survey": survey.fingerprint, "file": "other.json", "pin": pin(text)}
+    assert json.loads(out) == {**told, "size": len(text), "unknown": []}
+    for name in ("asked.toml", "other.txt"):  # the survey itself, and no JSON
+        code, _, err = run("-o", name)
+        assert code == 2 and err.count("\n") == 1
