@@ -77,7 +77,7 @@ def upload_path(survey):
 @contextlib.asynccontextmanager
 async def running(collector, **options):
     """The app between its start and its end; it seals only when told to."""
-    app = application(collector, options=Options(**{"every": 3600.0, **options}))
+    app = application(collector, options=Options(**{"every": 0.0, **options}))
     await app.start()
     try:
         yield app
