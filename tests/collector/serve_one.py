@@ -22,7 +22,6 @@ if __name__ == "__main__":
 
         SQLite.__init__ = made
     if "early" in broken:  # the answer does not wait for the transaction
-
         late = []
 
         async def commit(database):
