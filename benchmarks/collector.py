@@ -184,27 +184,30 @@ def load(seconds):
     agreed = survey()
     some = reports(agreed, 10_000)
     path = f"/v1/surveys/{agreed.fingerprint}/reports"
-    with tempfile.TemporaryDirectory() as folder, nothing() as idle:
-        with collector(folder, agreed, "--seal-at", "1000000000") as kept:
-            measured(kept, uploads(some, 1, time.monotonic() + 1), path)
-            for each in (1, 100, 1000):
-                rows = {}
-                for _ in range(2):
-                    for name, server in (("nothing", idle), ("collector", kept)):
-                        until = time.monotonic() + seconds
-                        found, times, counted = measured(
-                            server, uploads(some, each, until), path, 64 if each == 1 else 8
-                        )
-                        rows.setdefault(name, []).append((found, times, counted))
-                base = min(found for found, _, _ in rows["nothing"])
-                cost, times, counted = min(rows["collector"], key=lambda row: row[0])
-                print(
-                    f"uploads of {each:>4}: nothing {base:7.0f} us, collector {cost:8.0f} us a "
-                    f"request ({cost / base:.2f} times), {cost / each:.1f} us a report; "
-                    f"p50 {1e3 * np.median(times):.1f} ms, p99 "
-                    f"{1e3 * np.quantile(times, 0.99):.1f} ms; {counted}",
-                    flush=True,
-                )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        nothing() as idle,
+        collector(folder, agreed, "--seal-at", "1000000000") as kept,
+    ):
+        measured(kept, uploads(some, 1, time.monotonic() + 1), path)
+        for each in (1, 100, 1000):
+            rows = {}
+            for _ in range(2):
+                for name, server in (("nothing", idle), ("collector", kept)):
+                    until = time.monotonic() + seconds
+                    found, times, counted = measured(
+                        server, uploads(some, each, until), path, 64 if each == 1 else 8
+                    )
+                    rows.setdefault(name, []).append((found, times, counted))
+            base = min(found for found, _, _ in rows["nothing"])
+            cost, times, counted = min(rows["collector"], key=lambda row: row[0])
+            print(
+                f"uploads of {each:>4}: nothing {base:7.0f} us, collector {cost:8.0f} us a "
+                f"request ({cost / base:.2f} times), {cost / each:.1f} us a report; "
+                f"p50 {1e3 * np.median(times):.1f} ms, p99 "
+                f"{1e3 * np.quantile(times, 0.99):.1f} ms; {counted}",
+                flush=True,
+            )
 
 
 def sealing(seconds):
@@ -212,28 +215,30 @@ def sealing(seconds):
     some = reports(agreed, 10_000)
     path = f"/v1/surveys/{agreed.fingerprint}/reports"
     for name, at in (("never sealing", 1_000_000_000), ("sealing every 20,000", 20_000)):
-        with tempfile.TemporaryDirectory() as folder:
-            with collector(folder, agreed, "--seal-at", at) as kept:
-                measured(kept, uploads(some, 1000, time.monotonic() + seconds), path, 1)
-                until = time.monotonic() + seconds
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            collector(folder, agreed, "--seal-at", at) as kept,
+        ):
+            measured(kept, uploads(some, 1000, time.monotonic() + seconds), path, 1)
+            until = time.monotonic() + seconds
 
-                def mixed(until=until):
-                    # Singles are timed; a large upload in between keeps the sealer busy.
-                    yield from uploads(some, 1, until)
+            def mixed(until=until):
+                # Singles are timed; a large upload in between keeps the sealer busy.
+                yield from uploads(some, 1, until)
 
-                async def both(until=until, kept=kept, mixed=mixed):
-                    large = drive(kept.port, uploads(some, 1000, until), path, 1)
-                    return await asyncio.gather(drive(kept.port, mixed(), path, 16), large)
+            async def both(until=until, kept=kept, mixed=mixed):
+                large = drive(kept.port, uploads(some, 1000, until), path, 1)
+                return await asyncio.gather(drive(kept.port, mixed(), path, 16), large)
 
-                (times, counted), (_, many) = asyncio.run(both())
-                files = len(list(Path(folder).rglob("*.parquet")))
-                print(
-                    f"{name}: {len(times)} single reports beside {many.get(200, 0)} uploads of "
-                    f"1,000, p50 {1e3 * np.median(times):.1f} ms, p99 "
-                    f"{1e3 * np.quantile(times, 0.99):.1f} ms, longest {1e3 * times.max():.0f} ms; "
-                    f"{files} segments; {counted}",
-                    flush=True,
-                )
+            (times, counted), (_, many) = asyncio.run(both())
+            files = len(list(Path(folder).rglob("*.parquet")))
+            print(
+                f"{name}: {len(times)} single reports beside {many.get(200, 0)} uploads of "
+                f"1,000, p50 {1e3 * np.median(times):.1f} ms, p99 "
+                f"{1e3 * np.quantile(times, 0.99):.1f} ms, longest {1e3 * times.max():.0f} ms; "
+                f"{files} segments; {counted}",
+                flush=True,
+            )
 
 
 def memory(count):

@@ -16,7 +16,7 @@ from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show, tell, watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import replacing, why_not
 from metricldp.collector import backups, sending
 from metricldp.collector.base import Status
 from metricldp.collector.folder import SEAL, Collector, survey_of
@@ -78,7 +78,6 @@ def serve(
 ) -> None:
     """Collect reports over the network, and show what they say."""
     folder = folder_of(place, make=True)
-    collector = Collector(folder, store)
     said: dict[str, Any] = {
         "batch": batch,
         "window": window,
@@ -88,15 +87,15 @@ def serve(
     }
     said = {name: value for name, value in said.items() if value is not None}
     files = [place] if place.is_file() else sorted(folder.glob("*.toml"))
-    for survey in (survey_in(path) for path in files):
-        _open(collector, survey, said, with_invites, blind)
-    entries = collector.entries()
-    if said or with_invites or blind is not None:
+    surveys = [survey_in(path) for path in files]
+    with Collector(folder, store) as collector:
+        for survey in surveys:
+            collector.open(survey)
+        entries = collector.entries()
         for entry in entries:
-            _open(collector, survey_of(entry.text), said, with_invites, blind)
+            _change(collector, entry, dict(said), with_invites, blind)
     if not entries:
         tell(f"no survey is open yet: put a survey.toml into {folder}, or PUT one")
-    collector.close()
     options = Options(seal_at=seal_at, operations_port=operations_port)
     sockets = [_listen(host, port)]
     if operations_port is not None:
@@ -117,19 +116,21 @@ def folder_of(place: Path, *, make: bool = False) -> Path:
     return place.with_suffix(SUFFIX)
 
 
-def _open(
-    collector: Collector, survey: Any, said: dict[str, Any], with_invites: bool, blind: Path | None
+def _change(
+    collector: Collector, entry: Entry, said: dict[str, Any], with_invites: bool, blind: Path | None
 ) -> None:
-    entry = collector.open(survey)
-    said = dict(said)
+    """What the command line says counts for all surveys of the folder."""
+    if with_invites and blind is not None:
+        raise QueryError("a survey takes invites or blind tokens, not both")
     if with_invites and entry.settings.proof != "invites":
         said |= {"proof": "invites", "key": os.urandom(KEY).hex()}
     if blind is not None:
-        if with_invites:
-            raise QueryError("a survey takes invites or blind tokens, not both")
-        said |= {"proof": "blind", "key": blind.read_text("ascii", "replace")}
+        try:
+            said |= {"proof": "blind", "key": blind.read_text("ascii")}
+        except (OSError, ValueError) as wrong:
+            raise QueryError(f"cannot read {blind}: {why_not(wrong)}") from None
     if said:
-        collector.change(survey, **said)
+        collector.change(survey_of(entry.text), **said)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -165,8 +166,8 @@ def send(
     known = sending.ids_for(agreed, source)
     ids = known if invites_file is None else sending.invites_in(invites_file)
     reports = sending.reports_in(agreed, source, clip=clip)
-    with watched("sending"):
-        found = sending.send(agreed, reports, ids, sending.Line(to), at_once=at_once)
+    with watched("sending"), sending.Line(to) as line:
+        found = sending.send(agreed, reports, ids, line, at_once=at_once)
     refused = ", ".join(f"{n} {reason}" for reason, n in found.refused.items())
     told = f"{counted(found.accepted, 'report')} accepted, {found.duplicate} known already"
     show(found.to_dict(), f"{told}{f'; refused: {refused}' if refused else ''}", as_json)
@@ -188,12 +189,13 @@ def status(
     if place.startswith(("http://", "https://")):
         if which is None or token is None:
             raise QueryError("an address needs --survey and --token")
-        found = sending.Line(place, ()).ask("GET", f"/v1/surveys/{which}/status", token=token)
+        with sending.Line(place, ()) as line:
+            found = line.ask("GET", f"/v1/surveys/{which}/status", token=token)
         show(found, _words(which, _status_from(found)), as_json)
         return
-    collector = Collector.at(folder_of(Path(place)), store)
-    entries = collector.entries() if which is None else [_entry(collector, which)]
-    told = {e.fingerprint: collector.status(survey_of(e.text)) for e in entries}
+    with Collector.at(folder_of(Path(place)), store) as collector:
+        entries = collector.entries() if which is None else [_entry(collector, which)]
+        told = {e.fingerprint: collector.status(survey_of(e.text)) for e in entries}
     data = {name: asdict(one) for name, one in told.items()}
     show(data, "\n".join(_words(name, one) for name, one in told.items()), as_json)
 
@@ -222,9 +224,9 @@ def _entry(collector: Collector, which: str | None) -> Entry:
 
 def close(place: _Place, which: _Which = None, store: _Store = None) -> None:
     """Take no more reports of a survey; answers stay."""
-    collector = Collector.at(folder_of(place), store)
-    entry = _entry(collector, which)
-    collector.stop(survey_of(entry.text))
+    with Collector.at(folder_of(place), store) as collector:
+        entry = _entry(collector, which)
+        collector.stop(survey_of(entry.text))
     show({}, f"survey {entry.fingerprint} is closed", False)
 
 
@@ -234,7 +236,8 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Copy a collector's folder as it is at one moment, while it runs."""
-    n = backups.backup(Collector.at(folder_of(place)), output)
+    with Collector.at(folder_of(place)) as collector:
+        n = backups.backup(collector, output)
     words = f"{counted(n, 'report')} in {output}; metricldp serve {output} serves them again"
     show({"reports": n, "folder": str(output)}, words, as_json)
 
@@ -252,19 +255,18 @@ def token_new(
     as_json: AsJson = False,
 ) -> None:
     """Make a token; it is shown this once."""
-    collector = Collector.at(folder_of(place), store)
-    number = ALL if everything else _entry(collector, which).number
-    with collector.using() as (_, register):
-        token = register.new_token(name, number, scope)
+    with Collector.at(folder_of(place), store) as collector:
+        number = ALL if everything else _entry(collector, which).number
+        with collector.using() as (_, register):
+            token = register.new_token(name, number, scope)
     show({"name": name, "scope": scope, "token": token}, token, as_json)
 
 
 @token_app.command("list")
 def token_list(place: _Place, store: _Store = None, as_json: AsJson = False) -> None:
     """List tokens by name; the tokens themselves are not kept."""
-    collector = Collector.at(folder_of(place), store)
-    names = {entry.number: entry.fingerprint for entry in collector.entries()}
-    with collector.using() as (_, register):
+    with Collector.at(folder_of(place), store) as collector, collector.using() as (_, register):
+        names = {entry.number: entry.fingerprint for entry in register.entries()}
         found = [
             {"name": t.name, "scope": t.scope, "survey": names.get(t.survey, "all")}
             for t in register.tokens()
@@ -280,7 +282,7 @@ def token_revoke(
     store: _Store = None,
 ) -> None:
     """Take a token back, at once."""
-    with Collector.at(folder_of(place), store).using() as (_, register):
+    with Collector.at(folder_of(place), store) as collector, collector.using() as (_, register):
         register.revoke(name)
     show({}, f"{name} may do nothing any more", False)
 
@@ -294,8 +296,8 @@ def token_invites(
     store: _Store = None,
 ) -> None:
     """Write invites, one on each line; each is good for one report."""
-    collector = Collector.at(folder_of(place), store)
-    text = invites(_entry(collector, which).settings, n)
+    with Collector.at(folder_of(place), store) as collector:
+        text = invites(_entry(collector, which).settings, n)
     with replacing(output, QueryError, private=True) as file:
         file.write(text.encode())
     show({}, f"{counted(n, 'invite')} in {output}; whoever has one can use it", False)

@@ -303,6 +303,9 @@ class Books:
     def forget_ids(self, survey: int, day: int) -> int:
         """Forget ids of a day and before, for good: reports of those days are late from now on."""
         end = (day + 1).to_bytes(DAY, "big")
+        now = self.database.rows("SELECT forgotten FROM surveys WHERE number = ?", (survey,))
+        if not now or now[0][0] >= day:
+            return 0
         with self.writing():
             self.database.rows(
                 "UPDATE surveys SET forgotten = ? WHERE number = ? AND forgotten < ?",

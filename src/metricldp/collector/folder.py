@@ -76,6 +76,12 @@ class Collector:
             raise StoreError(f"{place} is no folder of a collector; metricldp serve makes one")
         return cls(place, store)
 
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def connect(self) -> Database:
         """A connection of one's own."""
         return SQLite(self.folder) if self._store is None else Postgres(self._store)

@@ -45,7 +45,7 @@ def seal(books: Books, folder: Path, survey: Agreement, number: int, least: int)
         path = folder / FOLDER / name
         _write(survey, path, b"".join(reports for _, _, reports in groups), n)
         try:
-            content = path.read_bytes() if books.database.keeps_files else None
+            content = _content(path) if books.database.keeps_files else None
             with books.writing():
                 if not books.holds(_LEASE, holder):
                     raise StoreError("another process took over the sealing")
@@ -56,6 +56,13 @@ def seal(books: Books, folder: Path, survey: Agreement, number: int, least: int)
         return n
     finally:
         books.give_back(_LEASE, holder)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        raise StoreError(f"{path} is gone; another process took it for an orphan") from None
 
 
 def shuffled(survey: Agreement, reports: bytes, n: int) -> list[bytes]:

@@ -66,6 +66,12 @@ class Line:
         self.url, self._parts, self._waits = url, parts, tuple(waits)
         self._connection: http.client.HTTPConnection | None = None
 
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def ask(
         self, method: str, path: str, body: bytes | None = None, token: str | None = None
     ) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Options:
     seal_at: int = SEAL
     """Reports that wait until they are sealed, where no batches are asked for."""
     every: float = 1.0
-    """Seconds between two looks at what has to be sealed."""
+    """Seconds between two looks at what has to be sealed; 0 leaves that to other processes."""
     room: int = ROOM
     """Bytes of uploads that may wait."""
     patience: float = 30.0
@@ -108,8 +108,9 @@ class Application:
         self.intake = Intake(self._books(), options.room)
         self._uploads = Uploads(Register(self._books()), self.intake, options.patience)
         self._stop.clear()
-        self._sealer = threading.Thread(target=self._tend, name="sealer", daemon=True)
-        self._sealer.start()
+        if options.every:
+            self._sealer = threading.Thread(target=self._tend, name="sealer", daemon=True)
+            self._sealer.start()
 
     async def stop(self) -> None:
         """Keep what waits, and let go of everything."""
