@@ -29,6 +29,7 @@ from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, asked_of, parse, valued, workload_for
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
+from metricldp.answers.suspicion import Suspicion, suspicion
 from metricldp.answers.weighted import weighted_sum
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
@@ -374,6 +375,10 @@ class Tally:
         With more than three attributes only pairs are fitted. `start` is a fit to go on from.
         """
         return fits.fit(self, attributes, start=start, progress=progress)
+
+    def suspicion(self) -> Suspicion:
+        """Whether the reports are such as no people could have sent: a p-value by attribute."""
+        return suspicion(self.store)
 
     # Sums ----------------------------------------------------------------------------------------
 

@@ -141,6 +141,10 @@ class Channel(ABC):
                 found[place, x] = log(chance)
         return found[back.reshape(-1)]
 
+    def bit_chances(self) -> Floats | None:
+        """P(bit = 1 | x), (bits, size), where a report is bits that are drawn independently."""
+        return None
+
     def law(self) -> dict[str, Any]:
         """The integers that the sampler uses, as plain data: all that another language needs.
 
