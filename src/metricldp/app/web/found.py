@@ -27,6 +27,7 @@ from metricldp.app.web.asked import (
     check_bars,
 )
 from metricldp.app.web.charts import Row
+from metricldp.app.web.costs import table_is_best
 from metricldp.app.web.scene import Scene
 from metricldp.app.web.swayed import moved
 from metricldp.app.web.tables import Table
@@ -282,7 +283,14 @@ def _heatmap(tally: Quick, asked: Asked) -> Found:
         for name, width in zip(names, widths, strict=True)
     ]
     check_bars(" and ".join(names), len(sides[0]) * len(sides[1]), MOST_CELLS, "cells")
-    found = grids.grid(tally, names, dict(asked.where), widths=widths, about=asked.about)
+    found = grids.grid(
+        tally,
+        names,
+        dict(asked.where),
+        widths=widths,
+        about=asked.about,
+        table=table_is_best(tally, asked),
+    )
     low, high = found.interval(
         asked.level, simultaneous=asked.simultaneous, method="normal", anytime=asked.anytime
     )
