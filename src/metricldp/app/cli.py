@@ -19,6 +19,7 @@ import typer
 from metricldp.answers.tally import Tally
 from metricldp.app import demo as story
 from metricldp.app import explain as words
+from metricldp.app import serving
 from metricldp.app.arguments import number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
@@ -35,6 +36,7 @@ from metricldp.lab import risk as chances
 from metricldp.lab.audit.clients import FORMATS, Command
 from metricldp.lab.pages import Page
 from metricldp.reports import files
+from metricldp.reports import manifest as manifests
 from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
 from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
@@ -196,6 +198,22 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command("compile")
+def compile_client(
+    survey: SurveyFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="the manifest, else SURVEY.client.json")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what a browser or a phone needs of a survey, and print its SHA-256 to pin it."""
+    agreed = survey_in(survey)
+    path = survey.with_suffix(manifests.SUFFIX) if output is None else output
+    check_apart(path, [survey], QueryError)
+    found = manifests.save(agreed, path)
+    show(found.to_dict(), str(found), as_json)
+
+
 @app.command()
 def encode(
     survey: SurveyFile,
@@ -258,6 +276,7 @@ def _show_reports(survey: Agreement, count: int, output: Path, as_json: bool) ->
 
 for question in QUESTIONS:
     question.register(app)
+serving.register(app)
 
 
 @app.command()

@@ -17,15 +17,19 @@ from metricldp.basics.errors import MissingLibrary
 
 _NEEDED = {
     "jinja2": ("pages need", "[serve]"),
+    "apsw": ("a collector needs", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
     "pandas": ("a table for pandas needs", None),
     "polars": ("a table for polars needs", None),
     "pyarrow": ("tables and files of reports need", ""),
+    "psycopg": ("a collector on Postgres needs", "[postgres]"),
     "rich": ("the command line needs", "[cli]"),
     "scipy": ("designing a matrix mechanism, or checking simulated answers, needs", "[design]"),
     "threadpoolctl": ("designing a matrix mechanism needs", "[design]"),
+    "starlette": ("a collector needs", "[serve]"),
     "typer": ("the command line needs", "[cli]"),
+    "uvicorn": ("a collector needs", "[serve]"),
 }
 """What each library is for, and the extra that installs it: "" is the package, None itself."""
 

@@ -31,15 +31,23 @@ Refusal = Callable[[str], MetricLdpError]
 
 @contextlib.contextmanager
 def replacing(
-    path: str | Path, refusal: Refusal, what: str = "", endings: Sequence[str] = ()
+    path: str | Path,
+    refusal: Refusal,
+    what: str = "",
+    endings: Sequence[str] = (),
+    *,
+    private: bool = False,
 ) -> Iterator[BinaryIO]:
     """A file to write into, which takes the name of `path` if all goes well.
 
     Everything else leaves an old file as it was. `what` it is goes with `endings` of its name.
+    What is `private` only its owner can read.
     """
     target = _target(path, refusal, what, endings)
     try:
         with _beside(target) as (file, part):
+            if private:
+                part.chmod(0o600)
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -11,8 +11,9 @@ first. A column of numbers has the shape (n,), one of bits or structs is bytes (
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, product
@@ -49,6 +50,20 @@ class Field(ABC):
     @abstractmethod
     def invalid(self, column: Column) -> Mask:
         """Which rows of a column no device could have sent."""
+
+    def impossible(self) -> Callable[[int], bool] | None:
+        """Whether no device could have sent a field, as a plain integer; None if each can be sent.
+
+        The same as `invalid`, of one report at a time and without arrays.
+        """
+        width = -(-self.bits // 8)
+
+        def through_arrays(number: int) -> bool:
+            row = np.frombuffer(number.to_bytes(width, "little"), dtype=np.uint8)[np.newaxis]
+            bits = np.unpackbits(row, axis=1, count=self.bits, bitorder="little")
+            return bool(self.invalid(self.unpack(bits))[0])
+
+        return through_arrays
 
     def every(self) -> Column:
         """All that can be sent, for proofs by enumeration; only for few bits."""
@@ -97,6 +112,9 @@ class Number(Field):
     def invalid(self, column: Column) -> Mask:
         return np.asarray((column < 0) | (column >= self.outputs))
 
+    def impossible(self) -> Callable[[int], bool] | None:
+        return None if self.outputs == 1 << self.bits else self.outputs.__le__
+
     def numbers(self, column: Column) -> list[Column]:
         return [column]
 
@@ -121,6 +139,12 @@ class Clear(Field):
     def invalid(self, column: Column) -> Mask:
         """Floats outside the interval, and what is no number."""
         return np.asarray(~((column >= self.low) & (column <= self.high)))
+
+    def impossible(self) -> Callable[[int], bool] | None:
+        def outside(number: int) -> bool:
+            return not self.low <= struct.unpack("<d", number.to_bytes(8, "little"))[0] <= self.high
+
+        return outside
 
 
 class Bytes(Field):
@@ -150,6 +174,9 @@ class Bits(Bytes):
     @property
     def bits(self) -> int:
         return self.count
+
+    def impossible(self) -> Callable[[int], bool] | None:
+        return None
 
     def every(self) -> Column:
         return self.listed(range(1 << self.count))
@@ -191,6 +218,15 @@ class Struct(Bytes):
         for part, outputs in enumerate(self.outputs):
             wrong |= self.read(column, part) >= outputs
         return wrong
+
+    def impossible(self) -> Callable[[int], bool] | None:
+        parts = zip(self.starts, self._widths, self.outputs, strict=True)
+        limits = [(s, (1 << w) - 1, outputs) for s, w, outputs in parts if outputs != 1 << w]
+
+        def outside(number: int) -> bool:
+            return any(number >> s & mask >= outputs for s, mask, outputs in limits)
+
+        return outside if limits else None
 
     def every(self) -> Column:
         return self.listed([self.joined(numbers) for numbers in product(*map(range, self.outputs))])

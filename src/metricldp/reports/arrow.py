@@ -54,6 +54,11 @@ def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=marked)
 
 
+def is_marked(found: pa.Schema) -> bool:
+    """Whether a table says that it holds reports of a survey."""
+    return _SURVEY_KEY in (found.metadata or {})
+
+
 def check_marks(
     survey: Agreement,
     found: pa.Schema,

@@ -182,6 +182,14 @@ class ReportsFile:
         self.content = digest.content
 
 
+def schema_in(path: str | Path) -> pa.Schema:
+    """The columns of a Parquet file, and its marks."""
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError) as wrong:
+        raise ReportRefused("file", f"{path} cannot be read: {why_not(wrong)}") from None
+
+
 def _damaged(path: str | Path) -> ReportRefused:
     return ReportRefused(
         "checksum",

@@ -1,0 +1,141 @@
+"""Envelopes: what a device sends over the network.
+
+A body is one record after the other, at most a mebibyte. A record is an id of 16 bytes, a proof if
+the survey asks for one, and a report. The id is the day in UTC (4 bytes, the highest first) and 12
+random bytes; or the serial number of an invite or a token. Whoever sends a report again sends the
+same bytes under the same id.
+
+Ids are not kept as they are: what is kept is a hash of the id, and a digest of the report that
+only who knows the id could have made. So what is stored does not link an id to a report.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from secrets import token_bytes
+
+from metricldp.collector.plain import GOOD, Plain
+from metricldp.collector.proofs import SERIAL, Proof
+from metricldp.collector.recent import DIGEST, MARK
+from metricldp.reports.bytes import unpack
+from metricldp.survey.agreement import Agreement
+
+LARGEST = 1 << 20
+"""Bytes of a body."""
+DAY = 4
+"""Bytes of an id that say the day."""
+_MANY = 64
+"""Reports from which on arrays are quicker than plain integers."""
+_HASHED = MARK - DAY
+_DAY_SECONDS = 86_400
+
+
+@dataclass(slots=True)
+class Upload:
+    """What is good in a body, ready to be kept; and what is not, by reason."""
+
+    survey: int
+    """The number that the survey has in the store."""
+    dated: bool = True
+    """Whether marks begin with a day."""
+    marks: list[bytes] = field(default_factory=list)
+    """What is kept of each id: its day, unless it is a serial number, and a hash."""
+    digests: list[bytes] = field(default_factory=list)
+    """What tells whether the same id came with the same report."""
+    reports: list[bytes] = field(default_factory=list)
+    """Without the header, which is the same in all."""
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def add(self, mark: bytes, digest: bytes, report: bytes) -> None:
+        self.marks.append(mark)
+        self.digests.append(digest)
+        self.reports.append(report)
+
+
+class Envelope:
+    """How records of a survey are laid out and read."""
+
+    def __init__(
+        self, survey: Agreement, number: int, proof: Proof, window: int, most: int
+    ) -> None:
+        self._survey, self.number, self._proof, self._window = survey, number, proof, window
+        self._most = most
+        self._plain = Plain(survey)
+        self._head = SERIAL + proof.size
+        self.size = self._head + self._plain.size
+        """Bytes of a record."""
+
+    def count(self, body: bytes) -> int:
+        """How many records a body is meant to hold; one that does not fit counts as one."""
+        whole, left = divmod(len(body), self.size)
+        return 1 if left or not whole else whole
+
+    def read(self, body: bytes) -> Upload:
+        """Every record is good, or is counted under the reason why it is not."""
+        size, head = self.size, self._head
+        found = Upload(self.number, not self._proof.once)
+        if len(body) == size:
+            self._keep(found, (body,), (self._plain.reason(body[head:]),))
+            return found
+        if not body or len(body) % size:
+            # A report of the wrong length is judged by what its bytes say first.
+            found.refused["length" if len(body) < head else self._cut(body[head:])] += 1
+            return found
+        records = [body[at : at + size] for at in range(0, len(body), size)]
+        if len(records) > self._most:
+            found.refused["too-many"] += len(records)
+            return found
+        self._keep(found, records, self._reasons(records))
+        return found
+
+    def _cut(self, report: bytes) -> str:
+        return self._plain.reason(report[: self._plain.size + 1])
+
+    def _reasons(self, records: Sequence[bytes]) -> Sequence[str]:
+        reports = [record[self._head :] for record in records]
+        if len(reports) >= _MANY:
+            refused: Counter[str] = Counter()
+            unpack(self._survey, reports, refused=refused)
+            if not refused:
+                return [GOOD] * len(reports)
+        return list(map(self._plain.reason, reports))
+
+    def _keep(self, found: Upload, records: Iterable[bytes], reasons: Iterable[str]) -> None:
+        """Those that are good, with what is kept of their ids; the others are counted."""
+        proof, head, skip = self._proof, self._head, self._head + len(self._plain.header)
+        # Days compare like the bytes that say them.
+        now = today()
+        first = b"" if proof.once else (max(0, now - self._window)).to_bytes(DAY, "big")
+        last = b"" if proof.once else (now + 2).to_bytes(DAY, "big")
+        for record, wrong in zip(records, reasons, strict=True):
+            serial, reason = record[:SERIAL], wrong
+            if not reason and last and not first <= serial < last:
+                reason = "late" if serial < first else "early"
+            if not reason and not proof.holds(serial, record[SERIAL:head]):
+                reason = "invite"
+            if reason:
+                found.refused[reason] += 1
+                continue
+            hashed = sha256(serial)
+            mark = hashed.digest()
+            hashed.update(record)
+            found.marks.append(serial[:DAY] + mark[:_HASHED] if last else mark[:MARK])
+            found.digests.append(hashed.digest()[:DIGEST])
+            found.reports.append(record[skip:])
+
+
+def today() -> int:
+    """Days since 1970 in UTC."""
+    return int(time.time()) // _DAY_SECONDS
+
+
+def new_id(day: int | None = None) -> bytes:
+    """The id of a report without an invite."""
+    return (today() if day is None else day).to_bytes(DAY, "big") + token_bytes(SERIAL - DAY)

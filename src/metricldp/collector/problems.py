@@ -1,0 +1,78 @@
+"""Errors as others see them: application/problem+json, whose type ends in the word of the refusal.
+
+No value, no name and no line of code stands in them.
+"""
+
+from __future__ import annotations
+
+import json
+
+STATUS = {
+    "length": 400,
+    "version": 400,
+    "survey": 400,
+    "padding": 400,
+    "range": 400,
+    "late": 400,
+    "early": 400,
+    "too-many": 413,
+    "too-large": 413,
+    "invite": 403,
+    "conflict": 409,
+    "closed": 410,
+    "full": 403,
+    "unknown-survey": 404,
+    "slow": 408,
+    "busy": 503,
+    "token": 401,
+    "question": 400,
+    "not-found": 404,
+    "method": 405,
+    "internal": 500,
+}
+"""The status of HTTP for each word."""
+_TOLD = {
+    "length": "the body is not a whole number of records of this survey",
+    "version": "the report has another version; update the client",
+    "survey": "the report belongs to another survey; use its own address",
+    "padding": "the report has bits set behind its last field",
+    "range": "the report has a value that no device could send",
+    "late": "the id is older than the replay window; the report is not taken any more",
+    "early": "the id is of a day that has not come; check the clock",
+    "too-many": "too many reports in one upload; send fewer at a time",
+    "too-large": "the body is too large; send fewer reports at a time",
+    "invite": "the invite or token is not valid for this survey",
+    "conflict": "this id came before with another report; send the same bytes again, or none",
+    "closed": "the survey is closed; delete the report",
+    "full": "the survey has as many reports as it takes; delete the report",
+    "unknown-survey": "no survey with this fingerprint is collected here",
+    "slow": "the body did not come in time; send it again",
+    "busy": "nothing can be kept just now; send the same bytes again later",
+    "token": "this needs a token: Authorization: Bearer ...",
+    "question": "the request cannot be understood",
+    "not-found": "there is nothing at this address",
+    "method": "this address does not take that method",
+    "internal": "something went wrong here; the operator finds it in the log",
+}
+TYPE = "urn:metricldp:problem:"
+Headers = list[tuple[bytes, bytes]]
+OPEN = (b"access-control-allow-origin", b"*")
+"""Any page may send reports and read what became of them: there are no cookies to abuse."""
+
+
+def problem(word: str, detail: str | None = None) -> tuple[int, Headers, bytes]:
+    """Status, headers and body."""
+    status = STATUS[word]
+    said = {"type": f"{TYPE}{word}", "title": _TOLD[word], "status": status}
+    body = json.dumps(said | ({"detail": detail} if detail else {})).encode()
+    headers: Headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        OPEN,
+    ]
+    if word == "busy":
+        headers.append((b"retry-after", b"2"))
+    if word == "token":
+        headers.append((b"www-authenticate", b"Bearer"))
+    return status, headers, body

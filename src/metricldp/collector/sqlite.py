@@ -1,0 +1,145 @@
+"""SQLite as a durable store: write-ahead log, and every commit waits for the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metricldp.basics.optional import optional
+from metricldp.collector.database import TABLES, Row, StoreError
+
+if TYPE_CHECKING:
+    import apsw
+else:
+    apsw = optional("apsw")
+
+FILE = "collector.sqlite"
+_GOOD = (3, 51, 3)
+"""From 3.7.0 on, and until this version, a log that begins again could lose what two connections
+had written: the WAL-reset bug."""
+_CACHE = "cache_size = -32768"
+"""Kibibytes of memory for pages, of one connection."""
+_STEP, _PATIENCE = 0.001, 10.0
+
+
+def check_version(said: str) -> None:
+    """Refuse a SQLite that may damage its file."""
+    if tuple(map(int, said.split(".")[:3])) < _GOOD:
+        raise StoreError(
+            f"SQLite {said} can damage a file that two connections write to (the WAL-reset bug); "
+            "run python -m pip install 'apsw>=3.51.3'"
+        )
+
+
+class SQLite:
+    """A connection to one file."""
+
+    keeps_files, is_local = False, True
+
+    def __init__(self, folder: str | Path) -> None:
+        check_version(apsw.sqlite_lib_version())
+        try:
+            self._connection = apsw.Connection(str(Path(folder) / FILE))
+            self._connection.set_busy_timeout(int(1000 * _PATIENCE))
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "secure_delete = FAST",
+                _CACHE,
+            ):
+                self.rows(f"PRAGMA {pragma}")
+            kinds = {
+                "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
+                "bytes": "BLOB",
+                "whole": "INTEGER",
+                "flat": "WITHOUT ROWID",
+            }
+            have = self.rows("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")[0][0]
+            for table in () if have else TABLES:
+                self.rows(table.format(**kinds))
+        except apsw.Error as wrong:
+            raise _unkept(wrong, folder) from None
+        self._folder = folder
+        # From here on we wait ourselves, in short steps: SQLite's own steps grow to 100 ms.
+        self._connection.set_busy_handler(_Waiting(_PATIENCE))
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except apsw.Error as wrong:
+            raise _unkept(wrong, getattr(self, "_folder", "")) from None
+
+    def many(self, statement: str, values: Iterable[Sequence[Any]]) -> int:
+        before = self._connection.total_changes()
+        try:
+            self._connection.executemany(statement, values)
+        except apsw.Error as wrong:
+            raise _unkept(wrong, self._folder) from None
+        return self._connection.total_changes() - before
+
+    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
+        asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ?"
+        try:
+            return dict(self._connection.executemany(asked, [(survey, mark) for mark in marks]))
+        except apsw.Error as wrong:
+            raise _unkept(wrong, self._folder) from None
+
+    def begin(self, patience: float) -> bool:
+        try:
+            self._connection.set_busy_handler(_Waiting(patience))
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return False
+        except apsw.Error as wrong:
+            raise _unkept(wrong, self._folder) from None
+        return True
+
+    def commit(self) -> None:
+        self.rows("COMMIT")
+
+    def rollback(self) -> None:
+        # After some failures SQLite has rolled back by itself.
+        if self._connection.in_transaction:
+            with contextlib.suppress(StoreError):
+                self.rows("ROLLBACK")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rollback()
+
+    def backup(self, folder: Path) -> None:
+        """A whole copy of the file as it is at one moment, while others write."""
+        copy = apsw.Connection(str(folder / FILE))
+        with contextlib.closing(copy), copy.backup("main", self._connection, "main") as running:
+            while not running.done:
+                running.step(1000)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Waiting:
+    """Asked by SQLite, again and again, whether to wait longer for a lock."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience, self._since = patience, 0.0
+
+    def __call__(self, before: int) -> bool:
+        now = time.monotonic()
+        if not before:
+            self._since = now
+        if now - self._since >= self._patience:
+            return False
+        time.sleep(_STEP)
+        return True
+
+
+def _unkept(wrong: Exception, folder: str | Path) -> StoreError:
+    return StoreError(f"the store in {folder} says: {str(wrong) or type(wrong).__name__}")

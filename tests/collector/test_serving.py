@@ -1,0 +1,290 @@
+"""metricldp serve and its companions as a user has them: a real server with two processes."""
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import httpx
+import pytest
+from devices import ask, records, serve_and, until
+from test_durability import free_port
+
+from metricldp.app import cli
+from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.collector import sending
+from metricldp.collector.folder import Collector
+from metricldp.collector.server import Options, application, is_page
+from metricldp.reports.manifest import manifest
+
+
+def command(*words, cwd=None):
+    """A command in this process: its exit code, and what it said where."""
+    said, wrong = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd or "."),
+        mock.patch.object(sys, "argv", ["metricldp", *map(str, words)]),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(wrong),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main()
+    return ended.value.code, said.getvalue(), wrong.getvalue()
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+class Served:
+    def __init__(self, place, *words):
+        self.place, self.port, self.operations = place, free_port(), free_port()
+        more = ["--port", self.port, "--ops-port", self.operations, *words]
+        with (Path(place).parent / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "metricldp", "serve", *map(str, [place, *more])],
+                env=environment(),
+                stderr=log,
+            )
+        self.url = f"http://127.0.0.1:{self.port}"
+        until(self.ready, 60)
+
+    def ready(self):
+        assert self.process.poll() is None, (Path(self.place).parent / "log").read_text()
+        try:
+            return httpx.get(f"http://127.0.0.1:{self.operations}/readyz").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(30) in (0, -signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, survey):
+    folder = tmp_path_factory.mktemp("served")
+    survey.save(folder / "survey.toml")
+    (folder / "people.csv").write_text(
+        "age,region\n" + "".join(f"{k % 100},{'north' if k % 3 else 'east'}\n" for k in range(300))
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(place):
+    found = Served(place / "survey.toml", "--workers", "2", "--seal-at", "200")
+    yield found
+    found.stop()
+
+
+def test_the_whole_way(place, served, survey):
+    code, said, wrong = command("send", "survey.toml", "people.csv", "--to", served.url, cwd=place)
+    assert (code, said) == (0, "300 reports accepted, 0 known already\n"), wrong
+    assert command("encode", "survey.toml", "people.csv", "-o", "r.parquet", cwd=place)[0] == 0
+    for expected in ((300, 0), (0, 300)):  # the same file again changes nothing
+        code, said, _ = command(
+            *("send", "survey.toml", "r.parquet", "--to", served.url, "--json"), cwd=place
+        )
+        found = json.loads(said)
+        assert (found["accepted"], found["duplicate"]) == expected
+    code, said, _ = command("status", "survey.toml", "--json", cwd=place)
+    status = json.loads(said)[survey.fingerprint]
+    assert (status["reports"], status["outcomes"]["duplicate"]) == (600, 300)
+    collector = Collector.at(place / "survey.collected")
+    until(lambda: list((place / "survey.collected" / "segments").glob("*.parquet")))
+    assert collector.tally(survey).n == 600
+    collector.close()
+
+
+def test_tokens_and_status_over_the_network(place, served, survey):
+    code, token, _ = command("token", "new", "survey.toml", "--name", "ann", cwd=place)
+    assert code == 0
+    code, said, _ = command("token", "list", "survey.toml", cwd=place)
+    assert said.startswith("ann  ask  ")
+    assert token.strip() not in said
+    status = f"{served.url}/v1/surveys/{survey.fingerprint}/status"
+    assert httpx.get(status).status_code == 401
+    bearer = {"Authorization": f"Bearer {token.strip()}"}
+    answer = httpx.get(status, headers=bearer)
+    assert answer.status_code == 200
+    assert answer.json()["closed"] is False
+    words = ("status", served.url, "--survey", survey.fingerprint, "--token", token.strip())
+    assert survey.fingerprint in command(*words)[1]
+    assert httpx.post(status.replace("status", "close"), headers=bearer).status_code == 401
+    assert command("token", "revoke", "survey.toml", "ann", cwd=place)[0] == 0
+    assert httpx.get(status, headers=bearer).status_code == 401
+
+
+def test_what_everybody_may_read(served, survey):
+    one = f"{served.url}/v1/surveys/{survey.fingerprint}"
+    answer = httpx.get(one)
+    assert answer.text == survey.canonical
+    assert "immutable" in answer.headers["cache-control"]
+    again = httpx.get(one, headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.text) == (304, "")
+    answer = httpx.get(f"{one}/client.json")
+    assert answer.text == manifest(survey)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "server" not in answer.headers
+    for path in ("/metrics", "/healthz", "/readyz"):  # on their own port only
+        assert httpx.get(f"{served.url}{path}").status_code == 404
+    assert httpx.get(f"http://127.0.0.1:{served.operations}/v1/surveys/x").status_code == 404
+
+
+def test_metrics_start_at_zero_and_can_be_read(served, survey):
+    text = httpx.get(f"http://127.0.0.1:{served.operations}/metrics").text
+    line = re.compile(r'[a-z_]+(\{[a-z]+="[\w-]+"(,[a-z]+="[\w-]+")*\})? [0-9.]+')
+    for one in text.splitlines():
+        assert one.startswith(("# HELP ", "# TYPE ")) or line.fullmatch(one), one
+    name = f'survey="{survey.fingerprint}"'
+    assert f'metricldp_reports_total{{{name},outcome="conflict"}} 0' in text
+    assert f'metricldp_reports_total{{{name},outcome="accepted"}} ' in text
+
+
+def test_a_backup_while_it_runs(place, served, survey):
+    code, said, _ = command("backup", "survey.toml", "-o", "copy", cwd=place)
+    assert code == 0
+    assert said.endswith("metricldp serve copy serves them again\n")
+    copy = Collector.at(place / "copy")
+    assert copy.tally(survey).n == copy.status(survey).outcomes["accepted"]
+    copy.close()
+
+
+def test_invites_from_the_command_line(tmp_path, survey, reports):
+    survey.save(tmp_path / "s.toml")
+    served = Served(tmp_path / "s.toml", "--invites")
+    try:
+        words = ("token", "invites", "s.toml", "-n", "5", "-o", "invites.txt")
+        assert command(*words, cwd=tmp_path)[0] == 0
+        path = tmp_path / "invites.txt"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        (tmp_path / "people.csv").write_text("age,region\n" + "30,north\n" * 5)
+        sent = ("send", "s.toml", "people.csv", "--to", served.url, "--invites", "invites.txt")
+        assert command(*sent, cwd=tmp_path)[1] == "5 reports accepted, 0 known already\n"
+        code, said, _ = command(*sent, cwd=tmp_path)  # blurred again, under the same invites
+        assert (code, "conflict" in said) == (1, True)
+        address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
+        answer = httpx.post(address, content=bytes(32) + reports[0])
+        assert (answer.status_code, answer.json()["type"][-7:]) == (403, ":invite")
+        assert command("close", "s.toml", cwd=tmp_path)[0] == 0
+        line = path.read_text().splitlines()[0]
+        answer = httpx.post(address, content=bytes.fromhex(line) + reports[0])
+        assert answer.status_code == 410
+    finally:
+        served.stop()
+
+
+def test_owners_over_the_network(tmp_path, survey, wide, reports):
+    collector = Collector(tmp_path / "c")
+    collector.open(survey)
+    with collector.using() as (_, register):
+        token = register.new_token("owner", 0, "own")
+        asks = register.new_token("analyst", 0, "ask")
+    bearer = {"authorization": f"Bearer {token}"}
+    path = f"/v1/surveys/{wide.fingerprint}"
+
+    async def go(app):
+        text = wide.to_toml().encode()
+        assert (await ask(app, "PUT", path, text)).word == "token"
+        poor = {"authorization": f"Bearer {asks}"}
+        assert (await ask(app, "PUT", path, text, poor)).word == "token"
+        assert (await ask(app, "PUT", path, b"what", bearer)).word == "question"
+        other = f"/v1/surveys/{survey.fingerprint}"
+        assert (await ask(app, "PUT", other, text, bearer)).word == "question"
+        assert (await ask(app, "PUT", path, text, bearer)).status == 201
+        assert (await ask(app, "PUT", path, wide.to_json().encode(), bearer)).status == 201
+        assert (await ask(app, "GET", path)).body.decode() == wide.canonical
+        assert (await ask(app, "POST", f"{path}/invites", b"", bearer)).word == "question"
+        collector.change(wide, proof="invites", key="00" * 32)
+        many = await ask(app, "POST", f"{path}/invites", b"", bearer, query=b"n=3")
+        assert len(many.body.split()) == 3
+        for wrong in (b"n=0", b"n=x", b"n=99999999999"):
+            answer = await ask(app, "POST", f"{path}/invites", b"", bearer, query=wrong)
+            assert answer.word == "question"
+        assert (await ask(app, "POST", f"{path}/close", b"", bearer)).status == 200
+        assert collector.status(wide).closed
+        assert (await ask(app, "DELETE", path)).word == "token"
+        assert (await ask(app, "DELETE", path, b"", bearer)).status == 204
+        assert (await ask(app, "GET", path)).word == "unknown-survey"
+
+    serve_and(collector, go)
+    collector.close()
+
+
+def test_pages_are_somebody_elses(tmp_path, survey):
+    seen = []
+
+    async def pages(scope, receive, send):
+        seen.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"page"})
+
+    collector = Collector(tmp_path / "c")
+    collector.open(survey)
+    one = f"/v1/surveys/{survey.fingerprint}"
+
+    async def go():
+        app = application(collector, pages, options=Options(every=0.0))
+        await app.start()
+        for path in (
+            "/surveys",
+            f"/surveys/{survey.fingerprint}",
+            f"{one}/count",
+            f"{one}/cdf.svg",
+        ):
+            assert (await ask(app, "GET", path)).body == b"page"
+        assert (await ask(app, "GET", one)).body.decode() == survey.canonical
+        assert (await ask(app, "POST", f"{one}/count")).word == "not-found"
+        await app.stop()
+
+    asyncio.run(go())
+    assert len(seen) == 4
+    assert not is_page(f"{one}/status")
+    assert not is_page(f"{one}/client.json")
+    assert not is_page(one)
+
+
+def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):
+    seen, answers = [], iter([OSError("gone"), (503, b"{}"), None, (503, b"")])
+
+    def once(self, method, path, body, token):
+        seen.append(body)
+        found = next(answers)
+        if isinstance(found, OSError):
+            raise found
+        return found or (200, b'{"accepted":3,"duplicate":0,"refused":{}}')
+
+    monkeypatch.setattr(sending.Line, "_once", once)
+    line = sending.Line("http://127.0.0.1:9", waits=(0, 0, 0))
+    heads = iter([record[:16] for record in records(reports)])
+    assert sending.send(survey, reports[:3], heads, line).accepted == 3
+    assert len(seen) == 3
+    assert len({*seen}) == 1
+    with pytest.raises(ReportRefused, match="does not answer"):
+        sending.Line("http://127.0.0.1:9", waits=()).ask("GET", "/")
+    for wrong in ("ftp://x", "nonsense", "http://"):
+        with pytest.raises(QueryError, match="address"):
+            sending.Line(wrong)
+
+
+def test_mistakes_are_one_line(tmp_path, survey):
+    survey.save(tmp_path / "s.toml")
+    for words in (
+        ("serve", "none.toml"),
+        ("status", "nowhere"),
+        ("send", "s.toml", "none.csv", "--to", "http://127.0.0.1:9"),
+        ("token", "new", "nowhere", "--name", "ann"),
+        ("status", "http://127.0.0.1:9"),
+        ("serve", "s.toml", "--store", "postgresql://nobody@127.0.0.1:9/none"),
+    ):
+        code, said, wrong = command(*words, cwd=tmp_path)
+        assert (code, said, wrong.count("\n")) == (2, "", 1), wrong

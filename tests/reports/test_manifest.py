@@ -1,0 +1,160 @@
+"""The client manifest: what a device needs, the same for everybody who has the survey."""
+
+import hashlib
+import json
+from fractions import Fraction
+
+import pytest
+
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Lp,
+    Ordinal,
+    Real,
+    SensitiveSet,
+    Survey,
+    Weight,
+)
+from metricldp.basics.canonical import canonical
+from metricldp.reports.bytes import header, packed_size
+from metricldp.reports.manifest import manifest, metric_data, pin, save, unknown_laws
+
+
+def fields(survey):
+    return json.loads(manifest(survey))["fields"]
+
+
+@pytest.fixture
+def survey():
+    return Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
+            "income": Continuous(0, 1e5, bins=20, epsilon=1, per=1e4, optional=2),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+            "w": Weight(0, 2),
+        }
+    )
+
+
+def test_it_is_one_canonical_line(survey):
+    text = manifest(survey)
+    data = json.loads(text)
+    assert "\n" not in text and canonical(data) == text
+    assert data["survey"] == survey.fingerprint and data["metricldp-client"] == 1
+    assert data["header"] == header(survey).hex() and data["bytes"] == packed_size(survey)
+    assert sum(field["bits"] for field in data["fields"]) == survey.report_bits
+
+
+def test_the_same_survey_has_the_same_line(survey):
+    again = Survey.from_toml(survey.to_toml())
+    assert manifest(again) == manifest(survey)
+    assert pin(manifest(survey)) == hashlib.sha256(manifest(survey).encode()).hexdigest()
+
+
+def test_fields_say_where_a_value_stands(survey):
+    age, income, whether, told, weight = fields(survey)
+    assert age["of"] == [{"name": "age", "kind": "integer", "low": 0, "high": 99}]
+    bins = {"name": "income", "kind": "continuous", "low": 0, "high": 100000, "bins": 20}
+    assert income["of"] == [bins | {"optional": True}]
+    assert whether["of"] == [{"name": "income", "kind": "answered"}]
+    assert told["of"][0]["names"] == ["no", "yes"]
+    assert weight == {"of": [{"name": "w", "kind": "weight", "low": 0, "high": 2}], "bits": 64}
+    laws = json.loads(survey.canonical)["laws"]
+    assert [age["law"], whether["law"]] == [laws["age"], laws["income=answered"]]
+
+
+def test_small_ones_are_small(survey):
+    alone = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+    assert len(manifest(alone)) < 450
+    assert len(manifest(survey)) < 1500
+
+
+@pytest.mark.parametrize(
+    "attribute, data",
+    [
+        (Integer(0, 9, epsilon=1, per=5), {"metric": "line", "step": "1/5"}),
+        (Integer(0, 9, epsilon=1, cap=3), {"metric": "line", "step": "1", "cap": "3"}),
+        (
+            Integer(0, 11, epsilon=1, cyclic=True),
+            {"metric": "line", "step": "1", "around": 12},
+        ),
+        (
+            Integer(0, 9, epsilon=1, within=2.5, cap=2),
+            {"metric": "window", "step": "1", "width": "5/2", "cap": "2"},
+        ),
+        (Categorical(["a", "b"], epsilon=0.3), {"metric": "uniform", "step": "3/10"}),
+        (
+            Categorical(["a", "b", "c"], epsilon=1, metric=SensitiveSet(["b"])),
+            {"metric": "sensitive", "step": "1", "places": [1]},
+        ),
+        (
+            Ordinal(["a", "b", "c"], epsilon=1, metric=Graph([("a", "b"), ("b", "c", 2)])),
+            {"metric": "graph", "step": "1", "steps": [1, 2]},
+        ),
+        (
+            Ordinal(["a", "b", "c"], epsilon=1, metric=Graph([("a", "b"), ("a", "c", 2.5)])),
+            {"metric": "graph", "step": "1/2", "pairs": [[0, 1], [0, 2]], "steps": [2, 5]},
+        ),
+        (Real(0, 1, points=5, epsilon=1), {"metric": "line", "step": "1/4"}),
+    ],
+)
+def test_metrics_are_exact(attribute, data):
+    assert metric_data(attribute.distances, attribute.size) == data
+
+
+def test_pairs_of_a_graph_lead_everywhere():
+    """The shortest way over the pairs is the metric again; one pair less, and it is not."""
+    edges = Graph([("a", "b"), ("b", "c", 2), ("c", "d", "1/3"), ("d", "a", 2)])
+    metric = Categorical(list("abcd"), epsilon=1, metric=edges).distances
+    data = metric_data(metric, 4)
+    pairs = data.get("pairs", [[x, x + 1] for x in range(3)])
+
+    def ways(pairs):
+        far = {(x, y): Fraction(x != y) * 100 for x in range(4) for y in range(4)}
+        for (x, y), steps in zip(pairs, data["steps"], strict=False):
+            far[x, y] = far[y, x] = Fraction(data["step"]) * steps
+        for z in range(4):
+            for x, y in list(far):
+                far[x, y] = min(far[x, y], far[x, z] + far[z, y])
+        return far
+
+    assert all(far == metric.distance(*pair) for pair, far in ways(pairs).items())
+    assert any(far != metric.distance(*pair) for pair, far in ways(pairs[:-1]).items())
+
+
+def test_cells_have_one_field():
+    attributes = {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 2, epsilon=0.5, cap=0.5)}
+    (field,) = fields(Survey(attributes, joint=[["a", "b"]]))
+    assert [each["name"] for each in field["of"]] == ["a", "b"]
+    assert field["law"]["law"] == "cells"
+    assert field["metric"] == {
+        "metric": "grid",
+        "sizes": [4, 3],
+        "step": "1/2",
+        "along": [[0, 2, 4, 6], [0, 1, 1]],
+        "most": 7,
+    }
+
+
+def test_a_norm_shrinks_distances():
+    attributes = {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 2, epsilon=0.5)}
+    wide = Survey(attributes, metric=Lp(float("inf")))
+    assert [field["metric"]["step"] for field in fields(wide)] == ["1/2", "1/4"]
+
+
+def test_laws_that_the_client_does_not_know(tmp_path, survey):
+    assert unknown_laws(survey) == []
+    peers = Survey({"a": Categorical(list("abcd"), epsilon=1, mechanism="hadamard")})
+    assert unknown_laws(peers) == ["hadamard"]
+    assert "does not know" in str(save(peers, tmp_path / "a.client.json"))
+
+
+def test_compile(tmp_path, survey):
+    found = save(survey, tmp_path / "survey.client.json")
+    data = (tmp_path / "survey.client.json").read_bytes()
+    assert data == manifest(survey).encode() and found.size == len(data)
+    assert found.pin == hashlib.sha256(data).hexdigest()
+    assert found.to_dict()["survey"] == survey.fingerprint
