@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 
+import httpx
 import numpy as np
 
 from metricldp import Categorical, Continuous, Integer, Survey
@@ -50,7 +52,7 @@ class Slow(InMemory):
     """A collector whose tally takes a while."""
 
     def tally(self, survey):
-        time.sleep(0.4)
+        time.sleep(0.15)
         return super().tally(survey)
 
 
@@ -89,3 +91,25 @@ def nasty_tally(n=300):
     values = {"<svg><b>": [NASTY[k % len(NASTY)] for k in range(n)]}
     values["@age & 'b'"] = [k % 15 - 5 for k in range(n)]
     return asked.tally(asked.encode(values, coins=Coins.seeded(2)))
+
+
+class Client:
+    """Requests to an application without a network, one after the other."""
+
+    def __init__(self, app, *, base_url, headers=None):
+        self.app, self._cookies = app, httpx.Cookies()
+        self._how = {"base_url": base_url, "headers": headers}
+
+    def get(self, path, **more):
+        return asyncio.run(self._ask("GET", path, more))
+
+    def post(self, path, **more):
+        return asyncio.run(self._ask("POST", path, more))
+
+    async def _ask(self, method, path, more):
+        transport = httpx.ASGITransport(app=self.app)
+        how = {**self._how, "cookies": self._cookies}
+        async with httpx.AsyncClient(transport=transport, **how) as client:
+            found = await client.request(method, path, **more)
+            self._cookies = client.cookies
+            return found

@@ -52,13 +52,17 @@ def grid(
     *,
     widths: tuple[float | None, float | None] = (None, None),
     about: str = RESPONDENTS,
+    table: bool = True,
 ) -> Grid:
-    """How many people are in every pair of bars of two attributes, among those of `where`."""
+    """How many people are in every pair of bars of two attributes, among those of `where`.
+
+    Without a table, which takes long to make of many bits, every cell is a question of its own.
+    """
     group = _group(tally, names, where)
     bars = [list(_bars(tally, name, width)) for name, width in zip(names, widths, strict=True)]
     rows, columns = ([bar.words for bar in one] for one in bars)
     functions = [np.array([bar.inside for bar in one], dtype=np.float64) for one in bars]
-    found = _from_table(tally, names, functions, group, about)
+    found = _from_table(tally, names, functions, group, about) if table else None
     if found is None:
         found = _one_by_one(tally, names, functions, group, about)
     labels = [f"{row}, {names[1]} {column}" for row in rows for column in columns]

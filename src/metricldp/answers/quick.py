@@ -1,7 +1,8 @@
 """The same tally for those who wait: intervals without a search for shorter ones.
 
 A bracket may take a minute to be planned. Behind an address that anybody may call again that is
-too long; there the plain interval is given, and it ends where counts end, as always.
+too long; there the plain interval is given, and it ends where counts end, as always. Nor is a table
+built because many have asked: it may take as long, and is of no use once more reports have come.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ from metricldp.answers.answer import Answer
 from metricldp.answers.brackets import Bracket
 from metricldp.answers.queries import Query
 from metricldp.answers.tally import Tally
+from metricldp.store.base import REPORTS, Store
+from metricldp.store.cubes import Table
+from metricldp.store.raw import Raw
+
+_TABLES = 4
+"""Tables that are kept for heat maps."""
 
 
 class Unplanned(Bracket):
@@ -26,8 +33,23 @@ class Quick(Tally):
 
     @classmethod
     def over(cls, tally: Tally) -> Quick:
-        found = cls(tally.store, tally.planner)
-        found._counted = tally._counted
+        store: Store = tally.store
+        if isinstance(store, Raw):
+            store = Raw(store.survey, store.table, REPORTS)
+        return cls(store, tally.planner)
+
+    def is_over(self, tally: Tally) -> bool:
+        """Whether it is of the very reports that a tally holds now."""
+        if isinstance(self.store, Raw) and isinstance(tally.store, Raw):
+            return self.store.table is tally.store.table
+        return self.store is tally.store
+
+    def _table(self, names: tuple[str, ...]) -> Table:
+        """As ever, but the few last ones only."""
+        found = super()._table(names)
+        self._counted[names] = self._counted.pop(names)
+        while len(self._counted) > _TABLES:
+            del self._counted[next(iter(self._counted))]
         return found
 
     def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:

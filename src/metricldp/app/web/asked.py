@@ -41,6 +41,8 @@ _SINGLE = (
     *("show", "attribute", "by", "of", "against", "width", "by_width", "workload", "method"),
     *("simultaneous", "level", "about", "anytime", "liars"),
 )
+_UNSAID = (("level", "0.95"), ("about", RESPONDENTS), ("liars", "0"))
+"""What is meant anyway, and is left out of a link."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,19 @@ def asked(survey: Agreement, name: str, said: Iterable[tuple[str, str]]) -> Aske
     check_about(about)
     liars = _read(single, "liars", whole, 0)
     if liars < 0:
-        raise QueryError(f"so many lying devices cannot be: {liars}")
+        raise QueryError(f"so many lying devices cannot be: {shown(liars)}")
     probabilities = [_chance(word) for word in several["p"]]
     if len(probabilities) > MOST_QUANTILES:
         raise QueryError(f"at most {MOST_QUANTILES} quantiles at once, not {len(probabilities)}")
     for naming in ("attribute", "by"):
         if naming in single:
             attribute_of(survey, single[naming])
+    worth_saying = [word for word in words if word not in _UNSAID]
     order = {name: place for place, name in enumerate(("show", *_SINGLE, *_SEVERAL))}
     return Asked(
         survey,
         name,
-        tuple(sorted(words, key=lambda word: order[word[0]])),
+        tuple(sorted(worth_saying, key=lambda word: order[word[0]])),
         where,
         tuple(conditions),
         single.get("attribute", ""),

@@ -27,11 +27,13 @@ from metricldp.app.web.asked import (
     check_bars,
 )
 from metricldp.app.web.charts import Row
+from metricldp.app.web.costs import table_is_best
 from metricldp.app.web.scene import Scene
 from metricldp.app.web.swayed import moved
 from metricldp.app.web.tables import Table
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
 from metricldp.design.plans import workload_of
 from metricldp.store.readings import attribute_of
 
@@ -60,7 +62,7 @@ def answer(tally: Quick, asked: Asked) -> Found:
             f"there are {tally.n:,}; wait, or leave anytime out"
         )
     if asked.liars > tally.n:
-        raise QueryError(f"of {tally.n:,} devices {asked.liars:,} cannot lie")
+        raise QueryError(f"of {tally.n:,} devices {shown(asked.liars)} cannot lie")
     return _ANSWERS.get(asked.name, _single)(tally, asked)
 
 
@@ -273,13 +275,22 @@ def _heatmap(tally: Quick, asked: Asked) -> Found:
     names = asked.attribute, asked.by
     if not all(names):
         raise QueryError("a heatmap needs attribute= and by=, two attributes")
+    if names[0] == names[1]:
+        raise QueryError(f"a heatmap is of two attributes, not of {names[0]} twice")
     widths = asked.width, asked.by_width
     sides = [
         list(attribute_of(tally.survey, name).bars(width, name))
         for name, width in zip(names, widths, strict=True)
     ]
     check_bars(" and ".join(names), len(sides[0]) * len(sides[1]), MOST_CELLS, "cells")
-    found = grids.grid(tally, names, dict(asked.where), widths=widths, about=asked.about)
+    found = grids.grid(
+        tally,
+        names,
+        dict(asked.where),
+        widths=widths,
+        about=asked.about,
+        table=table_is_best(tally, asked),
+    )
     low, high = found.interval(
         asked.level, simultaneous=asked.simultaneous, method="normal", anytime=asked.anytime
     )

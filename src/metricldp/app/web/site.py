@@ -102,6 +102,8 @@ class Site:
 
     def __init__(self, collected: Collected) -> None:
         self.collected, self.turns = collected, Turns()
+        self._kept: dict[str, Quick] = {}
+        """By fingerprint, until more reports have come: what was counted is not counted again."""
 
     # Pages ---------------------------------------------------------------------------------------
 
@@ -133,8 +135,16 @@ class Site:
         return view.html(html, status)
 
     def _page(self, survey: Agreement, said: list[tuple[str, str]]) -> tuple[int, str]:
-        tally = Quick.over(self.collected.tally(survey))
+        tally = self._tally(survey)
         return view.survey(tally, self.collected.status(survey), said)
+
+    def _tally(self, survey: Agreement) -> Quick:
+        """In a turn of its own for each survey."""
+        tally = self.collected.tally(survey)
+        kept = self._kept.get(survey.fingerprint)
+        if kept is None or not kept.is_over(tally):
+            kept = self._kept[survey.fingerprint] = Quick.over(tally)
+        return kept
 
     async def login(self, request: Request) -> Response:
         if request.method != "POST":
@@ -177,7 +187,7 @@ class Site:
         self, survey: Agreement, name: str, kind: str, said: list[tuple[str, str]]
     ) -> Response:
         question: Asked = asked(survey, name, said)
-        tally = Quick.over(self.collected.tally(survey))
+        tally = self._tally(survey)
         check_cost(tally, question)
         body = _written(answer(tally, question), kind)
         headers = {"cache-control": "no-store"}

@@ -15,8 +15,8 @@ const ask = async () => {
     const old = document.getElementById("answer"), open = [...old.querySelectorAll("details")].map((d) => d.open);
     answer.querySelectorAll("details").forEach((d, k) => { d.open = !!open[k]; });
     old.replaceWith(answer);
-    history.replaceState(null, "", address);
-    heard.textContent = answer.querySelector(".wrong, h2").textContent;
+    history.replaceState(null, "", answer.querySelector(".links a")?.href || address);
+    heard.textContent = (answer.querySelector(".wrong") || answer.querySelector("h2")).textContent;
   } catch {
     document.getElementById("answer").classList.remove("busy");
     heard.textContent = "The server does not answer.";
