@@ -11,10 +11,11 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 `survey.predict` tells the accuracy and `survey.explain` says both in words.
 """
 
-from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.fits import Fit
 from metricldp.answers.quantiles import Cdf, Quantile
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
 from metricldp.api import Survey

@@ -20,7 +20,7 @@ from metricldp import (
 )
 from metricldp.answers import estimate, searches
 from metricldp.answers.answer import Answer, normal_reach
-from metricldp.answers.quantiles import Group
+from metricldp.answers.group import Group
 from metricldp.answers.queries import parse
 from metricldp.store.readings import Extremes
 

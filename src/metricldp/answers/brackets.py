@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers.answer import Answer, Excess, together
+from metricldp.answers.answer import Answer, together
 from metricldp.answers.assumptions import Assumption, assumption
 from metricldp.answers.estimate import POPULATION
 from metricldp.answers.likelihood import Tabled
@@ -25,6 +25,7 @@ from metricldp.answers.maximise import Run
 from metricldp.answers.planning import Part, Soft, above, variance_of, worth
 from metricldp.answers.predict import shares_of
 from metricldp.answers.queries import Query, expected
+from metricldp.answers.ratio import Excess
 from metricldp.answers.softening import outer
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown

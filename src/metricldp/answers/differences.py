@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metricldp.answers import watched
-from metricldp.answers.answer import AUTO, Answer, Ratio
+from metricldp.answers.answer import AUTO, Answer
 from metricldp.answers.estimate import POPULATION, RESPONDENTS
 from metricldp.answers.queries import Query, Where, if_answered, parse
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Ratio, barely
+from metricldp.answers.answer import Answer, barely
 from metricldp.answers.predict import Pairs, variance_bounds
+from metricldp.answers.ratio import Ratio
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.channels import Floats

@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers import estimate, fits, quantiles
-from metricldp.answers.answer import Answer, Ratio
+from metricldp.answers import estimate, fits
+from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.brackets import Bracket, Planner, excess
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
+from metricldp.answers.group import Group
 from metricldp.answers.liars import one_report
 from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.maximise import Progress
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, asked_of, parse, valued, workload_for
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
 from metricldp.answers.suspicion import Suspicion, suspicion
 from metricldp.answers.weighted import weighted_sum
@@ -355,7 +357,7 @@ class Tally:
         check_about(about, self.n)
         described = attribute_of(self.survey, attribute)
         query = self._parsed(where, attribute)
-        group = quantiles.Group(attribute, described, query, self.n, literal)
+        group = Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
         found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
         found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one, free=True)

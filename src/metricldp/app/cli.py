@@ -37,7 +37,6 @@ from metricldp.lab import risk as chances
 from metricldp.lab.audit.clients import FORMATS, Command
 from metricldp.lab.pages import Page
 from metricldp.reports import files
-from metricldp.reports import manifest as manifests
 from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
 from metricldp.survey.agreement import SHORTEST_FINGERPRINT, Agreement
@@ -213,22 +212,6 @@ def verify(
         tell(f"{words}, not the published {fingerprint}; do not report to it")
     if not same:
         raise typer.Exit(1)
-
-
-@app.command("compile")
-def compile_client(
-    survey: SurveyFile,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="the manifest, else SURVEY.client.json")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write what a browser or a phone needs of a survey, and print its SHA-256 to pin it."""
-    agreed = survey_in(survey)
-    path = survey.with_suffix(manifests.SUFFIX) if output is None else output
-    check_apart(path, [survey], QueryError)
-    found = manifests.save(agreed, path)
-    show(found.to_dict(), str(found), as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands of the collector: serve, send, status, token, close, backup."""
+"""The commands of a collection: compile, serve, send, status, token, close, backup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show, tell, watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
-from metricldp.basics.writing import replacing, why_not
+from metricldp.basics.writing import check_apart, replacing, why_not
 from metricldp.collector import backups, sending
 from metricldp.collector.base import Status
 from metricldp.collector.folder import SEAL, Collector, survey_of
@@ -25,6 +25,7 @@ from metricldp.collector.register import ALL, Entry
 from metricldp.collector.requests import invites
 from metricldp.collector.server import Options
 from metricldp.collector.settings import MOST_AT_ONCE
+from metricldp.reports import manifest as manifests
 
 SUFFIX = ".collected"
 token_app = typer.Typer(rich_markup_mode=None, help="Tokens of analysts and owners, and invites.")
@@ -35,6 +36,21 @@ _Store = Annotated[
 _Which = Annotated[
     str | None, typer.Option("--survey", help="the fingerprint, or its first digits")
 ]
+
+
+def compile_client(
+    survey: SurveyFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="the manifest, else SURVEY.client.json")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what a browser or a phone needs of a survey, and print its SHA-256 to pin it."""
+    agreed = survey_in(survey)
+    path = survey.with_suffix(manifests.SUFFIX) if output is None else output
+    check_apart(path, [survey], QueryError)
+    found = manifests.save(agreed, path)
+    show(found.to_dict(), str(found), as_json)
 
 
 def _count(name: str, words: str) -> Any:
@@ -307,4 +323,5 @@ def register(app: typer.Typer) -> None:
     """All of these as commands of the command line."""
     for command in (serve, send, status, close, backup):
         app.command()(command)
+    app.command("compile")(compile_client)
     app.add_typer(token_app, name="token")
