@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol
 
+from metricldp.answers import watched
+from metricldp.answers.liars import Ends, Lie, checked_liars, moved_mean
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -94,13 +96,19 @@ class Answer:
     """Where a shorter interval can come from."""
     scale: float = field(default=1.0, compare=False)
     """What the sum that the bracket is of was multiplied with."""
+    reports: int = field(default=0, compare=False)
+    """How many it is from."""
+    lie: Lie | None = field(default=None, compare=False)
+    """The least and the most that one report can add to that sum."""
 
     @property
     def stderr(self) -> float:
         """The standard error: the estimated variance, kept within its bounds, as a root."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """An interval that holds the truth at that level; where bins leave values open, wider.
 
         "normal" is the value and its reach each way. "bracket" is from functions below and above
@@ -109,7 +117,13 @@ class Answer:
         ends where counts end. "cross-fitted" is a bracket whose functions each half of the reports
         chooses for the other. "bernstein" rests on no approximation, however few reports there
         are, and is wider.
+
+        `anytime` is one that stays right while one watches, at every number of reports together:
+        a wider "normal" one, in the limit of many reports. See `watched.py`.
         """
+        if anytime:
+            normal_reach(level)
+            return watched.ends(self.interval, level, self.reports)
         if self.between:
             ends = [one.interval(level, method) for one in self.between]
             return ends[0][0], ends[1][1]
@@ -204,6 +218,14 @@ class Answer:
             hidden=self.hidden * factor**2,
             scale=self.scale * factor or 1.0,
         )
+
+    def moved_by(self, liars: int) -> Ends:
+        """Between what the value would lie had so many devices not lied: see `liars.py`."""
+        if self.lie is None:
+            raise QueryError(f"no bound is known for {self.question or 'this answer'} and liars")
+        low, high = self.lie()
+        reach = checked_liars(liars) * (high - low) * abs(self.scale)
+        return self.value - reach, self.value + reach
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
@@ -322,6 +344,8 @@ class Ratio(Answer):
     """The sum itself, where the value had to be moved to what is possible."""
     above: Excess | None = field(default=None, compare=False)
     """What a shorter interval can come from."""
+    lies: Callable[[float], Ends] | None = field(default=None, compare=False)
+    """What one report can add to the sum of what values are above a number."""
 
     @property
     def clear(self) -> bool:
@@ -368,16 +392,32 @@ class Ratio(Answer):
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def moved_by(self, liars: int) -> Ends:
+        """All means that so many lies could have come from; a group they could empty has any."""
+        if self.lies is None or self.lie is None:
+            return super().moved_by(liars)
+        least, most = sorted(end / self.scale for end in self.possible)
+        sums = self.value / self.scale * self.denominator, self.denominator
+        ends = moved_mean(sums, checked_liars(liars), self.lies, self.lie(), (least, most))
+        low, high = sorted(end * self.scale for end in ends)
+        return low, high
+
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
 
         What `reach` has beyond z standard errors is taken for more variance of the sum. Where the
         count may be zero, hardly a mean is contradicted, and the interval is all that is possible:
         an answer only where the count happens to come out large would be wrong too often.
         """
+        z = normal_reach(level)
+        if anytime:
+            sums = 2 if self.denominator_variance else 1
+            return watched.ends(self.interval, level, self.reports, sums, self.possible)
         if self.between:
             return super().interval(level, method)
-        z, chosen = normal_reach(level), self.method(level, method)
+        chosen = self.method(level, method)
         if chosen != NORMAL:
             if self.above is None:
                 return super().interval(level, chosen)
@@ -395,7 +435,6 @@ class Ratio(Answer):
 
 
 def barely(size: float, error: float) -> str:
-    """What is said of a group that may be nobody."""
     return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
 
 

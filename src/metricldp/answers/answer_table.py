@@ -65,7 +65,12 @@ class Answers(Sequence[Answer]):
         return np.fromiter((answer.stderr for answer in self), np.float64, len(self))
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """The lower and the upper end of every row's interval, by one of its methods.
 
@@ -77,7 +82,13 @@ class Answers(Sequence[Answer]):
         normal_reach(level)
         each = together(level, len(self)) if flag("simultaneous", simultaneous) else level
         by = self._method(method)
-        ends = np.array([answer.interval(each, by) for answer in self]).reshape(-1, 2)
+        found = [answer.interval(each, by, anytime=anytime) for answer in self]
+        ends = np.array(found).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
+    def moved_by(self, liars: int) -> tuple[Floats, Floats]:
+        """Between what each value would lie if so many devices had not lied, row by row."""
+        ends = np.array([answer.moved_by(liars) for answer in self]).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
     def _method(self, method: str) -> str:
@@ -257,7 +268,9 @@ class Histogram(Answers):
                 "say how many people it has: norm_sub(total=...)"
             )
         moved = [
-            replace(answer, value=value, notes=tuple(dict.fromkeys((*answer.notes, NOTE))))
+            replace(
+                answer, value=value, lie=None, notes=tuple(dict.fromkeys((*answer.notes, NOTE)))
+            )
             for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]
         return Histogram(self.attribute, self.labels, moved, named=self.named, people=self.people)

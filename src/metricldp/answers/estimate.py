@@ -54,8 +54,10 @@ def to_answer(
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
         variance, most = drawn(value, second, n), math.inf
         jump, hidden = with_draws(steps)
-    kept = least, most
-    return Answer(value, variance, asked[0], "people", about, asked[1], kept, jump, hidden, layout)
+    kept, (words, notes) = (least, most), asked
+    return Answer(
+        value, variance, words, "people", about, notes, kept, jump, hidden, layout, reports=n
+    )
 
 
 def to_answers(
@@ -143,7 +145,8 @@ def to_weighted_sum(
     if about == POPULATION and n:
         variance, kept = drawn(value, second, n), (kept[0], math.inf)
         jump, hidden = with_draws(steps)
-    return Answer(value, variance, asked[0], unit, about, asked[1], kept, jump, hidden, layout)
+    words, notes = asked
+    return Answer(value, variance, words, unit, about, notes, kept, jump, hidden, layout, reports=n)
 
 
 def with_private_squares(sums: Sums, ends: Floats) -> Sums:
@@ -243,4 +246,5 @@ def to_ratio(
         covariance=covariance,
         possible=possible,
         numerator=numerator,
+        reports=n,
     )

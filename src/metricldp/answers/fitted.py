@@ -22,7 +22,8 @@ from metricldp.answers.answer import (
 )
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.linear import Linear
-from metricldp.answers.quantiles import ISOTONIC, Cdf, Quantile
+from metricldp.answers.quantiles import Cdf, Quantile
+from metricldp.answers.searches import ISOTONIC
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
@@ -71,15 +72,22 @@ class Fitted(Answer):
             unbiased=unbiased,
         )
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[float, float]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
         """That of the unbiased answer."""
-        return self.unbiased.interval(level, method)
+        return self.unbiased.interval(level, method, anytime=anytime)
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.method(level, method)
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.rests_on(level, method)
+
+    def moved_by(self, liars: int) -> tuple[float, float]:
+        raise QueryError(
+            "no bound is known for how far liars move a fit; ask the tally for the same"
+        )
 
     def scaled(self, factor: float, unit: str) -> Answer:
         found = super().scaled(factor, unit)
@@ -121,10 +129,17 @@ class FittedCdf(Cdf):
         return self._shares
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """Those of the unbiased shares, or their band."""
-        return self.unbiased.interval(level, simultaneous=simultaneous, method=method)
+        return self.unbiased.interval(
+            level, simultaneous=simultaneous, method=method, anytime=anytime
+        )
 
     def quantile(self, p: float, method: str = ISOTONIC) -> FittedQuantile:
         """Read off the fit; the interval is that of the unbiased quantile."""

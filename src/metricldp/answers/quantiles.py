@@ -7,7 +7,7 @@ covariances with the size of the group, about the respondents or about a populat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,18 +26,23 @@ from metricldp.answers.answer import (
     together,
 )
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.isotonic import isotonic
+from metricldp.answers.liars import checked_liars, moved_mean
 from metricldp.answers.queries import Query
-from metricldp.answers.searches import TIE, binary_search, searched
+from metricldp.answers.searches import (
+    BINARY_SEARCH,
+    ISOTONIC,
+    TIE,
+    binary_search,
+    checked_all,
+    monotone,
+    searched,
+)
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
-from metricldp.basics.numbers import is_number
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import plain
 from metricldp.channels import Floats, Integers
 
-ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
-METHODS = (ISOTONIC, BINARY_SEARCH)
 _TINY = 1e-9
 """In place of a group of no people at all."""
 
@@ -176,7 +181,9 @@ def _share(
         jump=count.jump / size,
         hidden=count.hidden / size**2,
         bracket=None if size_variance else count.bracket,
+        lie=None if size_variance else count.lie,
         scale=1 / size,
+        reports=count.reports,
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,
@@ -231,7 +238,12 @@ class Cdf(Answers):
         return np.append(np.clip(fit, 0.0, 1.0), 1.0)
 
     def interval(
-        self, level: float = 0.95, *, simultaneous: bool = False, method: str = AUTO
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        method: str = AUTO,
+        anytime: bool = False,
     ) -> tuple[Floats, Floats]:
         """The ends of each point's own interval, or of a band for all of them together.
 
@@ -243,7 +255,8 @@ class Cdf(Answers):
         normal_reach(level)
         each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
         by = self._method(method)
-        ends = np.array([point.interval(each, by) for point in self.points[:-1]]).reshape(-1, 2)
+        found = [point.interval(each, by, anytime=anytime) for point in self.points[:-1]]
+        ends = np.array(found).reshape(-1, 2)
         if not simultaneous:
             low, high = np.vstack([ends, self.points[-1].interval(level, NORMAL)]).T
             return low, high
@@ -251,6 +264,30 @@ class Cdf(Answers):
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
         return np.minimum(low, self.values), np.maximum(high, self.values)
+
+    def moved_by(self, liars: int) -> tuple[Floats, Floats]:
+        """Between what `values` would lie if so many devices had not lied.
+
+        Whatever its weights, a monotone fit lies nowhere above all points up to it, and nowhere
+        below all points from it on.
+        """
+        ends = [self._point_moved(k, liars) for k in range(len(self) - 1)]
+        low, high = np.clip(np.array([*ends, (1.0, 1.0)]).reshape(-1, 2).T, 0.0, 1.0)
+        return np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
+
+    def _point_moved(self, k: int, liars: int) -> tuple[float, float]:
+        point, position = self.points[k], self.positions[k]
+        if point.lie is not None:
+            return point.moved_by(liars)
+
+        def lies(share: float) -> tuple[float, float]:
+            found = self.bracketed(position, share, Answer(0.0, 0.0)).lie
+            return found() if found else (-math.inf, math.inf)
+
+        below, less_all = lies(0.0), lies(1.0)  # the size is those up to it, and those above
+        size = (below[0] - less_all[1], below[1] - less_all[0])
+        sums = (point.value * point.denominator, point.denominator)
+        return moved_mean(sums, checked_liars(liars), lies, size, (0.0, 1.0))
 
     def quantile(self, p: float, method: str = ISOTONIC) -> Quantile:
         """The value x with share(x - 1) < p <= share(x), by one of the two methods."""
@@ -282,7 +319,14 @@ class Cdf(Answers):
             spread = q.numerator_variance - 2 * p * q.covariance + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
-            plain = Answer(excess, max(spread, 0.0), about=q.about, jump=jump, hidden=hidden)
+            plain = Answer(
+                excess,
+                max(spread, 0.0),
+                about=q.about,
+                jump=jump,
+                hidden=hidden,
+                reports=q.reports,
+            )
             found.append(self.bracketed(self.positions[len(found)], p, plain))
         return found
 
@@ -321,7 +365,9 @@ class Quantile:
     method: str = ISOTONIC
     notes: tuple[str, ...] = ()
 
-    def interval(self, level: float = 0.95, method: str = AUTO) -> tuple[Value, Value]:
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[Value, Value]:
         """All values that two one-sided tests do not contradict, from the first to the last.
 
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
@@ -331,14 +377,16 @@ class Quantile:
         values tried. At the first position the second test is known to hold, at the last the first.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of
-        the last bin.
+        the last bin. At any time, each test has its share of the level: while one watches, the
+        quantile of those who reported moves from value to value.
         """
         normal_reach(level)
         tests = self.cdf.excess(self.probability)
-        by = tests[len(tests) // 2].method(level, method) if tests else NORMAL
+        by = tests[len(tests) // 2].method(level, method) if tests and not anytime else NORMAL
         tie = TIE * abs(self.cdf.points[0].denominator)
         if by == NORMAL:
-            ends = [test.interval(level, NORMAL) for test in tests]
+            each = together(level, len(tests)) if anytime else level
+            ends = [test.interval(each, NORMAL, anytime=anytime) for test in tests]
             enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
             before = [k for k, (low, _) in enumerate(ends) if low < -tie]
             first, last = min(enough, default=len(tests)), max(before, default=-1) + 1
@@ -349,6 +397,20 @@ class Quantile:
             described.values_at(positions[first])[0],
             described.values_at(positions[last])[1],
         )
+
+    def moved_by(self, liars: int) -> tuple[Value, Value]:
+        """Between what the value would lie if so many devices had not lied, by either method.
+
+        It is at least the first value at which enough people can be, and at most the one behind the
+        last at which they may not be.
+        """
+        ends = [test.moved_by(liars) for test in self.cdf.excess(self.probability)]
+        tie = TIE * abs(self.cdf.points[0].denominator)
+        enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
+        before = [k for k, (low, _) in enumerate(ends) if low < -tie]
+        first, last = min(enough, default=len(ends)), max(before, default=-1) + 1
+        positions, values_at = self.cdf.positions, self.cdf.described.values_at
+        return values_at(positions[first])[0], values_at(positions[last])[1]
 
     @property
     def attribute(self) -> str:
@@ -398,35 +460,3 @@ class Quantile:
         low, high = self.interval(level)
         text = f"{self.attribute} {self.probability:g}-quantile {self.shown()}"
         return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])
-
-
-# Pure functions
-
-
-def checked(p: object) -> float:
-    """A probability strictly between 0 and 1, or a refusal."""
-    if not is_number(p) or not 0 < p < 1:
-        raise QueryError(
-            "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
-            f"not {shown(p)}"
-        )
-    return float(p)
-
-
-def checked_all(probabilities: object, method: str) -> list[float]:
-    """A list of probabilities and a method, before any work is done for them."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {shown(method)}")
-    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
-        raise QueryError(f"quantiles take a list of probabilities, not {shown(probabilities)}")
-    return [checked(p) for p in probabilities]
-
-
-def monotone(shares: Floats, variances: Floats) -> Floats:
-    """The nondecreasing sequence nearest to the shares, each weighted by its inverse variance."""
-    if not len(shares):
-        return shares
-    # A variance estimated at zero must not outweigh everything else.
-    least = 1e-3 * variances.max()
-    weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
-    return isotonic(shares, weights)

@@ -1,0 +1,247 @@
+"""How two groups of people differ, with the error of the difference itself.
+
+Answers from the same reports share their noise, so the error of a difference is not what the two
+errors add up to. A difference of counts is one sum over people, of 1 in one group and -1 in the
+other. A difference of means is linear but for the means themselves: to first order its error is
+that of the sum over people of (value - mean of their group) / size of their group, plus in one
+group and minus in the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from metricldp.answers import watched
+from metricldp.answers.answer import AUTO, Answer, Ratio
+from metricldp.answers.estimate import POPULATION, RESPONDENTS
+from metricldp.answers.queries import Query, Where, if_answered, parse
+from metricldp.answers.tally import Tally
+from metricldp.attributes.selection import Chosen
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import guess, listed, shown
+from metricldp.channels import Floats
+from metricldp.store.readings import attribute_of, read_pair
+
+_SUMS = 4
+"""A difference of means rests on two sums and two counts."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is averaged in every group: a function of one attribute."""
+
+    attribute: str
+    function: Floats
+    words: str
+    unit: str
+    notes: tuple[str, ...] = ()
+    open: float = 0.0
+    """How far bins leave a mean open, each way."""
+
+
+@dataclass(frozen=True, repr=False)
+class Difference(Answer):
+    """A difference of two means."""
+
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
+        if not math.isfinite(self.variance):
+            return -math.inf, math.inf
+        if anytime:
+            return watched.ends(self.interval, level, self.reports, _SUMS)
+        return super().interval(level, method)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """An answer for each group, and how it differs from one of them; None for that one itself."""
+
+    by: str
+    labels: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    against: str
+    differences: tuple[Answer | None, ...]
+    measure: Measure | None
+
+
+def mean_of(tally: Tally, attribute: str) -> Measure:
+    """The mean of an attribute's numbers."""
+    described = attribute_of(tally.survey, attribute)
+    values, note = described.numbers(attribute)
+    ends = described.extremes(np.ones(described.size)) or ()
+    slack = max((float(np.abs(end - values).max()) for end in ends), default=0.0)
+    notes = (note,) if note else ()
+    return Measure(attribute, values, f"mean {attribute}", attribute, notes, slack)
+
+
+def share_of(tally: Tally, where: Where) -> Measure:
+    """The share of a group that meets a condition on one attribute."""
+    query = parse(tally.survey, where)
+    if len(where) != 1 or len(query.factors) != 1:
+        raise QueryError(
+            "a share of groups is of one condition on one attribute, not of "
+            f"{shown(query.words)}; other conditions belong into where"
+        )
+    ((name, function),) = query.functions.items()
+    return Measure(name, function, f"share of {query.words}", "of the group", query.notes)
+
+
+def groups(
+    tally: Tally,
+    by: str,
+    where: Where | None = None,
+    *,
+    width: float | None = None,
+    measure: Measure | None = None,
+    against: str | None = None,
+    about: str = RESPONDENTS,
+) -> Groups:
+    """Count, or average a measure, in the groups that an attribute's bars make."""
+    described = attribute_of(tally.survey, by)
+    if described.is_weight:
+        raise QueryError(f"{by} is a weight, and makes no groups")
+    whole = parse(tally.survey, where, by)
+    if by in whole.factors:
+        raise QueryError(f"{by} makes the groups; leave it out of where")
+    bars = list(described.bars(width, by))
+    labels = [bar.words for bar in bars]
+    against = labels[0] if against is None else against
+    if against not in labels:
+        raise QueryError(
+            f"no group of {by} is called {shown(against)}; there are {listed(labels)}"
+            f"{guess(against, labels)}"
+        )
+    base = labels.index(against)
+    found = _counts if measure is None else _means
+    return found(tally, by, whole, bars, base, measure, about)
+
+
+def _counts(
+    tally: Tally,
+    by: str,
+    whole: Query,
+    bars: Sequence[Chosen],
+    base: int,
+    measure: Measure | None,
+    about: str,
+) -> Groups:
+    inside = [bar.inside.astype(np.float64) for bar in bars]
+    labels = [bar.words for bar in bars]
+    other = [k for k in range(len(bars)) if k != base]
+    functions = inside + [inside[k] - inside[base] for k in other]
+    words = [f"{by} {label}" for label in labels]
+    words += [f"{by} {labels[k]} less {by} {labels[base]}" for k in other]
+    found = tally.profile(by, whole, functions, words, about=about)
+    apart: list[Answer | None] = list(found[len(bars) :])
+    apart.insert(base, None)
+    return Groups(by, tuple(labels), tuple(found[: len(bars)]), labels[base], tuple(apart), measure)
+
+
+def _means(
+    tally: Tally,
+    by: str,
+    whole: Query,
+    bars: Sequence[Chosen],
+    base: int,
+    measure: Measure | None,
+    about: str,
+) -> Groups:
+    assert measure is not None
+    if measure.attribute == by:
+        raise QueryError(f"{by} makes the groups; compare another attribute in them")
+    factors = {**whole.factors, **if_answered(tally.survey, measure.attribute)}
+    whole = replace(whole, factors=factors, notes=(*whole.notes, *measure.notes))
+    means = []
+    for bar in bars:
+        group = replace(whole, factors={**factors, by: bar.inside.astype(np.float64)})
+        valued = replace(_valued(group, measure), words=f"{measure.words} among {by} {bar.words}")
+        mean = replace(tally._mean(measure.attribute, valued, group, about), unit=measure.unit)
+        means.append(_opened(mean, measure.open))
+    apart = [
+        None
+        if k == base
+        else _apart(tally, by, whole, (bars[k], bars[base]), (mean, means[base]), measure)
+        for k, mean in enumerate(means)
+    ]
+    labels = tuple(bar.words for bar in bars)
+    return Groups(by, labels, tuple(means), labels[base], tuple(apart), measure)
+
+
+def _valued(group: Query, measure: Measure) -> Query:
+    inside = group.functions.get(measure.attribute, 1.0)
+    return replace(group, factors={**group.factors, measure.attribute: measure.function * inside})
+
+
+def _opened(mean: Ratio, by: float) -> Ratio:
+    """With what bins leave open."""
+    if not by:
+        return mean
+    sides = (replace(mean, value=mean.value + shift) for shift in (-by, by))
+    return replace(mean, between=tuple(sides))
+
+
+def _apart(
+    tally: Tally,
+    by: str,
+    whole: Query,
+    bars: tuple[Chosen, Chosen],
+    means: tuple[Ratio, Ratio],
+    measure: Measure,
+) -> Difference:
+    one, other = means
+    words = f"{measure.words}, {by} {bars[0].words} less {by} {bars[1].words}"
+    value = one.value - other.value
+    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
+    variance = math.inf
+    if one.clear and other.clear:
+        variance = _variance(tally, by, whole, bars, means, measure)
+    found = Difference(
+        value,
+        variance,
+        words,
+        measure.unit,
+        one.about,
+        notes,
+        jump=one.jump + other.jump,
+        hidden=one.hidden + other.hidden,
+        reports=one.reports,
+    )
+    if not measure.open:
+        return found
+    sides = (replace(found, value=value + shift) for shift in (-2 * measure.open, 2 * measure.open))
+    return replace(found, between=tuple(sides))
+
+
+def _variance(
+    tally: Tally,
+    by: str,
+    whole: Query,
+    bars: tuple[Chosen, Chosen],
+    means: tuple[Ratio, Ratio],
+    measure: Measure,
+) -> float:
+    """Of the sum over people of (value - mean) / size in one group, less that in the other.
+
+    It is a sum of two products of functions, of which `read_pair` knows both errors and what they
+    share.
+    """
+    one, other = (
+        bar.inside.astype(np.float64) / m.denominator for bar, m in zip(bars, means, strict=True)
+    )
+    sizes = replace(whole, factors={**whole.factors, by: one - other})
+    values = _valued(sizes, measure)
+    centre = one * means[0].value - other * means[1].value
+    centres = replace(whole, factors={**whole.factors, by: centre})
+    readings = read_pair(tally.survey, values.functions, centres.functions)
+    layout = tally.store.layout_for(readings.names)
+    found = {row: float(x[0]) for row, x in tally.store.sums(readings, layout).items()}
+    second = found["numerator_second"] + found["denominator_second"] - 2 * found["both"]
+    if means[0].about == POPULATION:
+        return second * tally.n / (tally.n - 1)
+    square = found["numerator_square"] + found["denominator_square"] - 2 * found["product"]
+    return max(second - square, 0.0)

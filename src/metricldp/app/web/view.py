@@ -1,0 +1,249 @@
+"""What the pages say: templates filled in, with every word escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from metricldp.answers.answer import percent
+from metricldp.answers.quick import Quick
+from metricldp.app.web import charts
+from metricldp.app.web.asked import (
+    GROUPS,
+    HEATMAP,
+    MOST_WORDS,
+    SHOWS,
+    USUAL_BARS,
+    USUAL_GROUPS,
+    USUAL_SIDE,
+    Asked,
+    asked,
+    asked_about,
+    usual_width,
+)
+from metricldp.app.web.costs import check_cost
+from metricldp.app.web.found import Found, answer, headline
+from metricldp.app.web.promise import promise
+from metricldp.app.web.scene import Scene, svg
+from metricldp.app.web.tables import Table
+from metricldp.basics.errors import MetricLdpError
+from metricldp.basics.optional import optional
+from metricldp.basics.text import plain as written
+from metricldp.collector.base import Status
+from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    import jinja2
+else:
+    jinja2 = optional("jinja2")
+
+_HOURS_SHOWN = 72
+_MOST_TIMES = 120
+_MOST_OFFERED = 60
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("metricldp.app.web", "templates")
+    undefined = jinja2.StrictUndefined
+    return jinja2.Environment(
+        loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def _filled(name: str, **words: Any) -> str:
+    return _templates().get_template(name).render({"known": True, **words})
+
+
+def html(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    kept = {"cache-control": "no-store", **(headers or {})}
+    return Response(text, status, kept, "text/html; charset=utf-8")
+
+
+def login(onward: str, wrong: str = "", status: int = 401) -> Response:
+    return html(_filled("login.html", next=onward, wrong=wrong, known=False), status)
+
+
+def plain(status: int, said: str, headers: Mapping[str, str] | None = None) -> Response:
+    heads = {404: "Nothing here", 503: "Busy", 403: "Refused"}
+    words = {"head": heads.get(status, "Something is wrong"), "said": said, "known": False}
+    return html(_filled("plain.html", **words), status, headers)
+
+
+def surveys(mine: list[Agreement]) -> Response:
+    every = [{"fingerprint": one.fingerprint, "names": names_of(one)} for one in mine]
+    return html(_filled("surveys.html", surveys=every))
+
+
+def names_of(survey: Agreement) -> str:
+    *most, last = survey.asked
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[int, str]:
+    """The page of one survey with the answer to a question, or with what is wrong with it."""
+    agreed, wrong = tally.survey, ""
+    show = next((word for name, word in said if name == "show" and word), "histogram")
+    question = replace(_nothing(agreed), name=show if show in SHOWS else "histogram")
+    found: Found | None = None
+    numbers: list[tuple[str, str]] = []
+    try:
+        question = asked(agreed, show, said)
+        drawn = completed(question)
+        check_cost(tally, drawn)
+        found = answer(tally, drawn)
+        numbers = headline(tally, drawn)
+    except MetricLdpError as mistake:
+        wrong, drawn = str(mistake), completed(question)
+    over_time, times = _over_time(status)
+    words = [word for name, word in said if name == "where" and word.strip()][:MOST_WORDS]
+    conditions = _conditions(agreed)
+    page = _filled(
+        "survey.html",
+        survey=agreed,
+        status=status,
+        names=names_of(agreed),
+        title=found.title if found else names_of(agreed),
+        shows=_shows(agreed),
+        show=drawn.name,
+        attributes=asked_about(agreed),
+        attribute=drawn.attribute,
+        by=drawn.by,
+        words=[*words, ""] if words and len(words) < MOST_WORDS else (words or ["", ""]),
+        example=" or ".join(conditions[:2]),
+        example1=conditions[0],
+        conditions=conditions,
+        measures=_measures(agreed),
+        said=_said(said),
+        more=any(_said(said)(name) for name in ("width", "by_width", "of", "against", "liars")),
+        about=drawn.about,
+        anytime=any(name == "anytime" and word == "1" for name, word in said),
+        wrong=wrong,
+        found=found,
+        headline=numbers,
+        drawing=_inline(found, "answer-chart"),
+        caption=_caption(drawn),
+        address=question.address,
+        download=_download(drawn),
+        times=Markup(svg(times, name="times")) if times else "",
+        over_time=over_time,
+        outcomes=_outcomes(status),
+        promise=promise(agreed),
+    )
+    return (400 if wrong else 200), page
+
+
+def _nothing(survey: Agreement) -> Asked:
+    return Asked(survey, "histogram", (), {}, ())
+
+
+def _said(said: list[tuple[str, str]]) -> Any:
+    first = dict(reversed(said))
+    return lambda name: first.get(name, "")
+
+
+def completed(question: Asked) -> Asked:
+    """What the page means where nothing is said: the first attributes, not too many bars."""
+    survey, names = question.survey, asked_about(question.survey)
+    attribute = question.attribute or names[0]
+    by = question.by
+    if not by or (by == attribute and question.name == HEATMAP):
+        others = [name for name in names if name != attribute]
+        named = [name for name in others if survey.asked[name].named]
+        chosen = named or others if question.name == GROUPS else others
+        by = chosen[0] if chosen else attribute
+    most = USUAL_SIDE if question.name == HEATMAP else USUAL_BARS
+    width = question.width
+    if width is None and attribute in survey.asked:
+        width = usual_width(survey.asked[attribute], most)
+    by_width = question.by_width
+    if by_width is None and by in survey.asked:
+        by_width = usual_width(
+            survey.asked[by], USUAL_SIDE if question.name == HEATMAP else USUAL_GROUPS
+        )
+    of = question.of
+    if question.name == GROUPS and not of and by != attribute and attribute in survey.asked:
+        of = "" if survey.asked[attribute].named else attribute
+    return replace(question, attribute=attribute, by=by, of=of, width=width, by_width=by_width)
+
+
+def _download(drawn: Asked) -> str:
+    """The words of the same question for the API, where nothing goes without saying."""
+    given = [(name, word) for name, word in drawn.given if name != "show"]
+    there = {name for name, _ in given}
+    wanted: list[tuple[str, Any]] = [("attribute", drawn.attribute), ("by", drawn.by)]
+    wanted += [("of", drawn.of), ("width", drawn.width), ("by_width", drawn.by_width)]
+    more = [(n, written(v).replace(",", "") if n.endswith("width") else v) for n, v in wanted if v]
+    added = tuple(pair for pair in more if pair[0] not in there)
+    return replace(drawn, given=(*given, *added)).address
+
+
+def _shows(survey: Agreement) -> dict[str, str]:
+    two = len(asked_about(survey)) > 1
+    return {name: words for name, words in SHOWS.items() if two or name not in (HEATMAP, GROUPS)}
+
+
+def _conditions(survey: Agreement) -> list[str]:
+    """Conditions to choose from: every category, and a range of every attribute of numbers."""
+    found = []
+    for name in asked_about(survey):
+        one = survey.asked[name]
+        if one.named:
+            found += [f"{name}={one.name_of(k)}" for k in range(min(one.size, _MOST_OFFERED))]
+        else:
+            last = max(0, one.size // 2 - 1)
+            ends = one.values_at(0)[0], one.values_at(last)[1]
+            found.append(f"{name}={'..'.join(written(end).replace(',', '') for end in ends)}")
+    firsts = list({word.partition("=")[0]: word for word in reversed(found)}.values())[::-1]
+    return [*firsts, *(word for word in found if word not in firsts)][:_MOST_OFFERED]
+
+
+def _measures(survey: Agreement) -> list[str]:
+    numbers = [name for name in asked_about(survey) if not survey.asked[name].named]
+    return ["people", *numbers, *_conditions(survey)]
+
+
+def _inline(found: Found | None, name: str) -> Markup | str:
+    return Markup(svg(found.scene, name=name)) if found and found.scene else ""
+
+
+def _caption(question: Asked) -> str:
+    level = percent(question.level)
+    words = {
+        "histogram": f"Estimates, with their {level} intervals.",
+        "cdf": f"The line is the estimate; the band holds all of the curve at {level}.",
+        HEATMAP: f"Stronger colours are more people. A dot: the {level} interval reaches zero.",
+        GROUPS: f"Lines are {level} intervals. That of a difference allows for shared reports.",
+    }
+    more = " Dashed: as far as the lying devices could move it." if question.liars else ""
+    return words[question.name] + (more if question.name == "histogram" else "")
+
+
+def _over_time(status: Status) -> tuple[Table, Scene | None]:
+    """Reports by the hour or, where there are many hours, by the day."""
+    hours = dict(status.per_hour)
+    step, form, unit = 1, "%d %b %H:00", "hour"
+    if hours and max(hours) - min(hours) >= _HOURS_SHOWN:
+        step, form, unit = 24, "%d %b %Y", "day"
+    counts: dict[int, int] = {}
+    for hour, count in hours.items():
+        counts[hour // step] = counts.get(hour // step, 0) + count
+    first, last = (min(counts), max(counts)) if counts else (0, -1)
+    times = [(t, counts.get(t, 0)) for t in range(max(first, last - _MOST_TIMES + 1), last + 1)]
+    rows = [(datetime.fromtimestamp(t * step * 3600, UTC).strftime(form), n) for t, n in times]
+    table = Table(f"Reports accepted by {unit} (UTC)", (unit, "reports"), tuple(rows))
+    if not rows:
+        return table, None
+    told = f"Reports accepted in each {unit}, {sum(n for _, n in rows):,} in all."
+    return table, charts.columns(rows, f"Reports by {unit}", told, f"{unit}, UTC")
+
+
+def _outcomes(status: Status) -> Table:
+    rows = tuple(sorted(status.outcomes.items(), key=lambda pair: (-pair[1], pair[0])))
+    return Table("What became of everything that was sent", ("outcome", "reports"), rows)
