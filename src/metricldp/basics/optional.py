@@ -18,8 +18,6 @@ from metricldp.basics.errors import MissingLibrary
 _NEEDED = {
     "apsw": ("a collector needs", "[serve]"),
     "jinja2": ("pages need", "[serve]"),
-    "jinja2": ("pages need", "[serve]"),
-    "apsw": ("a collector needs", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
     "pandas": ("a table for pandas needs", None),
