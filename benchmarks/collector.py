@@ -190,21 +190,18 @@ def load(seconds):
         collector(folder, agreed, "--seal-at", "1000000000") as kept,
     ):
         measured(kept, uploads(some, 1, time.monotonic() + 1), path)
-        for each in (1, 100, 1000):
+        for each, connections in ((1, 64), (1, 256), (100, 8), (1000, 8)):
             rows = {}
             for _ in range(2):
                 for name, server in (("nothing", idle), ("collector", kept)):
-                    until = time.monotonic() + seconds
-                    found, times, counted = measured(
-                        server, uploads(some, each, until), path, 64 if each == 1 else 8
-                    )
-                    rows.setdefault(name, []).append((found, times, counted))
+                    bodies = uploads(some, each, time.monotonic() + seconds)
+                    rows.setdefault(name, []).append(measured(server, bodies, path, connections))
             base = min(found for found, _, _ in rows["nothing"])
             cost, times, counted = min(rows["collector"], key=lambda row: row[0])
             print(
-                f"uploads of {each:>4}: nothing {base:7.0f} us, collector {cost:8.0f} us a "
-                f"request ({cost / base:.2f} times), {cost / each:.1f} us a report; "
-                f"p50 {1e3 * np.median(times):.1f} ms, p99 "
+                f"uploads of {each:>4}, {connections} at a time: nothing {base:7.0f} us, collector "
+                f"{cost:8.0f} us a request ({cost / base:.2f} times), {cost / each:.1f} us a "
+                f"report; p50 {1e3 * np.median(times):.1f} ms, p99 "
                 f"{1e3 * np.quantile(times, 0.99):.1f} ms; {counted}",
                 flush=True,
             )

@@ -8,14 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from devices import report_of
+from devices import post_all, report_of
 
+from metricldp.collector.books import Books
+from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import new_id
 from metricldp.collector.folder import Collector
+from metricldp.reports.bytes import pack
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("METRICLDP_KILLS", "1000"))
@@ -126,3 +130,51 @@ def test_a_thousand_kills(share, more):
     """METRICLDP_KILLS says how many in all."""
     code, log = kill(max(2, int(share * KILLS)), *more)
     assert code == 0, log
+
+
+@pytest.fixture
+def small_disk():
+    """A disk of two megabytes, where one can be had."""
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip("a small disk can only be mounted by root")
+        try:
+            yield Path(place)
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_is_really_full(small_disk, wide):
+    """Nothing acknowledged is lost, nothing else is kept, and it goes on with more room."""
+    collector = Collector(small_disk / "collected")
+    collector.open(wide)
+    bodies = [
+        b"".join(new_id() + report_of(wide, 1000 * k + j) for j in range(1000)) for k in range(80)
+    ]
+    statuses = [a.status for a in post_all(collector, wide, bodies)]
+    assert statuses.count(200) > 3
+    assert statuses.count(503) > 3
+    assert {*statuses} == {200, 503}
+    kept = 1000 * statuses.count(200)
+    assert collector.tally(wide).n == kept == collector.status(wide).outcomes["accepted"]
+    books = Books(collector.connect())
+    with pytest.raises(StoreError):
+        collector.tend(books, 1)
+    assert collector.tally(wide).n == kept
+    subprocess.run(["mount", "-o", "remount,size=40m", small_disk], check=True)
+    again = post_all(collector, wide, bodies)
+    assert {a.status for a in again} == {200}
+    assert sum(a.data["duplicate"] for a in again) == kept
+    collector.tend(books, 1)
+    numbers = {
+        int.from_bytes(r[17:], "little") for r in pack(wide, collector.tally(wide).store.table)
+    }
+    assert numbers == set(range(80_000))
+    assert collector.tally(wide).n == 80_000
+    books.database.close()
+    collector.close()

@@ -1,5 +1,6 @@
 """Sealing: shuffled files for groups, in one step or not at all; batches of at least k."""
 
+import stat
 from collections import Counter
 from itertools import pairwise
 
@@ -198,6 +199,8 @@ def test_a_copy_of_a_folder_is_a_folder(tmp_path, wide):
     original.tend(books, 1)
     fill(original, wide, range(100, 130))
     assert backup(original, tmp_path / "copy") == 130
+    for name in ("first", "copy"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
     fill(original, wide, range(130, 140))
     copy = Collector.at(tmp_path / "copy")
     assert stored(copy, wide) == Counter(report_of(wide, k) for k in range(130))

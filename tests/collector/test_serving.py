@@ -248,9 +248,8 @@ def test_pages_are_somebody_elses(tmp_path, survey):
 
     asyncio.run(go())
     assert len(seen) == 4
-    assert not is_page(f"{one}/status")
-    assert not is_page(f"{one}/client.json")
-    assert not is_page(one)
+    for path in (one, f"{one}/status", f"{one}/client.json", f"{one}/reports"):
+        assert not is_page(path, "GET")
 
 
 def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):

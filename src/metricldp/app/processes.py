@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from multiprocessing.context import SpawnProcess
@@ -25,6 +26,8 @@ else:
 
 _MOST_AT_ONCE = 2000
 """Connections of one process; more are told to come again."""
+_SWITCH = 0.0005
+"""Seconds for which a thread that seals may keep the others waiting."""
 _PAUSE = 1.0
 """Seconds before a dead process is started again."""
 
@@ -66,6 +69,7 @@ def run_all(said: dict[str, Any], sockets: Sequence[socket.socket], workers: int
 
 def run(said: dict[str, Any], sockets: Sequence[socket.socket], parent: int | None = None) -> None:
     """One process."""
+    sys.setswitchinterval(_SWITCH)
     app = built(said)
     server = uvicorn.Server(
         uvicorn.Config(

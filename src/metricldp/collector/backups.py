@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from metricldp.basics.writing import replacing
@@ -25,8 +24,9 @@ def backup(collector: Collector, output: Path) -> int:
         database = books.database
         if not isinstance(database, SQLite):
             raise StoreError("reports in Postgres are copied with pg_dump")
+        output.mkdir(0o700, parents=True)
         for inside in (sealing.FOLDER, SURVEYS):
-            (output / inside).mkdir(parents=True)
+            (output / inside).mkdir()
         database.backup(output)
     copy = Books(SQLite(output))
     try:
@@ -40,7 +40,6 @@ def backup(collector: Collector, output: Path) -> int:
 
 
 def _copy(source: Path, target: Path) -> None:
-    refusal = partial(StoreError)
-    with replacing(target, refusal) as file, source.open("rb") as original:
+    with replacing(target, StoreError) as file, source.open("rb") as original:
         while part := original.read(1 << 20):
             file.write(part)

@@ -58,11 +58,14 @@ class Collector:
 
     def __init__(self, folder: str | Path, store: str | None = None) -> None:
         self.folder = Path(folder)
-        for inside in (sealing.FOLDER, SURVEYS):
-            try:
-                (self.folder / inside).mkdir(parents=True, exist_ok=True)
-            except OSError as wrong:
-                raise StoreError(f"cannot make {self.folder / inside}: {wrong.strerror}") from None
+        made = [self.folder / inside for inside in (sealing.FOLDER, SURVEYS)]
+        try:
+            # The books have the key of invites: a new folder is its owner's alone.
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            for path in made:
+                path.mkdir(exist_ok=True)
+        except OSError as wrong:
+            raise StoreError(f"cannot make {self.folder}: {wrong.strerror}") from None
         self._store = store
         self._lock = threading.RLock()
         self._books = Books(self.connect())

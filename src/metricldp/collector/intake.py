@@ -84,6 +84,7 @@ class Intake:
         self._taken = self._reports = 0
         self._counts: Counter[tuple[int, str]] = Counter()
         self._come = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self._hand = Hand("committer")
         self._stopping = False
         self._timer: asyncio.TimerHandle | None = None
@@ -99,19 +100,20 @@ class Intake:
     def has_room(self, size: int) -> bool:
         return self._taken + size + _EACH <= self._room and not self._stopping
 
-    async def keep(self, upload: Upload, size: int) -> Outcome:
+    def keep(self, upload: Upload, size: int) -> asyncio.Future[Outcome]:
         """What became of an upload, once that is on the disk; `size` is that of its body."""
+        done: asyncio.Future[Outcome] = self._loop.create_future()
         if not upload.marks:
             self.count(upload)
-            return Outcome(0, 0, upload.refused)
+            done.set_result(Outcome(0, 0, upload.refused))
+            return done
         if not self.has_room(size):
             raise Busy
-        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((upload, done, size + _EACH))
         self._taken += size + _EACH
         self._reports += len(upload)
         self._come.set()
-        return await done
+        return done
 
     def count(self, upload: Upload) -> None:
         for reason, n in upload.refused.items():
@@ -124,7 +126,7 @@ class Intake:
 
     def _soon(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._flush, self._wake)
+            self._timer = self._loop.call_later(self._flush, self._wake)
 
     def _wake(self) -> None:
         self._timer = None

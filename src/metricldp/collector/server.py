@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -108,6 +109,9 @@ class Application:
         self.intake = Intake(self._books(), options.room)
         self._uploads = Uploads(Register(self._books()), self.intake, options.patience)
         self._stop.clear()
+        # What is there now stays: the collector of garbage need not walk through it any more.
+        gc.collect()
+        gc.freeze()
         if options.every:
             self._sealer = threading.Thread(target=self._tend, name="sealer", daemon=True)
             self._sealer.start()

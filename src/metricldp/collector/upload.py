@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 from metricldp.collector.books import UNKNOWN, Outcome
 from metricldp.collector.database import StoreError
@@ -20,7 +20,6 @@ from metricldp.collector.register import Entry, Register
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Found = TypeVar("Found")
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 START, END, FINGERPRINT = "/v1/surveys/", "/reports", 64
@@ -47,25 +46,24 @@ class Sweeper:
         self._late: set[asyncio.Task[Any]] = set()
         self._sweeping = False
 
-    async def within(self, work: Coroutine[Any, Any, Found]) -> Found:
-        """What the work finds; TimeoutError if that takes longer, by up to half as long again."""
-        task = asyncio.current_task()
-        assert task is not None
+    def enter(self, task: asyncio.Task[Any]) -> None:
+        """From now on the task has so long; it is cancelled then, or up to half as long later."""
         loop = asyncio.get_running_loop()
         self._running[task] = loop.time() + self._patience
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(self._patience / 2, self._sweep)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if task not in self._late:
-                raise
-            self._late.discard(task)
-            task.uncancel()
-            raise TimeoutError from None
-        finally:
-            del self._running[task]
+
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+
+    def was_late(self, task: asyncio.Task[Any]) -> bool:
+        """Whether it was cancelled for that, and not by somebody else; then it goes on."""
+        if task not in self._late:
+            return False
+        self._late.discard(task)
+        task.uncancel()
+        return True
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,49 +85,57 @@ class Uploads:
         self._known: dict[str, tuple[float, Entry | None, Envelope | None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, headers, body = await self._answer(scope, receive)
+        try:
+            if scope["method"] == "POST":
+                status, headers, body = await self._take(scope, receive)
+            else:
+                asked = scope["method"] == "OPTIONS"
+                status, headers, body = _preflight() if asked else problem("method")
+        except (Busy, StoreError):
+            status, headers, body = problem("busy")
+        except ConnectionError:  # gone; nobody reads this
+            status, headers, body = problem("slow")
+        except Exception:
+            log.exception("an upload failed")
+            status, headers, body = problem("internal")
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Headers, bytes]:
-        if scope["method"] != "POST":
-            return _preflight() if scope["method"] == "OPTIONS" else problem("method")
-        try:
-            return await self._take(scope, receive)
-        except (Busy, StoreError):
-            return problem("busy")
-        except ConnectionError:  # gone; nobody reads this
-            return problem("slow")
-        except Exception:
-            log.exception("an upload failed")
-            return problem("internal")
-
     async def _take(self, scope: Scope, receive: Receive) -> tuple[int, Headers, bytes]:
         envelope = self._envelope(scope["path"][len(START) : -len(END)])
-        number = UNKNOWN if envelope is None else envelope.number
         if envelope is None:
-            self._intake.note(number, "unknown-survey")
-            return problem("unknown-survey")
+            return self._refuse(UNKNOWN, "unknown-survey")
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value[:12]) > LARGEST:
-                self._intake.note(number, "too-large")
-                return problem("too-large")
+                return self._refuse(envelope.number, "too-large")
         if not self._intake.has_room(0):
             raise Busy
+        task = asyncio.current_task()
+        assert task is not None
+        self._sweeper.enter(task)
         try:
-            body = await self._sweeper.within(_read(receive))
-        except TimeoutError:
-            self._intake.note(number, "slow")
-            return problem("slow")
-        if body is None:
-            self._intake.note(number, "too-large")
-            return problem("too-large")
+            message = await receive()
+            body: bytes | None = message.get("body", b"")
+            if message.get("more_body", False) or message["type"] == "http.disconnect":
+                body = await _rest(message, receive)
+        except asyncio.CancelledError:
+            if not self._sweeper.was_late(task):
+                raise
+            return self._refuse(envelope.number, "slow")
+        finally:
+            self._sweeper.leave(task)
+        if body is None or len(body) > LARGEST:
+            return self._refuse(envelope.number, "too-large")
         count = envelope.count(body)
         if count <= _IN_THE_LOOP:
             upload = envelope.read(body)
         else:
             upload = await asyncio.to_thread(envelope.read, body)
         return _told(await self._intake.keep(upload, len(body)), count)
+
+    def _refuse(self, survey: int, word: str) -> tuple[int, Headers, bytes]:
+        self._intake.note(survey, word)
+        return problem(word)
 
     def _envelope(self, fingerprint: str) -> Envelope | None:
         """How records of a survey are read; asked again from time to time, for it may change."""
@@ -150,24 +156,20 @@ class Uploads:
         return envelope
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message["type"] == "http.disconnect":
-        raise ConnectionError
-    if not message.get("more_body", False):
-        return body if len(body) <= LARGEST else None
-    parts, size = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
+async def _rest(message: MutableMapping[str, Any], receive: Receive) -> bytes | None:
+    """The whole body, of which this is the first part; None if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
         if message["type"] == "http.disconnect":
             raise ConnectionError
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > LARGEST:
             return None
-    return b"".join(parts)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
 
 
 _ONE = b'{"accepted":1,"duplicate":0,"refused":{}}'
