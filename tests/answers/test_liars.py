@@ -1,12 +1,15 @@
 """Liars: the worst lies are really sent, and no answer moves farther than its bound."""
 
+import json
 from itertools import product
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from metricldp import Categorical, Coins, Continuous, Integer, QueryError, Survey, Weight
 from metricldp.answers.liars import one_report
+from metricldp.app.cli import app
 from metricldp.reports.bytes import pack, unpack
 
 pytestmark = pytest.mark.filterwarnings("ignore::metricldp.SeededCoinsWarning")
@@ -194,3 +197,28 @@ def test_all_ends_are_those_of_all_reports():
         assert high >= values.max() - 1e-9, mechanism
         if mechanism != "haar":
             assert (low, high) == pytest.approx((values.min(), values.max()), abs=1e-9), mechanism
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows"),
+    [
+        (["count", "x=0..1"], 1),
+        (["mean", "x"], 1),
+        (["quantile", "x", "0.25", "0.5"], 2),
+        (["histogram", "x"], 4),
+        (["cdf", "x"], 4),
+    ],
+)
+def test_the_command_line_says_it(tmp_path, asked, rows):
+    survey = three()
+    survey.save(tmp_path / "survey.toml")
+    survey.tally(survey.encode(PEOPLE, coins=Coins.seeded(1))).save(tmp_path / "r.parquet")
+    command, *rest = asked
+    words = [command, str(tmp_path / "survey.toml"), str(tmp_path / "r.parquet"), *rest]
+    done = CliRunner().invoke(app, [*words, "--liars", "2"])
+    assert done.exit_code == 0, done.output
+    assert "had 2 devices not lied" in done.output
+    data = json.loads(CliRunner().invoke(app, [*words, "--liars", "2", "--json"]).output)
+    assert data["liars"]["devices"] == 2
+    assert len(data["liars"]["without_them"]) == rows
+    assert "liars" not in json.loads(CliRunner().invoke(app, [*words, "--json"]).output)

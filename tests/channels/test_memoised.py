@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from metricldp import Categorical, Integer, Ledger, Real, Survey, SurveyError, ValueRefused
-from metricldp.basics.exact import at_most_exp
+from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import memoised
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.geometric import Geometric
+from metricldp.channels.lazy import Lazy
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
 from metricldp.coins.tape import Tape
-from metricldp.design.memoised import MemoisedPlan
+from metricldp.design.memoised import SPARE, MemoisedPlan
 from metricldp.metrics import Line, Uniform
 from metricldp.reports.device import Device
 from metricldp.survey.certify import certify
@@ -38,7 +39,7 @@ def test_every_first_blur_conforms(first, metric):
 def tiny():
     third = Fraction(1, 3)
     return [
-        Memoised(Geometric.for_epsilon(4, Fraction(1)), Geometric.for_epsilon(4, third)),
+        Memoised(Geometric.for_epsilon(4, Fraction(1)), Lazy.between(4, Fraction(1), third)),
         Memoised(Response.for_epsilon(3, Fraction(1)), Response.for_epsilon(3, third)),
         MemoisedPlan("tents", 0.5).channel(4, Line(Fraction(1))),
     ]
@@ -79,15 +80,13 @@ def test_one_report_is_the_sum_over_all_first_blurs(channel):
 
 
 def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
-    channel = Memoised(
-        Geometric.for_epsilon(20, Fraction(1, 2)), Geometric.for_epsilon(20, Fraction(1, 5))
-    )
+    channel = MemoisedPlan("geometric", 0.2).channel(20, Line(Fraction(1, 2)))
     pairs = [(0, 1), (3, 4), (2, 9), (0, 19)]
     exact = [channel.worst_ratio(*pair) for pair in pairs]
     monkeypatch.setattr(memoised, "_LISTED", 4)
     bounds = [channel.worst_ratio(*pair) for pair in pairs]
     for (x, other), ratio, bound in zip(pairs, exact, bounds, strict=True):
-        assert ratio <= bound
+        assert ratio <= bound <= ratio * (1 + Fraction(1, 10**8))
         assert at_most_exp(bound, Fraction(1, 5) * (other - x))
     assert channel.probability(3, np.asarray(5)) == sum(
         channel.first.probability(3, y) * channel.second.probability(int(y), np.asarray(5))
@@ -97,6 +96,21 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
     by_floats = [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
     monkeypatch.undo()
     assert by_floats == [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+
+
+@pytest.mark.parametrize(("size", "before", "after"), [(2, 1, 0.5), (5, 3, 0.1), (40, 0.2, 0.05)])
+def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
+    """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
+    channel = MemoisedPlan("geometric", after).channel(size, Line(as_written(before)))
+    wanted = Geometric.for_epsilon(size, as_written(after) * (1 - SPARE))
+    assert channel.chances == pytest.approx(wanted.chances, rel=1e-12)
+    assert channel.coefficients(np.eye(size)) == pytest.approx(
+        wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
+    )
+    both = Memoised(Geometric.for_epsilon(size, as_written(before)), wanted)  # noise on noise
+    middle = (np.arange(size) < size // 2).astype(float)[None]
+    if size > 2:
+        assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
 
 
 # Surveys -----------------------------------------------------------------------------------------

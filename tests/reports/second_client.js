@@ -148,6 +148,15 @@ const LAWS = {
     const draw = (x, tape, keep = (y) => y) => second.draw(keep(first.draw(x, tape)), tape);
     return { ...second, draw };
   },
+  lazy(law) {
+    const noise = geometric(law.of), last = BigInt(law.of.size) - 1n;
+    const draw = (x, tape) => {
+      const stays = tape.toss(hex(x === 0n || x === last ? law.end : law.keep));
+      const moved = noise.draw(x, tape);
+      return stays ? x : moved;
+    };
+    return { ...noise, draw };
+  },
   table(law) {
     const rows = law.weights.map((row) => row.map(hex));
     const draw = (x, tape) => {

@@ -13,7 +13,7 @@ import numpy as np
 from metricldp.answers.liars import one_report
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.words import of_block, of_margin, of_ratios
+from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -166,6 +166,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "n": n,
         **_plan_entry(survey, name, n),
         **_others_entry(survey, name),
+        **memory_entry(survey, name),
         **_alone_entry(survey, name, query, n),
         **risk.in_short(survey, name),
         **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
@@ -294,7 +295,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _accuracy_lines(entry)
     if "guess" in entry:
         lines.append(f"  attacker  {risk.short_line(entry['guess'])}")
-    return lines + _plan_lines(entry) + _others_lines(entry)
+    return lines + of_memory(entry) + _plan_lines(entry) + _others_lines(entry)
 
 
 def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:

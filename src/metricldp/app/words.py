@@ -91,3 +91,21 @@ def _most_apart(attribute: Any, ratio: float) -> tuple[float, int]:
         other = bisect_left(starts, ratio * high) - 1
         found.append((float(attribute.distances.distance(position, other)), other - position))
     return max(found)[0], max(bins for _, bins in found)
+
+
+def memory_entry(survey: Agreement, name: str) -> dict[str, float]:
+    """What one report of an attribute keeps, where a device remembers the first blur."""
+    size = survey.attributes[name].size
+    by_one = survey.mechanisms[name].kept_by_one(size, survey.kept[name])
+    return {} if by_one is None else {"one_report_per_step": float(by_one.smallest(size))}
+
+
+def of_memory(entry: dict[str, Any]) -> list[str]:
+    """That a promise is for all reports together, and what is said of one of them."""
+    if "one_report_per_step" not in entry:
+        return []
+    return [
+        "  again     all reports of one value from one memory keep that promise together; one of "
+        "them",
+        f"            tells the nearest values apart by epsilon {entry['one_report_per_step']:.3g}",
+    ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,18 +20,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import shortened
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column
-from metricldp.channels.geometric import Geometric, power_above
+from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.response import Response
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
-from metricldp.metrics import Line, Metric
 
 _LISTED = 64
 """Up to so many positions and reports the law of one report is summed up exactly for a proof."""
+_ABOVE = Fraction(1, 1 << 30)
+"""What is added to a ratio of floats."""
 _SLACK = 1e-9
 """Logarithms in floats are nearer than this; whole numbers decide among those."""
 
@@ -116,11 +115,10 @@ class Memoised(IntegerChannel):
         return one * two, rows
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        """Of one report, exactly; of noise on many positions the smaller of two bounds.
+        """Of one report, exactly; of noise on many positions a bound just above it.
 
-        Nothing that is done to y1 tells more than y1. And where both add noise and clip, the same
-        first noise keeps two positions as near to each other as they were; then the second tells no
-        more of them than it does of positions so near.
+        There floats add up numbers above zero only, so that none is off by more than a few units
+        of its last digit for each position.
         """
         if x == other:
             return Fraction(1)
@@ -130,10 +128,9 @@ class Memoised(IntegerChannel):
         if self._few:
             pairs = zip(self._table[1][x], self._table[1][other], strict=True)
             return max(Fraction(max(pair), min(pair)) for pair in pairs)
-        if isinstance(self.first, Geometric) and isinstance(self.second, Geometric):
-            near = power_above(self._step, abs(x - other))
-            return min(self.first.worst_ratio(x, other), near)
         apart = np.abs(self._logs[:, x] - self._logs[:, other])
+        if isinstance(self.first, Geometric):
+            return Fraction(math.exp(float(apart.max()))) * (1 + _ABOVE)
         found = np.flatnonzero(apart >= apart.max() - _SLACK)
         both = (
             (self.probability(x, y), self.probability(other, y)) for y in map(np.asarray, found)
@@ -141,20 +138,8 @@ class Memoised(IntegerChannel):
         return max(max(pair) / min(pair) for pair in both)
 
     @cached_property
-    def _step(self) -> Fraction:
-        """What the second tells at most of two positions next to each other."""
-        pairs = self.second.proving_pairs(Line(Fraction(1)))
-        return shortened(max(self.second.worst_ratio(*pair) for pair in pairs))
-
-    @cached_property
     def _logs(self) -> Floats:
         return np.asarray(np.log(self.chances))
-
-    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
-        """Along a long line every step has the same bound."""
-        if not self._few and metric.is_line and isinstance(self.first, Geometric):
-            return iter([(0, 1)])
-        return super().proving_pairs(metric)
 
 
 def _rows(channel: IntegerChannel) -> tuple[int, list[list[int]]]:

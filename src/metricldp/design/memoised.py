@@ -2,8 +2,9 @@
 
 The attribute's promise is that of a lifetime: it holds for any number of reports of one value. A
 second epsilon, `each`, is what a single report may tell, in the same unit. Along a line both blurs
-are geometric noise. Elsewhere the second one is randomized response on what the first one made,
-as true as `each` allows.
+together are geometric noise with that epsilon, as accurate as if there were no memory: the second
+one is lazy noise. Elsewhere it is randomized response on what the first one made, as true as `each`
+allows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from metricldp.basics.text import listed, shown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
+from metricldp.channels.lazy import Lazy
 from metricldp.channels.mechanism import ANY_TWO, Label, Mechanism, Simple
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
@@ -36,6 +38,10 @@ FIRSTS: dict[str, Mechanism] = {
     "designed": Designed(),
 }
 """What the first blur may be: channels that send one whole number."""
+MOST_ON_A_LINE = 2048
+"""Positions of geometric noise, of which one report's law is a table."""
+SPARE = Fraction(1, 1 << 16)
+"""By such a share one report's epsilon is smaller than it may be: room for rounding."""
 MOST_MEMOISED = 256
 """Positions of tents and designed channels, every report of which is weighed against `each`."""
 
@@ -97,8 +103,8 @@ class MemoisedPlan(Mechanism):
         chosen = _named(settled.first)
         first = chosen.channel(size, metric, label=label)
         assert isinstance(first, IntegerChannel)
-        kept = chosen.kept(size, metric).scaled(self._share(size, metric))
-        return Memoised(first, _second(first, kept))
+        share = self._share(size, metric)
+        return Memoised(first, _second(first, chosen.kept(size, metric).scaled(share), share))
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return _named(self.first).kept(size, metric) if self.first else metric
@@ -129,9 +135,16 @@ def _first_for(size: int, metric: Metric, ordered: bool, label: Label) -> Mechan
         return Designed().settled(size, metric, ordered=ordered, label=label)
 
 
-def _second(first: IntegerChannel, kept: Metric) -> IntegerChannel:
+def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChannel:
     if isinstance(first, Geometric):
-        return Geometric.for_epsilon(first.size, min(kept.per_step(first.size), LARGEST_EPSILON))
+        if first.size > MOST_ON_A_LINE:
+            raise SurveyError(
+                f"{first.size:,} positions are too many to be memoised; use a grid of at most "
+                f"{MOST_ON_A_LINE:,}"
+            )
+        after = kept.per_step(first.size)
+        before = min(after / share, LARGEST_EPSILON)
+        return Lazy.between(first.size, before, min(after, LARGEST_EPSILON * share) * (1 - SPARE))
     if not isinstance(first, Response) and first.size > MOST_MEMOISED:
         raise SurveyError(
             f"{first.size:,} positions are too many for this first blur; use at most "

@@ -109,9 +109,11 @@ def amplify(
 
     `pairs` is a list of two values each, of a survey with one attribute, or of two people each, as
     dicts. Left out, values 1, 5 and 25 positions apart and the two ends are taken, and others in
-    the middle. Of a collector that releases batches of at least k, n is k: more reports in a batch
-    tell no more.
+    the middle. Of a collector that releases batches of at least k, n is k: more reports that are
+    shuffled in tell no more.
     """
+    if not isinstance(survey, Agreement):
+        raise QueryError(f"a batch is of reports to a survey, not to {shown(survey)}")
     if not is_whole(n) or n < 2:
         raise QueryError(f"a batch is of at least 2 people, not {shown(n)}")
     if not is_number(delta) or not 0 < delta < 1:

@@ -326,8 +326,8 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
     found = {
         name: 0 for name, channel in survey.channels.items() if channel.lifetime is not channel
     }
-    for key in memory:
-        fingerprint, _, rest = str(key).partition(" ")
+    for key in (key for key in memory if isinstance(key, str)):
+        fingerprint, _, rest = key.partition(" ")
         name = rest.partition(" ")[2]
         if fingerprint == survey.fingerprint and name in found:
             found[name] += 1
