@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from metricldp.coins.stream import Coins
 from metricldp.design.workloads import Workload
 from metricldp.lab.risk import Risk, risk
 from metricldp.reports import encode
-from metricldp.reports.device import Device
+from metricldp.reports.device import Device, Memory
 from metricldp.survey.certify import Certificate, certify
 
 if TYPE_CHECKING:
@@ -74,13 +74,20 @@ class Survey(Parted):
         coins: Coins | None = None,
         clip: bool = False,
         show_values: bool = False,
+        memory: Memory | None = None,
     ) -> bytes:
         """Blur one person's values on their device: the bytes to send.
 
-        A refusal names the attribute; the value only with `show_values=True`.
+        A refusal names the attribute; the value only with `show_values=True`. `memory` is a dict
+        that the device keeps and saves for attributes with the mechanism `memoised`: the first blur
+        of every value so far. Without it each report has a first blur of its own, and spends anew.
         """
         _check_asked(coins, clip=clip, show_values=show_values)
-        return self._device.report(person, coins=coins, clip=clip, show_values=show_values)
+        if memory is not None and not isinstance(memory, MutableMapping):
+            raise ValueRefused(f"a memory is a dict that the device keeps, not {shown(memory)}")
+        return self._device.report(
+            person, coins=coins, clip=clip, show_values=show_values, memory=memory
+        )
 
     @cached_property
     def _device(self) -> Device:

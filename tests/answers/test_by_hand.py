@@ -18,7 +18,7 @@ from metricldp import (
     Survey,
     Weight,
 )
-from metricldp.answers import estimate, quantiles
+from metricldp.answers import estimate, searches
 from metricldp.answers.answer import Answer, normal_reach
 from metricldp.answers.quantiles import Group
 from metricldp.answers.queries import parse
@@ -372,12 +372,12 @@ def test_a_distribution_function_is_monotone_and_ends_at_one():
 
 def test_a_share_without_variance_does_not_outweigh_all_others():
     """Its weight is that of a thousandth of the largest variance."""
-    fit = quantiles.monotone(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    fit = searches.monotone(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
     assert fit == pytest.approx([1 / 1001] * 2)
-    fit = quantiles.monotone(np.array([1.0, 0.0]), np.array([1e-4, 3e-4]))
+    fit = searches.monotone(np.array([1.0, 0.0]), np.array([1e-4, 3e-4]))
     assert fit == pytest.approx([3 / 4] * 2)
-    assert quantiles.monotone(np.array([1.0, 0.0]), np.zeros(2)).tolist() == [0.5, 0.5]
-    assert quantiles.monotone(np.array([1.0, 0.0]), np.full(2, 5e3)).tolist() == [0.5, 0.5]
+    assert searches.monotone(np.array([1.0, 0.0]), np.zeros(2)).tolist() == [0.5, 0.5]
+    assert searches.monotone(np.array([1.0, 0.0]), np.full(2, 5e3)).tolist() == [0.5, 0.5]
 
 
 def test_bands_and_single_intervals():
@@ -450,13 +450,13 @@ def test_excess_by_hand():
 def test_a_quantile_is_the_first_value_whose_share_reaches_it():
     found = shares(0.25, 0.5, 0.75)
     for p, value in ((0.1, 10), (0.25, 10), (0.26, 11), (0.5, 11), (0.75, 12), (0.76, 13)):
-        for method in quantiles.METHODS:
+        for method in searches.METHODS:
             assert found.quantile(p, method).value == value
             assert found.quantile(p, method).method == method
     assert found.quantile(0.5).notes == ()
     # A share that is smaller by rounding alone counts as equal, one that is smaller does not.
     for less, value in ((1e-12, 11), (1e-6, 12)):
-        for method in quantiles.METHODS:
+        for method in searches.METHODS:
             assert shares(0.25, 0.5 - less, 0.75).quantile(0.5, method).value == value
 
 

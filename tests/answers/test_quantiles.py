@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import isotonic_regression
 
 from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
-from metricldp.answers import quantiles, theorems
+from metricldp.answers import searches, theorems
 from metricldp.answers.answer import Answer, normal_reach
 from metricldp.app import cli
 from metricldp.reports.arrow import to_table
@@ -73,7 +73,7 @@ def clear(request):
     return survey.tally(survey.encode(people, coins=Coins.seeded(1))), people
 
 
-@pytest.mark.parametrize("method", quantiles.METHODS)
+@pytest.mark.parametrize("method", searches.METHODS)
 @pytest.mark.parametrize("where", [{}, {"region": "x"}], ids=str)
 def test_without_blurring_quantiles_are_exact(clear, where, method):
     tally, people = clear
@@ -143,7 +143,7 @@ def test_binary_search_is_the_papers(size):
         if literal is None:  # only where even the last share is below p
             assert shares[-1] < p
             literal = size
-        assert quantiles.binary_search(shares, p) == literal - 1
+        assert searches.binary_search(shares, p) == literal - 1
 
 
 def test_binary_search_of_a_tally_searches_the_raw_estimates():
@@ -181,7 +181,7 @@ def test_estimates_are_monotone_and_lie_in_their_intervals(mechanism, where):
     assert (found.values <= high).all()
     many = tally.quantiles("a", PROBABILITIES, where)
     assert [one.value for one in many] == sorted(one.value for one in many)
-    for method in quantiles.METHODS:
+    for method in searches.METHODS:
         for one in tally.quantiles("a", PROBABILITIES, where, method):
             for level in (0.01, 0.5, 0.95, 0.999):
                 first, last = one.interval(level, "normal")
@@ -216,7 +216,7 @@ def test_excess_is_the_answer_to_its_own_question(where):
 def test_monotone_is_the_weighted_least_squares_fit():
     rng = np.random.default_rng(8)
     shares, variances = rng.normal(size=30), rng.uniform(0.5, 2, 30)
-    fit = quantiles.monotone(shares, variances)
+    fit = searches.monotone(shares, variances)
     weights = 1 / variances
     # The max-min formula, which the bound's derivation rests on.
     means = np.array(
@@ -229,9 +229,9 @@ def test_monotone_is_the_weighted_least_squares_fit():
     formula = [max(np.min(means[a, k:]) for a in range(k + 1)) for k in range(30)]
     np.testing.assert_allclose(fit, formula, atol=1e-12)
     np.testing.assert_allclose(
-        quantiles.monotone(shares, np.zeros(30)), isotonic_regression(shares).x
+        searches.monotone(shares, np.zeros(30)), isotonic_regression(shares).x
     )
-    assert len(quantiles.monotone(np.array([]), np.array([]))) == 0
+    assert len(searches.monotone(np.array([]), np.array([]))) == 0
 
 
 # Coverage
@@ -307,19 +307,19 @@ def test_half_the_error_of_the_papers_search():
         coins = Coins.seeded(3)
         for _ in range(repetitions):
             tally = survey.tally(survey.encode({"age": ages}, coins=coins))
-            for method in quantiles.METHODS if name == "paper" else [quantiles.ISOTONIC]:
+            for method in searches.METHODS if name == "paper" else [searches.ISOTONIC]:
                 for found in tally.quantiles("age", asked, method=method):
                     p = found.probability
                     years = abs(found.position - exact_place(ages, p, m))
                     one = (years, error_of(found.position, shares, p))
                     errors.setdefault((name, method), []).append(one)
     means = {key: np.mean(values, axis=0) for key, values in errors.items()}
-    search = means["paper", quantiles.BINARY_SEARCH]
+    search = means["paper", searches.BINARY_SEARCH]
     for key, (years, err) in means.items():
         shown = (years / search[0], err / search[1])
         print(key, f"years {years:.2f} ({shown[0]:.2f}), Err {err:.4f} ({shown[1]:.2f})")
-    assert (means["paper", quantiles.ISOTONIC] <= search / 2).all()
-    assert (means["default", quantiles.ISOTONIC] <= search / 2).all()
+    assert (means["paper", searches.ISOTONIC] <= search / 2).all()
+    assert (means["default", searches.ISOTONIC] <= search / 2).all()
 
 
 # Bounds
@@ -379,7 +379,7 @@ def test_the_bounds_hold_and_a_third_of_them_does_not():
         off = abs(found.points[5].value - shares[5])
         failed["one"] += off > one
         failed["third"] += off > one / 3
-        for method in quantiles.METHODS:
+        for method in searches.METHODS:
             place = found.quantile(0.37, method).position
             failed[method] += error_of(place, shares, 0.37) > whole
     limit = stats.binom.ppf(1 - 1e-3, repetitions, delta)

@@ -58,12 +58,12 @@ def page(collected):
 @pytest.mark.parametrize(
     ("question", "words", "more"),
     [
-        ("count", ["age=18..29", "region=north"], {}),
+        ("count", ["age=18..29", "region=north"], {"liars": "3"}),
         ("fraction", ["income<50000"], {}),
         ("sum", [], {"attribute": "age"}),
         ("mean", ["region=north,south"], {"attribute": "age"}),
         ("quantile", ["region!=west"], {"attribute": "age"}),
-        ("histogram", [], {"attribute": "region"}),
+        ("histogram", [], {"attribute": "region", "liars": "20"}),
         ("histogram", [], {"attribute": "age", "width": "25"}),
         ("linear", [], {"attribute": "age", "workload": "10 bars"}),
     ],
@@ -156,10 +156,13 @@ def test_liars_and_watching(client, address):
     plain = client.get(f"{address}/count?where=region=north").json()
     told = client.get(f"{address}/count?where=region=north&liars=7&anytime=1").json()
     assert told["anytime"] and told["low"] < plain["low"] and told["high"] > plain["high"]
-    assert told["liars"] == 7
-    assert told["liars_high"] - told["value"] == pytest.approx(told["value"] - told["liars_low"])
+    ((low, high),) = told["liars"]["without_them"]
+    assert told["liars"]["devices"] == 7 and low < told["value"] < high
     bars = client.get(f"{address}/histogram?attribute=region&liars=7").json()
-    assert bars["answers"][0]["liars_high"] == pytest.approx(told["liars_high"])
+    assert bars["liars"]["without_them"][0] == pytest.approx([low, high])
+    for question in ("cdf?attribute=age", "groups?by=region&of=age", "quantile?attribute=age"):
+        found = client.get(f"{address}/{question}&liars=7").json()["liars"]["without_them"]
+        assert all(low <= high for low, high in found)
 
 
 def test_before_the_first_report():

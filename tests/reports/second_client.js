@@ -143,6 +143,11 @@ const LAWS = {
     });
     return LAWS.table({ weights: weights.map((row) => row.map((weight) => weight.toString(16))) });
   },
+  memoised(law) {
+    const [first, second] = [law.first, law.second].map((part) => LAWS[part.law](part));
+    const draw = (x, tape, keep = (y) => y) => second.draw(keep(first.draw(x, tape)), tape);
+    return { ...second, draw };
+  },
   table(law) {
     const rows = law.weights.map((row) => row.map(hex));
     const draw = (x, tape) => {
@@ -289,19 +294,22 @@ class Client {
         return { own, strides, bits: 64, possible: (f) => inside(doubleOf(f)), draw: (x) => x };
       const law = survey.laws[attribute.law || attribute.name], made = LAWS[law.law](law);
       const rounds = attribute.kind === "real" || attribute.kind === "weight";
-      const draw = (x, tape) => made.draw(rounds ? tape.rounded(x) : x, tape);
-      return { ...made, own, strides, draw };
+      const draw = (x, tape, keep) => made.draw(rounds ? tape.rounded(x) : x, tape, keep);
+      const marks = law.law === "memoised" ? (x) => `${fingerprint} ${x} ${attribute.name}` : null;
+      return { ...made, own, strides, draw, marks };
     });
     this.bits = this.parts.reduce((sum, part) => sum + part.bits, 0);
     this.bytes = Math.ceil(this.bits / 8);
   }
-  report(person, tape, clip) {
+  report(person, tape, clip, memory) {
     const at = ({ own, strides }) => own.reduce((sum, attribute, d) =>
       sum + position(attribute, person[attribute.name], clip) * BigInt(strides[d]), 0n);
     const places = this.parts.map(at);
     let fields = 0n, start = 0;
     this.parts.forEach((part, k) => {
-      fields |= part.draw(places[k], tape) << BigInt(start);
+      const mark = memory && part.marks && part.marks(places[k]);
+      const keep = (y) => BigInt((memory[mark] ??= Number(y))); // a first blur is drawn once
+      fields |= part.draw(places[k], tape, mark ? keep : undefined) << BigInt(start);
       start += part.bits;
     });
     const body = Buffer.from(fields.toString(16).padStart(2 * this.bytes, "0"), "hex").reverse();

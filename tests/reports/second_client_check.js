@@ -35,7 +35,9 @@ for (const file of process.argv.slice(2)) {
     const client = new Client(one.canonical, one.fingerprint);
     for (const fact of one.facts || []) {
       const tape = new Tape(fact.words);
-      same(file, fact.report, client.report(fact.person, tape, fact.clip));
+      const memory = fact.memory && { ...fact.memory };
+      same(file, fact.report, client.report(fact.person, tape, fact.clip, memory));
+      if (memory) same(file, canonical(fact.remembered), canonical(memory));
       if (tape.used !== tape.words.length) same(file, "all words", `${tape.used} words`);
       if (reason(() => client.check(fact.report))) same(file, "a good report", "a bad one");
     }

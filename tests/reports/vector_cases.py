@@ -289,6 +289,51 @@ def shapes():
     return {"surveys": found}
 
 
+def memoised():
+    """Two blurs: from no memory, and three reports from one memory, in which a value comes back."""
+    tops = ["a02f4103d6608be6", "705fc0b6a8b5151e", "81f669e459cb3866"]
+    tents = {"name": "tents", "tops": [*tops, tops[1], tops[0]]}
+    letters = ["a", "b", "c", "d"]
+    line = [(size, epsilon) for size in (2, 3, 10, 100, 1000) for epsilon in (0.1, 1, 4)]
+    cases = [
+        *(
+            Integer(0, size - 1, epsilon=epsilon, mechanism=again(epsilon))
+            for size, epsilon in line
+        ),
+        *(names(size, epsilon=e, mechanism=again(e)) for size in (2, 3, 17) for e in (0.1, 1, 5)),
+        Integer(0, 4, epsilon=1, cap=2, mechanism=again(1, first=tents)),
+        Real(-1, 1, points=6, epsilon=2, mechanism=again(2)),
+        Continuous(0, 60, bins=30, epsilon=1, per=5, mechanism=again(0.4)),
+        Ordinal(letters, epsilon=3, optional=1, mechanism=again(2, first="geometric")),
+    ]
+    found = []
+    for attribute in cases:
+        survey = Survey({"x": attribute})
+        values = [v["x"] for v in around(attribute, 4)] if hasattr(attribute, "values") else None
+        values = values or [attribute.low, attribute.high, (attribute.low + attribute.high) / 2]
+        facts = told(survey, [{"x": value} for value in values])
+        memory = {}
+        for k, value in enumerate([values[0], values[1], values[0], values[1], values[0]]):
+            seed = f"{survey.fingerprint} again {k}"
+            facts.append(fact(survey, {"x": value}, Recorded(seed), memory=memory))
+        found.append(entry(survey, facts=facts))
+    both = {
+        "age": Integer(0, 9, epsilon=1, mechanism=again(1)),
+        "plain": Integer(0, 9, epsilon=1, mechanism="geometric"),
+        "region of birth": names(3, epsilon=1, mechanism=again(1)),
+    }
+    survey, memory, facts = Survey(both), {}, []
+    for k in range(6):
+        person = {"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"}
+        seed = f"{survey.fingerprint} {k}"
+        facts.append(fact(survey, person, Recorded(seed), memory=memory))
+    return {"surveys": [*found, entry(survey, facts=facts)]}
+
+
+def again(epsilon, **more):
+    return {"name": "memoised", "each": epsilon / 4, **more}
+
+
 def hadamard():
     return of_mechanisms(["hadamard"], [2, 3, 4, 7, 8, 100], [1, 3], 9, make=names)
 
@@ -823,6 +868,7 @@ FILES = {
     "table": table,
     "shaped": shaped,
     "shapes": shapes,
+    "memoised": memoised,
     "hadamard": hadamard,
     "hashing": hashing,
     "subset": subset,

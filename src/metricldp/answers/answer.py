@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from metricldp.answers import watched
+from metricldp.answers.excess import Excess
+from metricldp.answers.liars import Ends, Lie, checked_liars, moved_mean
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -18,8 +20,6 @@ AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("cross-fitted", "bernstein"),
 )
 BRACKET_NOTE = "the interval is a bracket"
-_HALVINGS = 9
-"""How often the range of a mean is halved for an end of its interval."""
 _WORTH = 0.8
 """A bracket is taken where it is planned to be shorter than this share of the plain interval."""
 
@@ -97,6 +97,8 @@ class Answer:
     """What the sum that the bracket is of was multiplied with."""
     reports: int = field(default=0, compare=False)
     """How many it is from."""
+    lie: Lie | None = field(default=None, compare=False)
+    """The least and the most that one report can add to that sum."""
 
     @property
     def stderr(self) -> float:
@@ -216,6 +218,14 @@ class Answer:
             scale=self.scale * factor or 1.0,
         )
 
+    def moved_by(self, liars: int) -> Ends:
+        """Between what the value would lie had so many devices not lied: see `liars.py`."""
+        if self.lie is None:
+            raise QueryError(f"no bound is known for {self.question or 'this answer'} and liars")
+        low, high = self.lie()
+        reach = checked_liars(liars) * (high - low) * abs(self.scale)
+        return self.value - reach, self.value + reach
+
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
         low, high = self.interval(level)
@@ -273,48 +283,6 @@ class Answer:
         return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
-class Excess(NamedTuple):
-    """The sum of what values are above a number, over the group whose mean is asked for.
-
-    The mean is the number at which it is zero.
-    """
-
-    ask: Callable[[float], Answer]
-    likely: float
-    """The mean that is planned for."""
-    low: float
-    high: float
-    factor: float = 1.0
-    """What the mean was multiplied with."""
-
-    def interval(self, level: float, method: str) -> tuple[float, float]:
-        """All means that the interval of the sum above them does not contradict.
-
-        It falls with the number, so both ends are found by halving; what is left is kept.
-        """
-        ends = []
-        for side in (0, 1):
-            # The other end of the range is possible if its sum may be zero or beyond.
-            inside, outside = (self.high, self.low) if side == 0 else (self.low, self.high)
-            sign = 1 if side == 0 else -1
-
-            def possible(number: float, side: int = side, sign: int = sign) -> bool:
-                return sign * self.ask(number).interval(level, method)[side] <= 0
-
-            if possible(outside):
-                ends.append(outside)
-                continue
-            for _ in range(_HALVINGS):
-                middle = (inside + outside) / 2
-                if possible(middle):
-                    inside = middle
-                else:
-                    outside = middle
-            ends.append(outside)
-        low, high = sorted(end * self.factor for end in ends)
-        return low, high
-
-
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Ratio(Answer):
     """An estimated sum over an estimated count: a mean.
@@ -333,6 +301,8 @@ class Ratio(Answer):
     """The sum itself, where the value had to be moved to what is possible."""
     above: Excess | None = field(default=None, compare=False)
     """What a shorter interval can come from."""
+    lies: Callable[[float], Ends] | None = field(default=None, compare=False)
+    """What one report can add to the sum of what values are above a number."""
 
     @property
     def clear(self) -> bool:
@@ -342,12 +312,12 @@ class Ratio(Answer):
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         if self.above is None:
             return super().method(level, method)
-        return self.above.ask(self.above.likely).method(level, method)
+        return str(self.above.ask(self.above.likely).method(level, method))
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         if self.above is None:
             return super().rests_on(level, method)
-        return self.above.ask(self.above.likely).rests_on(level, method)
+        return str(self.above.ask(self.above.likely).rests_on(level, method))
 
     def scaled(self, factor: float, unit: str) -> Ratio:
         found = super().scaled(factor, unit)
@@ -378,6 +348,16 @@ class Ratio(Answer):
             covariance=covariance,
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
+
+    def moved_by(self, liars: int) -> Ends:
+        """All means that so many lies could have come from; a group they could empty has any."""
+        if self.lies is None or self.lie is None:
+            return super().moved_by(liars)
+        least, most = sorted(end / self.scale for end in self.possible)
+        sums = self.value / self.scale * self.denominator, self.denominator
+        ends = moved_mean(sums, checked_liars(liars), self.lies, self.lie(), (least, most))
+        low, high = sorted(end * self.scale for end in ends)
+        return low, high
 
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
@@ -412,7 +392,6 @@ class Ratio(Answer):
 
 
 def barely(size: float, error: float) -> str:
-    """What is said of a group that may be nobody."""
     return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
 
 

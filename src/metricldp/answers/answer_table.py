@@ -86,6 +86,11 @@ class Answers(Sequence[Answer]):
         ends = np.array(found).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
+    def moved_by(self, liars: int) -> tuple[Floats, Floats]:
+        """Between what each value would lie if so many devices had not lied, row by row."""
+        ends = np.array([answer.moved_by(liars) for answer in self]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
     def _method(self, method: str) -> str:
         """What rows are asked for."""
         check_method(method)
@@ -263,7 +268,9 @@ class Histogram(Answers):
                 "say how many people it has: norm_sub(total=...)"
             )
         moved = [
-            replace(answer, value=value, notes=tuple(dict.fromkeys((*answer.notes, NOTE))))
+            replace(
+                answer, value=value, lie=None, notes=tuple(dict.fromkeys((*answer.notes, NOTE)))
+            )
             for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]
         return Histogram(self.attribute, self.labels, moved, named=self.named, people=self.people)

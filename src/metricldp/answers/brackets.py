@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers.answer import Answer, Excess, together
+from metricldp.answers.answer import Answer, together
 from metricldp.answers.assumptions import Assumption, assumption
 from metricldp.answers.estimate import POPULATION
+from metricldp.answers.excess import Excess
 from metricldp.answers.likelihood import Tabled
 from metricldp.answers.maximise import Run
 from metricldp.answers.planning import Part, Soft, above, variance_of, worth

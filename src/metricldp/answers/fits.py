@@ -35,8 +35,8 @@ from metricldp.answers.maximise import (
 )
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.predict import shares_of
-from metricldp.answers.quantiles import checked_all
 from metricldp.answers.queries import Query, Where, parse, workload_for
+from metricldp.answers.searches import checked_all
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError

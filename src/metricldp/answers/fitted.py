@@ -22,7 +22,8 @@ from metricldp.answers.answer import (
 )
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.linear import Linear
-from metricldp.answers.quantiles import ISOTONIC, Cdf, Quantile
+from metricldp.answers.quantiles import Cdf, Quantile
+from metricldp.answers.searches import ISOTONIC
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
@@ -82,6 +83,11 @@ class Fitted(Answer):
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.rests_on(level, method)
+
+    def moved_by(self, liars: int) -> tuple[float, float]:
+        raise QueryError(
+            "no bound is known for how far liars move a fit; ask the tally for the same"
+        )
 
     def scaled(self, factor: float, unit: str) -> Answer:
         found = super().scaled(factor, unit)

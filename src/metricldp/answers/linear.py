@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import RESPONDENTS, to_answers
+from metricldp.answers.liars import Lie, one_report
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query, asked_of
 from metricldp.channels import Floats
@@ -137,7 +138,13 @@ class Linear(Answers):
         labels = [self.workload.label(start + row, self._names) for row in range(len(rows))]
         words = asked_of(self.attribute, labels, self.profile.group)
         counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
+        answers = self.profile.answers(rows, words)
         return [
-            replace(answer, unit="people" if counts else "weighted people")
-            for answer, counts in zip(self.profile.answers(rows, words), counting, strict=True)
+            replace(answer, unit="people" if counts else "weighted people", lie=self._lie(row))
+            for answer, counts, row in zip(answers, counting, rows, strict=True)
         ]
+
+    def _lie(self, row: Floats) -> Lie:
+        group = self.profile.group.functions
+        inside = group.get(self.attribute, 1.0)
+        return partial(one_report, self.profile.survey, {**group, self.attribute: row * inside})

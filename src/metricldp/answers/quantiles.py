@@ -7,7 +7,7 @@ covariances with the size of the group, about the respondents or about a populat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,20 +26,23 @@ from metricldp.answers.answer import (
     together,
 )
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.isotonic import isotonic
+from metricldp.answers.liars import checked_liars, moved_mean
 from metricldp.answers.queries import Query
-from metricldp.answers.searches import TIE, binary_search, searched
+from metricldp.answers.searches import (
+    BINARY_SEARCH,
+    ISOTONIC,
+    TIE,
+    binary_search,
+    checked_all,
+    monotone,
+    searched,
+)
+from metricldp.answers.shares import of_some, share
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
-from metricldp.basics.numbers import is_number
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import plain
 from metricldp.channels import Floats, Integers
-
-ISOTONIC, BINARY_SEARCH = "isotonic", "binary-search"
-METHODS = (ISOTONIC, BINARY_SEARCH)
-_TINY = 1e-9
-"""In place of a group of no people at all."""
 
 Value = int | float | str
 
@@ -115,11 +118,11 @@ class Group:
     def to_cdf(self, answers: Sequence[Answer]) -> Cdf:
         """From the answers to `functions`, in their order."""
         *parts, whole = answers
-        points = self._of_all(parts) if self.everybody else _of_some(parts, whole)
+        points = self._of_all(parts) if self.everybody else of_some(parts, whole)
         if self.everybody and self.literal:
-            points.append(_share(whole, self.n))
+            points.append(share(whole, self.n))
         else:
-            points.append(_share(Answer(1.0, 0.0, about=whole.about), 1))
+            points.append(share(Answer(1.0, 0.0, about=whole.about), 1))
         positions = [int(position) for position in self.positions]
         ends = [plain(self.attribute.values_at(position)[1]) for position in positions]
         words = self.query.words
@@ -135,7 +138,7 @@ class Group:
     def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
         added = self._shift * self.n
         return [
-            _share(replace(one, value=one.value + added, bracket=self._whole(one)), self.n)
+            share(replace(one, value=one.value + added, bracket=self._whole(one)), self.n)
             for one in prefixes
         ]
 
@@ -143,47 +146,6 @@ class Group:
         """The bracket of a prefix that was asked for as 1[x <= k] - 1/2."""
         found = prefix.bracket
         return None if found is None else found.raised(self.name, self._shift).free()
-
-
-def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
-    """Estimated counts over an estimated size; Var(whole - part) gives their covariance."""
-    size, error = whole.value or _TINY, whole.stderr
-    half = len(parts) // 2
-    return [
-        _share(
-            replace(
-                below, jump=max(below.jump, above.jump), hidden=max(below.hidden, above.hidden)
-            ),
-            size,
-            error**2,
-            (below.stderr**2 + error**2 - above.stderr**2) / 2,
-        )
-        for below, above in zip(parts[:half], parts[half:], strict=True)
-    ]
-
-
-def _share(
-    count: Answer, size: float, size_variance: float = 0.0, covariance: float = 0.0
-) -> Ratio:
-    """A count over the size of its group, as a share."""
-    share, variance = count.value / size, count.stderr**2
-    spread = variance - 2 * share * covariance + share**2 * size_variance
-    return Ratio(
-        share,
-        max(0.0, spread) / size**2,
-        unit="of the group",
-        about=count.about,
-        jump=count.jump / size,
-        hidden=count.hidden / size**2,
-        bracket=None if size_variance else count.bracket,
-        scale=1 / size,
-        reports=count.reports,
-        denominator=size,
-        numerator_variance=variance,
-        denominator_variance=size_variance,
-        covariance=covariance,
-        possible=(0.0, 1.0),
-    )
 
 
 # The answers
@@ -258,6 +220,30 @@ class Cdf(Answers):
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
         return np.minimum(low, self.values), np.maximum(high, self.values)
+
+    def moved_by(self, liars: int) -> tuple[Floats, Floats]:
+        """Between what `values` would lie if so many devices had not lied.
+
+        Whatever its weights, a monotone fit lies nowhere above all points up to it, and nowhere
+        below all points from it on.
+        """
+        ends = [self._point_moved(k, liars) for k in range(len(self) - 1)]
+        low, high = np.clip(np.array([*ends, (1.0, 1.0)]).reshape(-1, 2).T, 0.0, 1.0)
+        return np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
+
+    def _point_moved(self, k: int, liars: int) -> tuple[float, float]:
+        point, position = self.points[k], self.positions[k]
+        if point.lie is not None:
+            return point.moved_by(liars)
+
+        def lies(share: float) -> tuple[float, float]:
+            found = self.bracketed(position, share, Answer(0.0, 0.0)).lie
+            return found() if found else (-math.inf, math.inf)
+
+        below, less_all = lies(0.0), lies(1.0)  # the size is those up to it, and those above
+        size = (below[0] - less_all[1], below[1] - less_all[0])
+        sums = (point.value * point.denominator, point.denominator)
+        return moved_mean(sums, checked_liars(liars), lies, size, (0.0, 1.0))
 
     def quantile(self, p: float, method: str = ISOTONIC) -> Quantile:
         """The value x with share(x - 1) < p <= share(x), by one of the two methods."""
@@ -368,6 +354,20 @@ class Quantile:
             described.values_at(positions[last])[1],
         )
 
+    def moved_by(self, liars: int) -> tuple[Value, Value]:
+        """Between what the value would lie if so many devices had not lied, by either method.
+
+        It is at least the first value at which enough people can be, and at most the one behind the
+        last at which they may not be.
+        """
+        ends = [test.moved_by(liars) for test in self.cdf.excess(self.probability)]
+        tie = TIE * abs(self.cdf.points[0].denominator)
+        enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
+        before = [k for k, (low, _) in enumerate(ends) if low < -tie]
+        first, last = min(enough, default=len(ends)), max(before, default=-1) + 1
+        positions, values_at = self.cdf.positions, self.cdf.described.values_at
+        return values_at(positions[first])[0], values_at(positions[last])[1]
+
     @property
     def attribute(self) -> str:
         return self.cdf.attribute
@@ -416,35 +416,3 @@ class Quantile:
         low, high = self.interval(level)
         text = f"{self.attribute} {self.probability:g}-quantile {self.shown()}"
         return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])
-
-
-# Pure functions
-
-
-def checked(p: object) -> float:
-    """A probability strictly between 0 and 1, or a refusal."""
-    if not is_number(p) or not 0 < p < 1:
-        raise QueryError(
-            "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
-            f"not {shown(p)}"
-        )
-    return float(p)
-
-
-def checked_all(probabilities: object, method: str) -> list[float]:
-    """A list of probabilities and a method, before any work is done for them."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {shown(method)}")
-    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
-        raise QueryError(f"quantiles take a list of probabilities, not {shown(probabilities)}")
-    return [checked(p) for p in probabilities]
-
-
-def monotone(shares: Floats, variances: Floats) -> Floats:
-    """The nondecreasing sequence nearest to the shares, each weighted by its inverse variance."""
-    if not len(shares):
-        return shares
-    # A variance estimated at zero must not outweigh everything else.
-    least = 1e-3 * variances.max()
-    weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
-    return isotonic(shares, weights)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from metricldp.answers.answer import Answer
+from metricldp.answers.isotonic import isotonic
+from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import shown
 from metricldp.channels import Floats
+
+ISOTONIC, BINARY_SEARCH = METHODS = ("isotonic", "binary-search")
 
 TIE = 1e-9
 """Shares that differ by less are equal: rounding, not noise."""
@@ -53,3 +61,32 @@ def binary_search(shares: Floats, p: float) -> int:
         else:
             left = middle
     return next((x for x in range(left, right + 1) if reached[x]), len(shares) - 1)
+
+
+def checked(p: object) -> float:
+    """A probability strictly between 0 and 1, or a refusal."""
+    if not is_number(p) or not 0 < p < 1:
+        raise QueryError(
+            "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
+            f"not {shown(p)}"
+        )
+    return float(p)
+
+
+def checked_all(probabilities: object, method: str) -> list[float]:
+    """A list of probabilities and a method, before any work is done for them."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise QueryError(f"a method is one of {', '.join(METHODS)}, not {shown(method)}")
+    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
+        raise QueryError(f"quantiles take a list of probabilities, not {shown(probabilities)}")
+    return [checked(p) for p in probabilities]
+
+
+def monotone(shares: Floats, variances: Floats) -> Floats:
+    """The nondecreasing sequence nearest to the shares, each weighted by its inverse variance."""
+    if not len(shares):
+        return shares
+    # A variance estimated at zero must not outweigh everything else.
+    least = 1e-3 * variances.max()
+    weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
+    return isotonic(shares, weights)

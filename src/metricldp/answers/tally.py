@@ -6,7 +6,6 @@ last digit where integers are counted: in all but weights and long lists of valu
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,11 +22,15 @@ from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.brackets import Bracket, Planner, excess
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
+from metricldp.answers.liars import one_report
 from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.maximise import Progress
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import Query, Where, asked_of, parse, valued, workload_for
+from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
+from metricldp.answers.suspicion import Suspicion, suspicion
+from metricldp.answers.weighted import weighted_sum
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import shown
@@ -45,7 +48,6 @@ from metricldp.store.readings import (
     involved,
     read,
     read_pair,
-    read_weighted,
 )
 from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
@@ -190,33 +192,11 @@ class Tally:
     ) -> Answer:
         """The sum of an attribute or of a weight over the people of the where-clause."""
         if attribute_of(self.survey, attribute).kind == "weight":
-            return self._weighted(attribute, self._parsed(where, attribute), about)
+            query = self._parsed(where, attribute)
+            return weighted_sum(self.store, attribute, query, about)
         queries, _ = valued(self.survey, attribute, self._parsed(where, attribute))
         answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
         return replace(answers[0], between=tuple(answers[1:]))
-
-    def _weighted(self, name: str, query: Query, about: str) -> Answer:
-        described: Any = self.survey.attributes[name]
-        if described.is_public:
-            readings = read(self.survey, query.functions)
-            layout = self.store.layout_for(readings.names)
-            sums, layout = self.store.sums(readings, layout, name), REPORTS
-            total, largest = self.store.weight_squares(name, estimate.UNSEEN)
-            one = estimate.one_person(readings.pairs())
-            kept = estimate.kept_between(one, total, sum(largest))
-            most = math.sqrt(max(largest, default=0.0))
-            steps = readings.extremes().scaled(most)._replace(low=np.zeros(1))
-        else:
-            readings = read_weighted(self.survey, query.functions, name, described.ends)
-            layout = self.store.layout_for(readings.names)
-            sums = self.store.sums(readings, layout)
-            sums = estimate.with_private_squares(sums, described.ends)
-            kept = estimate.private_bounds(readings, self.n, name, described.ends)
-            steps = readings.extremes()
-        asked = (f"{name} among {query.words}", query.notes)
-        return estimate.to_weighted_sum(
-            sums, kept, steps.of(0), self.n, asked, unit=name, about=about, layout=layout
-        )
 
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
@@ -244,11 +224,21 @@ class Tally:
             notes=query.notes,
             layout=layout,
         )
-        beyond = query.functions[attribute] - ratio.value * inside
-        residual = replace(query, factors={**query.factors, attribute: beyond})
+
+        def beyond(mean: float) -> Query:
+            function = query.functions[attribute] - mean * inside
+            return replace(query, factors={**query.factors, attribute: function})
+
+        residual = beyond(ratio.value)
         steps = read(self.survey, residual.functions).extremes().of(0)
         above = excess(partial(self._unread, about=about), attribute, query, group)
-        ratio = replace(estimate.with_steps(ratio, steps), above=above)
+        lie = partial(one_report, self.survey, group.functions)
+        ratio = replace(
+            estimate.with_steps(ratio, steps),
+            above=above,
+            lie=lie,
+            lies=lambda mean: one_report(self.survey, beyond(mean).functions),
+        )
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
             return ratio
@@ -292,7 +282,7 @@ class Tally:
         attribute: str,
         p: float,
         where: Where | None = None,
-        method: str = quantiles.ISOTONIC,
+        method: str = ISOTONIC,
         *,
         about: str = RESPONDENTS,
     ) -> Quantile:
@@ -308,13 +298,13 @@ class Tally:
         attribute: str,
         probabilities: Iterable[float],
         where: Where | None = None,
-        method: str = quantiles.ISOTONIC,
+        method: str = ISOTONIC,
         *,
         about: str = RESPONDENTS,
     ) -> list[Quantile]:
         """Several quantiles of the same people, in one pass."""
-        asked = quantiles.checked_all(probabilities, method)
-        shares = self._cdf(attribute, where, about, literal=method == quantiles.BINARY_SEARCH)
+        asked = checked_all(probabilities, method)
+        shares = self._cdf(attribute, where, about, literal=method == BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]
 
     def profile(
@@ -386,6 +376,10 @@ class Tally:
         """
         return fits.fit(self, attributes, start=start, progress=progress)
 
+    def suspicion(self) -> Suspicion:
+        """Whether the reports are such as no people could have sent: a p-value by attribute."""
+        return suspicion(self.store)
+
     # Sums ----------------------------------------------------------------------------------------
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
@@ -412,7 +406,8 @@ class Tally:
         found = Bracket(self.planner, query, self.n, self._table, lambda: self.n)
         if not free and self.planner.assumed and (assumed := found.assumed(answer)):
             answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
-        return replace(answer, bracket=found.free() if free else found)
+        lie = partial(one_report, self.survey, query.functions)
+        return replace(answer, bracket=found.free() if free else found, lie=lie)
 
     def _unread(self, query: Query, about: str) -> Answer:
         """What is known of an answer before any report is read, with its bracket."""

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Excess, Ratio, barely
+from metricldp.answers.answer import Answer, Ratio, barely
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.brackets import Brackets
 from metricldp.answers.estimate import RESPONDENTS, mean_of
+from metricldp.answers.excess import Excess
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each

@@ -28,6 +28,7 @@ from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, te
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart
+from metricldp.lab import amplify as shuffled
 from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
 from metricldp.lab import limits as bounds
@@ -167,6 +168,22 @@ def design(
 def limit(survey: SurveyFile, n: People = 10_000, as_json: AsJson = False) -> None:
     """Prove how much less error any other mechanism under the same metrics could have."""
     found = bounds.limits(survey_in(survey), n)
+    show(found.to_dict(), str(found), as_json)
+
+
+@app.command()
+def amplify(
+    survey: SurveyFile,
+    n: Annotated[
+        int, typer.Option("--n", parser=whole, metavar="NUMBER", help="people in a batch")
+    ] = 10_000,
+    delta: Annotated[
+        float, typer.Option("--delta", parser=number, metavar="1e-6", help="how rarely it may fail")
+    ] = 1e-6,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a shuffled batch of reports tells of a person, for those who trust the shuffler."""
+    found = shuffled.amplify(survey_in(survey), n, delta)
     show(found.to_dict(), str(found), as_json)
 
 

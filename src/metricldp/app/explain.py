@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.answers.liars import one_report
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
 from metricldp.app.words import of_block, of_margin, of_ratios
@@ -161,7 +162,7 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         "question": attribute.label(0, last),
         "error_uniform": predicted(survey, query, n, "uniform"),
         "error_worst": predicted(survey, query, n, "worst"),
-        "influence": _influence(survey, query, name),
+        **_liars_entry(survey, query),
         "n": n,
         **_plan_entry(survey, name, n),
         **_others_entry(survey, name),
@@ -197,14 +198,10 @@ def _distances_entry(survey: Agreement, name: str) -> dict[str, Any]:
     }
 
 
-def _influence(survey: Agreement, query: Query, name: str) -> float:
-    """How far one report can move an answer about an attribute."""
-    block = survey.block_of(name)
-    if block is None:
-        return math.prod(survey.channels[n].influence(f) for n, f in query.functions.items())
-    sizes = zip(block.names, block.sizes, strict=True)
-    functions = [query.functions.get(n, np.ones(size))[None] for n, size in sizes]
-    return float(block.channel.influence(functions)[0])
+def _liars_entry(survey: Agreement, query: Query) -> dict[str, float]:
+    """How far one more report, and one lie in place of an honest report, can move an answer."""
+    low, high = one_report(survey, query.functions)
+    return {"influence": max(high, -low), "moved_by_a_liar": high - low}
 
 
 def _plan_entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
@@ -343,7 +340,8 @@ def _accuracy_lines(entry: dict[str, Any]) -> list[str]:
         f"  accuracy  count of {entry['question']}: ± {even:,.0f} people with values spread "
         f"evenly, ± {worst:,.0f} at worst",
         "            one report moves that count by at most "
-        f"{plain(float(format(entry['influence'], '.3g')))}",
+        f"{plain(float(format(entry['influence'], '.3g')))}, a hundred liars by "
+        f"{100 * entry['moved_by_a_liar']:,.0f}",
     ]
     if "error_alone" in entry:
         lines += of_margin(even, entry["error_alone"])

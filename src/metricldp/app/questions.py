@@ -15,13 +15,15 @@ from metricldp.answers import queries
 from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.fitted import Fitted
-from metricldp.answers.quantiles import ISOTONIC, Quantile
+from metricldp.answers.liars import checked_liars
+from metricldp.answers.quantiles import Quantile
+from metricldp.answers.searches import ISOTONIC
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
 from metricldp.app.arguments import check_order, number, share, survey_in
 from metricldp.app.terminal import show, watched
 from metricldp.basics.errors import QueryError
-from metricldp.basics.text import plain, table
+from metricldp.basics.text import counted, plain, table
 from metricldp.basics.writing import check_apart
 
 SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
@@ -56,6 +58,10 @@ _Fit = Annotated[
         "--fit", help="a fit to the reports beside the unbiased answer: biased, often nearer"
     ),
 ]
+_Liars = Annotated[
+    int,
+    typer.Option("--liars", help="also say how far so many lying devices can have moved it"),
+]
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
 
@@ -64,6 +70,7 @@ _EVERY: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
     "level": (_Level, 0.95),
     "fit": (_Fit, False),
+    "liars": (_Liars, 0),
     "as_json": (AsJson, False),
 }
 """What every question takes: types for the command line, and defaults."""
@@ -96,6 +103,7 @@ class Question:
         level: float,
         as_json: bool,
         plot: Path | None = None,
+        liars: int = 0,
         **given: Any,
     ) -> None:
         """Run the command; a mistake in its words is found before the reports are read."""
@@ -115,6 +123,10 @@ class Question:
         found = self._asked(Tally.of(agreed, reports), where, given)
         data = self.data(found, level, **how) if as_json else {}
         text = "" if as_json else self.text(found, level, **how)
+        if checked_liars(liars):
+            rows = _moved(found, liars)
+            data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}
+            text = f"{text}\n{_moved_text(rows, liars)}"
         if plot is not None and self.draw is not None:
             among = f" among {', '.join(words)}" if words else ""
             title = f"{given['attribute']}{among}, from blurred reports"
@@ -202,6 +214,28 @@ def _rows(unit: str, digits: int) -> Callable[..., str]:
         return "\n".join([table(rows), *(f"all: {note}" for note in found.shared_notes())])
 
     return text
+
+
+def _moved(found: Any, liars: int) -> list[tuple[str, Any, Any]]:
+    """Labels, and between what each value would lie without the lies."""
+    if isinstance(found, Answers):
+        low, high = (end.tolist() for end in found.moved_by(liars))
+        return list(zip(map(plain, found.labels), low, high, strict=True))
+    if isinstance(found, list):
+        return [(f"{one.probability:g}-quantile", *one.moved_by(liars)) for one in found]
+    return [("", *found.moved_by(liars))]
+
+
+def _moved_text(rows: Sequence[tuple[str, Any, Any]], liars: int) -> str:
+    told = f"had {counted(liars, 'device')} not lied, at most so far from it"
+    shown = [(label, f"{_short(low)} to {_short(high)}") for label, low, high in rows]
+    if len(shown) == 1:
+        return f"{told}: {shown[0][1]}"
+    return f"{told}:\n{table([('', 'without the lies'), *shown])}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, int | float) else plain(value)
 
 
 def _quantiles_data(found: Sequence[Quantile], level: float) -> dict[str, Any]:

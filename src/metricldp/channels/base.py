@@ -141,6 +141,10 @@ class Channel(ABC):
                 found[place, x] = log(chance)
         return found[back.reshape(-1)]
 
+    def bit_chances(self) -> Floats | None:
+        """P(bit = 1 | x), (bits, size), where a report is bits that are drawn independently."""
+        return None
+
     def law(self) -> dict[str, Any]:
         """The integers that the sampler uses, as plain data: all that another language needs.
 
@@ -177,6 +181,11 @@ class Channel(ABC):
             found.setdefault(other - x, (x, other))
         return iter(found.values())
 
+    @property
+    def lifetime(self) -> Channel:
+        """What all reports of one value together go through; one that remembers has another."""
+        return self
+
     # Decoding ------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -206,6 +215,19 @@ class Channel(ABC):
         """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
         fixed, weights = self._split(self.coefficients(function))
         return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
+
+    def ends(self, function: Floats) -> tuple[float, float]:
+        """The least and the most that F(report) can be, or bounds: as exact as `influence`.
+
+        Where the decoder of a constant is that constant, a function that is raised far enough has
+        its largest decoded value by `influence`, and one that is lowered its smallest.
+        """
+        if self.free_when_whole and self.linear:
+            far = 2 * self.influence(function) + 1
+            return far - self.influence(function - far), self.influence(function + far) - far
+        fixed, weights = self._split(self.coefficients(function))
+        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
+        return float(fixed + ends.min(axis=0).sum()), float(fixed + ends.max(axis=0).sum())
 
     def jump(self, functions: Floats) -> Floats:
         """How far one coin can move each answer, (k, size) -> (k,): the largest, or a bound of it.

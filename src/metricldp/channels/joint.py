@@ -187,6 +187,16 @@ class JointChannel(ABC):
         first = np.abs(_first(functions))
         return np.where(constant(functions), first, self._influence(functions))
 
+    def ends(self, functions: Functions) -> tuple[float, float]:
+        """The least and the most that F(report) of the first product can be, or bounds of them."""
+        if self.one is not None:
+            found = self.mended(functions)[0]
+            return float(found.min()), float(found.max())
+        most = float(self.influence(functions)[0])
+        return (
+            (most, most) if constant(functions)[0] and _first(functions)[0] > 0 else (-most, most)
+        )
+
     def jump(self, functions: Functions) -> Floats:
         """How far one report can move each answer, or a bound of it: (k,)."""
         most = np.prod([np.abs(f).max(axis=1) for f in functions], axis=0)

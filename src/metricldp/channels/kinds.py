@@ -92,6 +92,10 @@ class IntegerChannel(NumberChannel):
         """The largest coefficient, because exactly one feature is 1."""
         return float(np.abs(self.coefficients(function)).max())
 
+    def ends(self, function: Floats) -> tuple[float, float]:
+        found = self.coefficients(function)
+        return float(found.min()), float(found.max())
+
     def expand(self, column: Column) -> npt.NDArray[np.int8]:
         return np.asarray(column[:, None] == np.arange(self.outputs), dtype=np.int8)
 

@@ -63,6 +63,14 @@ class Mechanism(ABC):
     def kept(self, size: int, metric: Metric) -> Metric:
         """What its channel keeps: the metric itself, or what is known to be less."""
 
+    def beside(self, epsilon: Fraction) -> Mechanism:
+        """The same mechanism, told the epsilon that its attribute states."""
+        return self
+
+    def kept_by_one(self, size: int, metric: Metric) -> Metric | None:
+        """What one report by itself keeps, where that is less than all of them together."""
+        return None
+
     def saved(self) -> dict[str, Any]:
         """Plain data: all that has to be known beside the name."""
         found = {key: as_lists(getattr(self, key)) for key in self.saves}

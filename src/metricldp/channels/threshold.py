@@ -64,6 +64,10 @@ class Threshold(BitChannel):
         keep, gap = Fraction(self.flip * (ONE - self.flip)), Fraction(ONE - 2 * self.flip)
         return float(4 * keep / gap**2)
 
+    def bit_chances(self) -> Floats:
+        flip, grid = self.flip / ONE, np.arange(self.size)
+        return np.where(np.arange(self.bits)[:, None] >= grid, 1 - flip, flip)
+
     def encode(self, positions: Integers, coins: Coins) -> Column:
         count, width = len(positions), self.field.width
         column = np.empty(words_for(8 * count * width), dtype=np.uint64)

@@ -67,6 +67,10 @@ class Unary(BitChannel):
         own, other = zip(*(integers[pair] for pair in losses), strict=True)
         return cls(len(losses), own, other)
 
+    def bit_chances(self) -> Floats:
+        own, other = (np.array(part, dtype=np.float64) / ONE for part in (self.own, self.other))
+        return np.where(np.eye(self.size, dtype=bool), own[:, None], other[:, None])
+
     @property
     def bits(self) -> int:
         return self.size

@@ -23,6 +23,7 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.design.cells import ON_CELLS
 from metricldp.design.designed import Designed, Tents
+from metricldp.design.memoised import MemoisedPlan
 from metricldp.design.plans import MatrixPlan
 from metricldp.design.shaped import ShapedNoise
 from metricldp.design.unary import UnaryBits
@@ -60,6 +61,7 @@ BUILT_IN: dict[str, Mechanism] = {
         Designed(),
         UnaryBits(),
         MatrixPlan(),
+        MemoisedPlan(),
     )
 }
 

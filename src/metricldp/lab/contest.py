@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.quantiles import monotone
-from metricldp.answers.searches import TIE
+from metricldp.answers.searches import TIE, monotone
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.optional import loaded

@@ -7,11 +7,12 @@ how many coins are used does not depend on the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from metricldp.basics.errors import CertificateError, ValueRefused
+from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -27,13 +28,29 @@ class _Part(NamedTuple):
     blur: Callable[[Any, Tape], int]
     start: int
     bits: int
+    name: str = ""
+    """Of an attribute whose first blur is to be remembered."""
+    steps: tuple[Callable[[int, Tape], int], Callable[[int, Tape], int]] | None = None
+    """Its first and its second blur, and then"""
+    between: int = 0
+    """how many whole numbers the first can make."""
+
+
+Memory = MutableMapping[str, int]
+"""What a device keeps of first blurs. Private: its keys hold positions. It never leaves the device.
+"""
+
+
+def remembered_as(fingerprint: str, name: str, position: int) -> str:
+    """The key of a first blur in a memory: a text, so that a memory can be saved as JSON."""
+    return f"{fingerprint} {position} {name}"
 
 
 class Device:
     """What every report of a survey needs, looked up once."""
 
     def __init__(self, survey: Agreement) -> None:
-        self._header = header(survey)
+        self._header, self._fingerprint = header(survey), survey.fingerprint
         self._width = packed_size(survey) - len(self._header)
         self._attributes = [
             (a.source(name), a.position_if_any) for name, a in survey.attributes.items()
@@ -47,7 +64,13 @@ class Device:
             block = survey.block_of(name)
             if block is None:
                 self._parts.append(
-                    _Part(itemgetter(at), _blur(survey, name), start, survey.fields[name].bits)
+                    _Part(
+                        itemgetter(at),
+                        _blur(survey, name),
+                        start,
+                        survey.fields[name].bits,
+                        *_remembering(survey, name),
+                    )
                 )
                 start += survey.fields[name].bits
             elif name == block.names[0]:
@@ -62,14 +85,22 @@ class Device:
         coins: Coins | None,
         clip: bool,
         show_values: bool = False,
+        memory: Memory | None = None,
     ) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
         positions = self._positions(person, clip, show_values)
-        return self._blurred(positions, Tape(coins or Coins()))
+        return self._blurred(positions, Tape(coins or Coins()), memory)
 
-    def from_tape(self, person: Mapping[str, Any], tape: Tape, *, clip: bool = False) -> bytes:
+    def from_tape(
+        self,
+        person: Mapping[str, Any],
+        tape: Tape,
+        *,
+        clip: bool = False,
+        memory: Memory | None = None,
+    ) -> bytes:
         """The same from coins that are written down: for tests only, it gives no privacy."""
-        return self._blurred(self._positions(person, clip), tape)
+        return self._blurred(self._positions(person, clip), tape, memory)
 
     def _positions(self, person: Mapping[str, Any], clip: bool, show: bool = False) -> list[int]:
         if not isinstance(person, Mapping):
@@ -95,14 +126,39 @@ class Device:
                 raise (wrong.showing(person.get(name)) if show else wrong) from None
         return found
 
-    def _blurred(self, positions: list[int], tape: Tape) -> bytes:
-        fields = 0
-        for taken, blur, start, bits in self._parts:
-            field = blur(taken(positions), tape)
-            if field >> bits:
+    def _blurred(self, positions: list[int], tape: Tape, memory: Memory | None) -> bytes:
+        fields, new = 0, dict[str, int]()
+        for part in self._parts:
+            position = part.taken(positions)
+            if memory is None or part.steps is None:
+                field = part.blur(position, tape)
+            else:
+                field = self._second(part, position, tape, memory, new)
+            if field >> part.bits:
                 raise CertificateError("a channel drew a report beyond its field; nothing is sent")
-            fields |= field << start
+            fields |= field << part.start
+        if memory is not None and new:
+            memory.update(new)
         return self._header + fields.to_bytes(self._width, "little")
+
+    def _second(
+        self, part: _Part, position: int, tape: Tape, memory: Memory, new: dict[str, int]
+    ) -> int:
+        """The second blur of the first one that is remembered, or of a new one.
+
+        A first one is drawn in any case, so that coins and time do not tell whether it is new.
+        """
+        assert part.steps is not None
+        first, second = part.steps
+        key, drawn = remembered_as(self._fingerprint, part.name, position), first(position, tape)
+        once = memory.get(key, drawn)
+        if not is_whole(once) or not 0 <= once < part.between:
+            raise ValueRefused(
+                f"the memory holds {shown(once)} as a first blur of {part.name!r}, which is none; "
+                "it was changed or is another's: restore it, or start a new one"
+            )
+        new[key] = int(once)
+        return second(int(once), tape)
 
 
 def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
@@ -114,3 +170,18 @@ def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
     if attribute.rounded_at_random:
         return lambda position, tape: channel.blur(tape.rounded(position), tape)
     return channel.blur
+
+
+def _remembering(survey: Agreement, name: str) -> tuple[Any, ...]:
+    """What a part needs to remember its first blur; nothing where there is none to remember."""
+    if survey.attributes[name].is_public or survey.channels[name].lifetime is survey.channels[name]:
+        return ()
+    channel: Any = survey.channels[name]
+    first = channel.first.blur
+    if survey.attributes[name].rounded_at_random:
+
+        def rounded(position: int, tape: Tape) -> int:
+            return int(channel.first.blur(tape.rounded(position), tape))
+
+        first = rounded
+    return name, (first, channel.second.blur), channel.first.outputs

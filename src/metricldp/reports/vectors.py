@@ -16,7 +16,7 @@ from metricldp.basics.errors import ReportRefused, SurveyError, ValueRefused
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack
-from metricldp.reports.device import Device
+from metricldp.reports.device import Device, Memory
 from metricldp.survey.agreement import Agreement
 
 FORMAT = 1
@@ -44,13 +44,23 @@ class Recorded:
 
 
 def fact(
-    survey: Agreement, person: Mapping[str, Any], stream: Recorded, *, clip: bool = False
+    survey: Agreement,
+    person: Mapping[str, Any],
+    stream: Recorded,
+    *,
+    clip: bool = False,
+    memory: Memory | None = None,
 ) -> dict[str, Any]:
-    """One report: the person, every word that was read, and the bytes."""
+    """One report: the person, every word that was read, and the bytes.
+
+    With a memory also what it held before and what it holds afterwards.
+    """
     tape = Tape(stream)
-    report = Device(survey).from_tape(person, tape, clip=clip).hex()
     said = {"person": dict(person)} | ({"clip": True} if clip else {})
-    return {**said, "words": stream.words(tape.used), "report": report}
+    said |= {} if memory is None else {"memory": dict(memory)}
+    report = Device(survey).from_tape(person, tape, clip=clip, memory=memory).hex()
+    found = {**said, "words": stream.words(tape.used), "report": report}
+    return found if memory is None else {**found, "remembered": dict(memory)}
 
 
 def entry(survey: Agreement, **facts: Any) -> dict[str, Any]:
@@ -85,10 +95,11 @@ def _survey(one: Mapping[str, Any]) -> Pairs:
     device = Device(survey)
     for fact in one.get("facts", ()):
         tape = Tape.of(_words(fact["words"]))
-        report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False))
+        memory = dict(fact["memory"]) if "memory" in fact else None
+        report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False), memory=memory)
         (read_back,) = pack(survey, unpack(survey, [report]))
-        said = (fact["report"], fact["report"], len(fact["words"]))
-        yield said, (report.hex(), read_back.hex(), 16 * tape.used)
+        said = (fact["report"], fact["report"], len(fact["words"]), fact.get("remembered"))
+        yield said, (report.hex(), read_back.hex(), 16 * tape.used, memory)
     for fact in one.get("values", ()):
         with_clip = partial(device.from_tape, clip=fact.get("clip", False))
         yield fact["refused"], _reason(with_clip, fact["person"], Tape.of([]))

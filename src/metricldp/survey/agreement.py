@@ -20,7 +20,7 @@ from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, SurveyError
-from metricldp.basics.exact import at_most_exp
+from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
@@ -270,6 +270,7 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     registry.check_asked(found.workload, attribute.ordered)
+    found = found.beside(as_written(attribute.epsilon))
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
 

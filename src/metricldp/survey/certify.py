@@ -64,12 +64,15 @@ class Proof:
     any_two: Pair | None = None
     """Of a channel that treats all pairs alike, where the metric does not: the farthest pair, held
     against the smallest distance. Then any two values are within that: plain epsilon-LDP."""
+    one_report: Pair | None = None
+    """Of a channel that remembers its first blur, for which pairs are held against what all reports
+    of a value may tell together: the tightest pair of what one report by itself may tell."""
 
     @property
     def holds(self) -> bool:
         """Whether every pair is within its distance, and that is what was promised."""
-        alike = self.any_two is None or self.any_two.holds
-        return self.promised and alike and all(pair.holds for pair in self.pairs)
+        others = [pair for pair in (self.any_two, self.one_report) if pair is not None]
+        return self.promised and all(pair.holds for pair in (*self.pairs, *others))
 
     @property
     def tightest(self) -> Pair:
@@ -109,6 +112,7 @@ class Certificate:
                     "holds": proof.holds,
                     "any_two": _plain_data(proof.any_two),
                 }
+                | ({"one_report": _plain_data(proof.one_report)} if proof.one_report else {})
                 for proof in self.proofs
             ],
         }
@@ -124,6 +128,7 @@ class Certificate:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
         open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
+        plain += [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
         weak = [f"warning: {line}" for line in self.warnings]
         return "\n".join([table(rows, left=2), *plain, *open_ones, verdict, *weak])
 
@@ -131,6 +136,14 @@ class Certificate:
 def _plain_line(name: str, pair: Pair) -> str:
     epsilon = f"{float(pair.allowed):.9g}"
     return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
+
+
+def _one_line(name: str, pair: Pair) -> str:
+    told, allowed = f"{pair.loss:.9g}", f"{float(pair.allowed):.9g}"
+    return (
+        f"{name}: all reports of one value from one memory together; one report by itself tells "
+        f"the tightest pair apart by {told} of {allowed}: {_verdict(pair)}"
+    )
 
 
 def _verdict(proved: Pair | Proof) -> str:
@@ -147,15 +160,16 @@ def certify(survey: Agreement) -> Certificate:
     proofs = []
     for name, channel in survey.channels.items():
         attribute = survey.attributes[name]
-        pairs = prove(channel, survey.kept[name])
+        pairs = prove(channel.lifetime, survey.kept[name])
         near = tightest(pairs)
         labels = (attribute.label(near.x), attribute.label(near.other))
         count = survey.kept[name].generating_count(channel.size)
         promised = _implies(survey, name)
-        any_two = prove_plain(channel, survey.kept[name])
-        proofs.append(
-            Proof(name, survey.mechanisms[name].name, pairs, count, labels, promised, any_two)
-        )
+        any_two = prove_plain(channel.lifetime, survey.kept[name])
+        said = survey.mechanisms[name]
+        by_one = said.kept_by_one(channel.size, survey.kept[name])
+        alone = None if by_one is None else tightest(prove(channel, by_one))
+        proofs.append(Proof(name, said.name, pairs, count, labels, promised, any_two, alone))
     proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     return Certificate(survey.fingerprint, tuple(proofs), public, warnings_of(survey))

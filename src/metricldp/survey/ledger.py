@@ -34,6 +34,8 @@ class Entry:
     note: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     """What attributes are called in the ledger, where that is not their name in the survey."""
+    remembered: Mapping[str, int] = field(default_factory=dict)
+    """Of reports from a memory: for attributes of the survey, how many values it holds so far."""
 
     @cached_property
     def called(self) -> dict[str, str]:
@@ -101,18 +103,30 @@ class Ledger:
         self.entries: list[Entry] = []
 
     def add(
-        self, survey: Agreement, note: str = "", *, names: Mapping[str, str] | None = None
+        self,
+        survey: Agreement,
+        note: str = "",
+        *,
+        names: Mapping[str, str] | None = None,
+        memory: Mapping[str, int] | None = None,
     ) -> None:
         """Enter a report to this survey; refused where an attribute has another domain by now.
 
         `names` says what attributes are called in the ledger. One on another domain goes under a
         name of its own: it cannot be compared pair by pair then, but counts in full together.
+
+        `memory` is the one that the report was made with. Of an attribute whose first blur is
+        remembered the reports to one survey from its memory then count once for every value that it
+        holds, however many they are. Without a memory every report counts. The ledger keeps the
+        number of values, not the values.
         """
         if not isinstance(survey, Agreement):
             raise SurveyError(f"a ledger adds up surveys, not {shown(survey)}")
-        if not isinstance(note, str) or not note.isprintable():
-            raise SurveyError(f"a note is a line of text, not {shown(note)}")
-        entry = Entry(survey, note, _checked_names(names, survey))
+        _check_note(note)
+        held = {} if memory is None else values_in(memory, survey)
+        self._enter(Entry(survey, note, _checked_names(names, survey), held))
+
+    def _enter(self, entry: Entry) -> None:
         for name in entry.called:
             before = next(self._with(name), None)
             if before is not None:
@@ -139,7 +153,7 @@ class Ledger:
         """The epsilon at which all reports together may tell two values apart."""
         self._described(attribute)
         try:
-            parts = [entry.distance(attribute, x, other) for entry in self._with(attribute)]
+            parts = [k * e.distance(attribute, x, other) for e, k in self._times(attribute)]
             whether = answered(attribute)
             parts += [entry.distance(whether, x, other) for entry in self._with(whether)]
         except ValueRefused as wrong:
@@ -149,7 +163,8 @@ class Ledger:
     def total(self, attribute: str) -> Metric:
         """The sum of the metrics of all collections, on positions."""
         described = self._described(attribute)
-        return added([entry.metric(attribute) for entry in self._with(attribute)], described.size)
+        metrics = [_times(e.metric(attribute), k) for e, k in self._times(attribute) if k]
+        return added(metrics, described.size)
 
     def worst(self, attribute: str) -> Spent:
         """The two values that are told apart best."""
@@ -167,24 +182,26 @@ class Ledger:
         blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
         found = sum((block.diameter for block in blocks), Fraction(0))
         for name, described in self.attributes.items():
-            entries = [e for e in self._with(name) if e.called[name] in e.survey.channels]
+            entries = [
+                (e, k) for e, k in self._times(name) if k and e.called[name] in e.survey.channels
+            ]
             if not described.asks_whether:
                 found += self._farthest(name, entries)
         return found
 
-    def _farthest(self, name: str, entries: list[Entry]) -> Fraction:
+    def _farthest(self, name: str, entries: list[tuple[Entry, int]]) -> Fraction:
         """At most so far apart are two people in one attribute, who answered each time or not.
 
         Who left it out in one collection and not in another counts with two values. So only where
         everybody has to answer are distances added up pair by pair.
         """
         size, whether = self.attributes[name].size, answered(name)
-        always = [entry.metric(name) for entry in entries if whether not in entry.called]
+        always = [_times(e.metric(name), k) for e, k in entries if whether not in e.called]
         found = added(always, size).diameter(size) if always else Fraction(0)
-        for entry in entries:
+        for entry, times in entries:
             if whether in entry.called:
-                left_out = entry.metric(whether).diameter(2) + entry.from_none(name)
-                found += max(entry.metric(name).diameter(size), left_out)
+                left_out = entry.metric(whether).diameter(2) + times * entry.from_none(name)
+                found += max(times * entry.metric(name).diameter(size), left_out)
         return found
 
     def __len__(self) -> int:
@@ -204,13 +221,14 @@ class Ledger:
         rows = [("attribute", "collection", "nearest pair", "farthest pair")]
         for name, described in self.attributes.items():
             notes = [
-                (entry.note or f"survey {entry.survey.fingerprint[:8]}", entry.metric(name))
-                for entry in self._with(name)
+                (_note(entry, name, times), _times(entry.metric(name), times) if times else None)
+                for entry, times in self._times(name)
             ]
             together = [("together", self.total(name))] if len(notes) > 1 else []
-            for place, (note, metric) in enumerate(notes + together):
-                near, far = metric.smallest(described.size), metric.diameter(described.size)
-                rows.append(("" if place else name, note, _number(near), _number(far)))
+            for place, (note, metric) in enumerate([*notes, *together]):
+                ends = (metric.smallest, metric.diameter) if metric else ()
+                near, far = [_number(end(described.size)) for end in ends] or ["0", "0"]
+                rows.append(("" if place else name, note, near, far))
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
         if any(entry.survey.blocks for entry in self.entries):
@@ -228,6 +246,7 @@ class Ledger:
         entries = [
             {"note": e.note, "survey": e.survey.to_dict()}
             | ({"names": dict(e.names)} if e.names else {})
+            | ({"remembered": dict(e.remembered)} if e.remembered else {})
             for e in self.entries
         ]
         return {"metricldp-ledger": FORMAT, "entries": entries}
@@ -242,14 +261,20 @@ class Ledger:
             raise SurveyError("a ledger holds metricldp-ledger and a list of entries, nothing else")
         ledger = cls()
         for place, entry in enumerate(entries):
-            if not isinstance(entry, Mapping) or set(entry) - {"names"} != {"note", "survey"}:
+            extra = {"names", "remembered"}
+            if not isinstance(entry, Mapping) or set(entry) - extra != {"note", "survey"}:
                 raise SurveyError(
-                    f"entry {place + 1} of the ledger needs a note and a survey, and may have names"
+                    f"entry {place + 1} of the ledger needs a note and a survey, and may have "
+                    "names and remembered"
                 )
             if not isinstance(entry["survey"], Mapping):
                 raise SurveyError(f"entry {place + 1} of the ledger has no survey to read")
             survey = Agreement.from_dict(entry["survey"])
-            ledger.add(survey, entry["note"], names=entry.get("names"))
+            held = _checked_counts(entry.get("remembered", {}), survey, place)
+            _check_note(entry["note"])
+            ledger._enter(
+                Entry(survey, entry["note"], _checked_names(entry.get("names"), survey), held)
+            )
         return ledger
 
     def save(self, path: str | Path) -> None:
@@ -265,6 +290,21 @@ class Ledger:
         except SurveyError as wrong:
             raise SurveyError(f"{path}: {wrong}") from None
 
+    def _times(self, name: str) -> Iterator[tuple[Entry, int]]:
+        """The entries with an attribute, and how often each counts.
+
+        Once; from a memory, as often as it holds values that it did not hold before.
+        """
+        most: dict[tuple[str, str], int] = {}
+        for entry in self._with(name):
+            held = entry.remembered.get(entry.called[name])
+            if held is None:
+                yield entry, 1
+                continue
+            key = entry.survey.fingerprint, entry.called[name]
+            yield entry, max(0, held - most.get(key, 0))
+            most[key] = max(held, most.get(key, 0))
+
     def _with(self, name: str) -> Iterator[Entry]:
         return (entry for entry in self.entries if name in entry.called)
 
@@ -277,6 +317,60 @@ class Ledger:
         raise QueryError(
             f"the ledger has no attribute {shown(name)}; it has {listed(known)}{guess(name, known)}"
         )
+
+
+def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
+    """How many values a memory holds of each attribute of a survey whose first blur it keeps."""
+    if not isinstance(memory, Mapping):
+        raise SurveyError(f"a memory is the dict that reports were made with, not {shown(memory)}")
+    found = {
+        name: 0 for name, channel in survey.channels.items() if channel.lifetime is not channel
+    }
+    for key in memory:
+        fingerprint, _, rest = str(key).partition(" ")
+        name = rest.partition(" ")[2]
+        if fingerprint == survey.fingerprint and name in found:
+            found[name] += 1
+    empty = next((name for name, count in found.items() if not count), None)
+    if empty is not None:
+        raise SurveyError(
+            f"the memory holds no value of {empty!r} for this survey; enter a report after it was "
+            "made, with the memory that it was made with"
+        )
+    return found
+
+
+def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, int]:
+    if not isinstance(counts, Mapping):
+        raise SurveyError(f"entry {place + 1} of the ledger: remembered is an object of counts")
+    for name, count in counts.items():
+        channel = survey.channels.get(name)
+        if channel is None or channel.lifetime is channel:
+            raise SurveyError(
+                f"entry {place + 1} of the ledger: its survey remembers nothing of {shown(name)}"
+            )
+        if type(count) is not int or count < 1:
+            raise SurveyError(
+                f"entry {place + 1} of the ledger: {name!r} has {shown(count)} values remembered; "
+                "write a whole number of at least 1"
+            )
+    return dict(counts)
+
+
+def _check_note(note: object) -> None:
+    if not isinstance(note, str) or not note.isprintable():
+        raise SurveyError(f"a note is a line of text, not {shown(note)}")
+
+
+def _times(metric: Metric, times: int) -> Metric:
+    return metric if times == 1 else metric.scaled(Fraction(times))
+
+
+def _note(entry: Entry, name: str, times: int) -> str:
+    said = entry.note or f"survey {entry.survey.fingerprint[:8]}"
+    if entry.called[name] not in entry.remembered:
+        return said
+    return f"{said} ({counted(times, 'new value')} remembered)"
 
 
 def _check_same(name: str, before: Attribute, now: Attribute) -> None:

@@ -221,8 +221,8 @@ def _caption(question: Asked) -> str:
         HEATMAP: f"Stronger colours are more people. A dot: the {level} interval reaches zero.",
         GROUPS: f"Lines are {level} intervals. That of a difference allows for shared reports.",
     }
-    more = " Dashed: as far as the lying devices could move it." if question.liars else ""
-    return words[question.name] + (more if question.name == "histogram" else "")
+    lied = f" Dashed: what could be, had {written(question.liars)} devices not lied."
+    return words[question.name] + (lied if question.liars and question.name != HEATMAP else "")
 
 
 def _over_time(status: Status) -> tuple[Table, Scene | None]:

@@ -1,0 +1,165 @@
+"""Two blurs, one behind the other: the first is kept for ever, the second is drawn for each report.
+
+y1 ~ G1(x) is drawn once for every value that a person has had, and remembered on the device;
+y2 ~ G2(y1) is drawn anew for every report and sent. However many reports of one value there are,
+they are made of y1 alone, so all of them together tell no more than G1 does: the lifetime's
+promise. One report by itself tells less, because it was blurred twice.
+
+As a channel it is what one report goes through, G1 G2. The decoder is that of both, F = G2^-1
+G1^-1 f.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from metricldp.basics.exact import shortened
+from metricldp.channels.base import Channel, Floats, Integers
+from metricldp.channels.fields import Column
+from metricldp.channels.geometric import Geometric, power_above
+from metricldp.channels.kinds import IntegerChannel
+from metricldp.channels.response import Response
+from metricldp.coins.stream import Coins
+from metricldp.coins.tape import Tape
+from metricldp.metrics import Line, Metric
+
+_LISTED = 64
+"""Up to so many positions and reports the law of one report is summed up exactly for a proof."""
+_SLACK = 1e-9
+"""Logarithms in floats are nearer than this; whole numbers decide among those."""
+
+
+@dataclass(frozen=True)
+class Memoised(IntegerChannel):
+    """One integer: what the second channel makes of what the first one made."""
+
+    first: IntegerChannel
+    second: IntegerChannel
+    """On the reports of the first, which are its positions."""
+
+    mechanism: ClassVar[str] = "memoised"
+    tight: ClassVar[bool] = False
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.first.size
+
+    @property
+    def outputs(self) -> int:
+        return self.second.outputs
+
+    @property
+    def lifetime(self) -> Channel:
+        return self.first
+
+    def encode(self, positions: Integers, coins: Coins) -> Column:
+        once = self.first.encode(positions, coins)
+        return self.second.encode(once.astype(np.int64), coins)
+
+    def blur(self, position: int, tape: Tape) -> int:
+        return self.second.blur(self.first.blur(position, tape), tape)
+
+    def law(self) -> dict[str, Any]:
+        return {"law": self.mechanism, "first": self.first.law(), "second": self.second.law()}
+
+    def coefficients(self, functions: Floats) -> Floats:
+        return self.second.coefficients(self.first.coefficients(functions))
+
+    def cells(self, totals: Floats) -> Floats:
+        return self.first.cells(self.second.cells(totals))
+
+    def mean(self, values: Floats) -> Floats:
+        return self.first.mean(self.second.mean(values))
+
+    def spread(self, shares: Floats) -> Floats:
+        return self.second.spread(self.first.spread(shares))
+
+    # One report ----------------------------------------------------------------------------------
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        """The sum over all y1 of both probabilities."""
+        y = int(report)
+        if isinstance(self.second, Response):
+            kept, moved = (self.second.probability(z, report) for z in (y, (y + 1) % self.outputs))
+            return moved + (kept - moved) * self.first.probability(x, report)
+        if self._few:
+            whole, rows = self._table
+            return Fraction(rows[x][y], whole)
+        chances = (
+            self.first.probability(x, y1) * self.second.probability(int(y1), report)
+            for y1 in self.first.every_report()
+        )
+        return sum(chances, Fraction(0))
+
+    @property
+    def same_ratio_for_all_pairs(self) -> bool:
+        return self.first.same_ratio_for_all_pairs and self.second.same_ratio_for_all_pairs
+
+    @property
+    def _few(self) -> bool:
+        return max(self.size, self.outputs) <= _LISTED
+
+    @cached_property
+    def _table(self) -> tuple[int, list[list[int]]]:
+        """P(report | x) as whole numbers over one denominator, summed over all y1."""
+        (one, first), (two, second) = _rows(self.first), _rows(self.second)
+        columns = list(zip(*second, strict=True))
+        rows = [[sum(map(operator.mul, row, column)) for column in columns] for row in first]
+        return one * two, rows
+
+    def worst_ratio(self, x: int, other: int) -> Fraction:
+        """Of one report, exactly; of noise on many positions the smaller of two bounds.
+
+        Nothing that is done to y1 tells more than y1. And where both add noise and clip, the same
+        first noise keeps two positions as near to each other as they were; then the second tells no
+        more of them than it does of positions so near.
+        """
+        if x == other:
+            return Fraction(1)
+        if self.same_ratio_for_all_pairs:
+            here = np.asarray(x)
+            return self.probability(x, here) / self.probability(other, here)
+        if self._few:
+            pairs = zip(self._table[1][x], self._table[1][other], strict=True)
+            return max(Fraction(max(pair), min(pair)) for pair in pairs)
+        if isinstance(self.first, Geometric) and isinstance(self.second, Geometric):
+            near = power_above(self._step, abs(x - other))
+            return min(self.first.worst_ratio(x, other), near)
+        apart = np.abs(self._logs[:, x] - self._logs[:, other])
+        found = np.flatnonzero(apart >= apart.max() - _SLACK)
+        both = (
+            (self.probability(x, y), self.probability(other, y)) for y in map(np.asarray, found)
+        )
+        return max(max(pair) / min(pair) for pair in both)
+
+    @cached_property
+    def _step(self) -> Fraction:
+        """What the second tells at most of two positions next to each other."""
+        pairs = self.second.proving_pairs(Line(Fraction(1)))
+        return shortened(max(self.second.worst_ratio(*pair) for pair in pairs))
+
+    @cached_property
+    def _logs(self) -> Floats:
+        return np.asarray(np.log(self.chances))
+
+    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
+        """Along a long line every step has the same bound."""
+        if not self._few and metric.is_line and isinstance(self.first, Geometric):
+            return iter([(0, 1)])
+        return super().proving_pairs(metric)
+
+
+def _rows(channel: IntegerChannel) -> tuple[int, list[list[int]]]:
+    """All probabilities over their common denominator."""
+    reports = channel.every_report()
+    rows = [[channel.probability(x, y) for y in reports] for x in range(channel.size)]
+    whole = math.lcm(*(chance.denominator for row in rows for chance in row))
+    return whole, [[int(chance * whole) for chance in row] for row in rows]

@@ -1,0 +1,177 @@
+"""Questions that are asked again: a lasting first blur, and a fresh second one for each report.
+
+The attribute's promise is that of a lifetime: it holds for any number of reports of one value. A
+second epsilon, `each`, is what a single report may tell, in the same unit. Along a line both blurs
+are geometric noise. Elsewhere the second one is randomized response on what the first one made,
+as true as `each` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from metricldp.basics.checks import positive
+from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.exact import ONE, as_written, exp_bounds, floor_of
+from metricldp.basics.text import listed, shown
+from metricldp.channels.base import LARGEST_EPSILON, Channel
+from metricldp.channels.geometric import Geometric
+from metricldp.channels.kinds import IntegerChannel
+from metricldp.channels.mechanism import ANY_TWO, Label, Mechanism, Simple
+from metricldp.channels.memoised import Memoised
+from metricldp.channels.response import Response
+from metricldp.design.designed import Designed, Tents
+from metricldp.metrics import Metric
+
+FIRSTS: dict[str, Mechanism] = {
+    "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
+    "response": Simple("response", Response.for_epsilon, ANY_TWO),
+    "tents": Tents(),
+    "designed": Designed(),
+}
+"""What the first blur may be: channels that send one whole number."""
+MOST_MEMOISED = 256
+"""Positions of tents and designed channels, every report of which is weighed against `each`."""
+
+
+@dataclass(frozen=True, repr=False)
+class MemoisedPlan(Mechanism):
+    """`first` is a mechanism, `each` the epsilon of one report, in the unit of the attribute's.
+
+    Left out, `first` follows from the metric, and `each` is half of the attribute's epsilon.
+    """
+
+    first: Any = None
+    each: float | None = None
+    epsilon: Fraction | None = None
+    """What the attribute states; without one, its smallest distance."""
+
+    saves: ClassVar[tuple[str, ...]] = ("first", "each")
+    name: ClassVar[str] = "memoised"  # type: ignore[misc]
+    title: ClassVar[str] = "two blurs, the first kept"  # type: ignore[misc]
+    source: ClassVar[str] = "Erlingsson et al. 2014, for a metric"  # type: ignore[misc]
+    max_computed: ClassVar[int] = 0  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 0  # type: ignore[misc]
+
+    def beside(self, epsilon: Fraction) -> MemoisedPlan:
+        return replace(self, epsilon=epsilon)
+
+    def settled(
+        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
+    ) -> MemoisedPlan:
+        found = replace(self, each=self._each(size, metric))
+        said = self.first
+        if said is None:
+            return replace(found, first=_first_for(size, metric, ordered, label).to_dict())
+        chosen = _named(said)
+        if chosen.needs_order and not (ordered or metric.is_line):
+            raise SurveyError("geometric noise needs values with an order; use first = 'response'")
+        chosen = chosen.settled(size, metric, ordered=ordered, label=label)
+        return replace(found, first=chosen.to_dict())
+
+    def _each(self, size: int, metric: Metric) -> float:
+        stated = float(self.epsilon or metric.smallest(size))
+        if self.each is None:
+            return stated / 2
+        each = positive("each", self.each)
+        if each >= stated:
+            raise SurveyError(
+                f"each = {each:g} is the epsilon of one report and must be below {stated:g}, that "
+                "of all reports together; else use the first mechanism alone"
+            )
+        return each
+
+    def _share(self, size: int, metric: Metric) -> Fraction:
+        """What one report may tell, of what all reports together may."""
+        stated = self.epsilon or metric.smallest(size)
+        return as_written(self._each(size, metric)) / stated
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        settled = self.settled(size, metric, ordered=True, label=label)
+        chosen = _named(settled.first)
+        first = chosen.channel(size, metric, label=label)
+        assert isinstance(first, IntegerChannel)
+        kept = chosen.kept(size, metric).scaled(self._share(size, metric))
+        return Memoised(first, _second(first, kept))
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return _named(self.first).kept(size, metric) if self.first else metric
+
+    def kept_by_one(self, size: int, metric: Metric) -> Metric:
+        return self.kept(size, metric).scaled(self._share(size, metric))
+
+    def __repr__(self) -> str:
+        return f"<memoised, each {self.each}>" if self.each else repr(self.name)
+
+
+def _named(said: Any) -> Mechanism:
+    """The first mechanism, by its name or by a table with its data."""
+    rest = dict(said) if isinstance(said, Mapping) else {"name": said}
+    name = rest.pop("name", None)
+    if not isinstance(name, str) or name not in FIRSTS:
+        raise SurveyError(f"the first of two blurs is {listed(FIRSTS)}, not {shown(said)}")
+    return FIRSTS[name].with_saved(rest)
+
+
+def _first_for(size: int, metric: Metric, ordered: bool, label: Label) -> Mechanism:
+    """Noise along a line, response where all are alike, else tents, or designed without those."""
+    if metric.is_line or metric.is_uniform:
+        return FIRSTS["geometric" if metric.is_line else "response"]
+    try:
+        return Tents().settled(size, metric, ordered=ordered, label=label)
+    except (CertificateError, SurveyError):
+        return Designed().settled(size, metric, ordered=ordered, label=label)
+
+
+def _second(first: IntegerChannel, kept: Metric) -> IntegerChannel:
+    if isinstance(first, Geometric):
+        return Geometric.for_epsilon(first.size, min(kept.per_step(first.size), LARGEST_EPSILON))
+    if not isinstance(first, Response) and first.size > MOST_MEMOISED:
+        raise SurveyError(
+            f"{first.size:,} positions are too many for this first blur; use at most "
+            f"{MOST_MEMOISED:,}, or first = 'geometric'"
+        )
+    return _truest(first, kept)
+
+
+@lru_cache(maxsize=64)
+def _truest(first: IntegerChannel, kept: Metric) -> Response:
+    """Response on the first's reports that keeps as many of them as one report may tell.
+
+    A report y comes from x with a probability in proportion to 1 + c p(y | x), c being what is kept
+    beyond chance. It keeps e^E if 1 + c p <= e^E (1 + c p'), that is c (p - e^E p') <= e^E - 1, for
+    every y and every pair that generates the metric, both ways.
+    """
+    least: Fraction | None = None
+    for x, other in first.proving_pairs(kept):
+        most = exp_bounds(kept.distance(x, other))[0]
+        over = max(_beyond(first, x, other, most), _beyond(first, other, x, most))
+        if over > 0 and (least is None or (most - 1) / over < least):
+            least = (most - 1) / over
+    outputs = first.outputs
+    if least is None:
+        raise SurveyError("one report would tell as much as all of them; use a smaller each")
+    keep = floor_of((least + 1) / (least + outputs) * ONE)
+    if keep * outputs <= ONE:
+        raise SurveyError("each is too small for 64-bit coins; use a larger one")
+    return Response(outputs, keep)
+
+
+def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fraction:
+    """The largest p(y | x) - most p(y | other): floats find those that it can be."""
+    if isinstance(first, Response):
+        reports = np.array([x])
+    else:
+        found = first.chances[:, x] - float(most) * first.chances[:, other]
+        reports = np.flatnonzero(found >= found.max() - _SLACK)
+    return max(first.probability(x, y) - most * first.probability(other, y) for y in reports)
+
+
+_SLACK = 1e-12
+"""Differences of probabilities in floats are nearer than this."""

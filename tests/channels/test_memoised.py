@@ -1,0 +1,258 @@
+"""Two blurs, the first remembered: exact sums over both, for one report and for many."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from metricldp import Categorical, Integer, Ledger, Real, Survey, SurveyError, ValueRefused
+from metricldp.basics.exact import at_most_exp
+from metricldp.channels import memoised
+from metricldp.channels.conformance import check_channel
+from metricldp.channels.geometric import Geometric
+from metricldp.channels.memoised import Memoised
+from metricldp.channels.response import Response
+from metricldp.coins.tape import Tape
+from metricldp.design.memoised import MemoisedPlan
+from metricldp.metrics import Line, Uniform
+from metricldp.reports.device import Device
+from metricldp.survey.certify import certify
+
+
+def again(**more):
+    return {"name": "memoised", **more}
+
+
+@pytest.mark.parametrize(
+    ("first", "metric"),
+    [("geometric", Line), ("response", Uniform), ("response", Line), ("tents", Line)],
+)
+def test_every_first_blur_conforms(first, metric):
+    found = check_channel(MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric])
+    assert found.holds, str(found)
+
+
+def tiny():
+    third = Fraction(1, 3)
+    return [
+        Memoised(Geometric.for_epsilon(4, Fraction(1)), Geometric.for_epsilon(4, third)),
+        Memoised(Response.for_epsilon(3, Fraction(1)), Response.for_epsilon(3, third)),
+        MemoisedPlan("tents", 0.5).channel(4, Line(Fraction(1))),
+    ]
+
+
+@pytest.mark.parametrize("channel", tiny())
+def test_reports_from_one_memory_tell_no_more_than_the_first_blur(channel):
+    """Three reports, all listed. The twin: thirty with a first blur each break the promise."""
+    epsilon = Fraction(1)
+    between = channel.first.every_report()
+    kept = [[channel.first.probability(x, y) for y in between] for x in range(channel.size)]
+    sent = [[channel.second.probability(int(y), z) for z in between] for y in between]
+
+    def remembered(x, reports):
+        terms = zip(kept[x], sent, strict=True)
+        return sum(p * np.prod([row[z] for z in reports], dtype=object) for p, row in terms)
+
+    def worst(law, x, other):
+        every = product(range(len(between)), repeat=3)
+        return max(law(x, reports) / law(other, reports) for reports in every)
+
+    for x, other in [(0, 1), (1, 0), (1, 2)]:
+        all_of_them = worst(remembered, x, other)
+        assert all_of_them <= channel.lifetime.worst_ratio(x, other)
+        assert at_most_exp(all_of_them, epsilon)
+    assert not at_most_exp(channel.worst_ratio(0, 1) ** 30, epsilon)
+
+
+@pytest.mark.parametrize("channel", tiny())
+def test_one_report_is_the_sum_over_all_first_blurs(channel):
+    reports = channel.every_report()
+    for x, report in product(range(channel.size), reports):
+        terms = (
+            channel.first.probability(x, y) * channel.second.probability(int(y), report)
+            for y in channel.first.every_report()
+        )
+        assert channel.probability(x, report) == sum(terms)
+
+
+def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
+    channel = Memoised(
+        Geometric.for_epsilon(20, Fraction(1, 2)), Geometric.for_epsilon(20, Fraction(1, 5))
+    )
+    pairs = [(0, 1), (3, 4), (2, 9), (0, 19)]
+    exact = [channel.worst_ratio(*pair) for pair in pairs]
+    monkeypatch.setattr(memoised, "_LISTED", 4)
+    bounds = [channel.worst_ratio(*pair) for pair in pairs]
+    for (x, other), ratio, bound in zip(pairs, exact, bounds, strict=True):
+        assert ratio <= bound
+        assert at_most_exp(bound, Fraction(1, 5) * (other - x))
+    assert channel.probability(3, np.asarray(5)) == sum(
+        channel.first.probability(3, y) * channel.second.probability(int(y), np.asarray(5))
+        for y in channel.first.every_report()
+    )
+    capped = MemoisedPlan("tents", 0.5).channel(6, Line(Fraction(1)))
+    by_floats = [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+    monkeypatch.undo()
+    assert by_floats == [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+
+
+# Surveys -----------------------------------------------------------------------------------------
+
+
+def three_kinds():
+    return Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5, mechanism=again(each=0.25)),
+            "hours": Integer(0, 40, epsilon=1, per=5, cap=3, mechanism=again(each=0.5)),
+            "region": Categorical(["a", "b", "c"], epsilon=2, mechanism=again()),
+            "share": Real(0, 1, points=5, epsilon=2, mechanism=again(each=0.5)),
+        }
+    )
+
+
+def test_a_certificate_proves_the_lifetime_and_one_report():
+    survey = three_kinds()
+    proofs = {proof.attribute: proof for proof in certify(survey).proofs}
+    assert certify(survey).holds
+    assert proofs["age"].tightest.allowed == Fraction(1, 5)
+    assert proofs["age"].one_report.allowed == Fraction(1, 20)
+    assert proofs["region"].one_report.loss == pytest.approx(1, abs=1e-9)
+    assert "one report by itself tells" in str(certify(survey))
+    firsts = {name: survey.mechanisms[name].first for name in ("age", "region", "share")}
+    assert firsts == {"age": "geometric", "region": "response", "share": "geometric"}
+    assert survey.mechanisms["hours"].first["name"] == "tents"
+    assert Survey.from_toml(survey.to_toml()) == survey
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_a_certificate_refuses_integers_that_tell_more(which):
+    """One unit of 2^-20 more truth, in either blur, is caught."""
+    survey = Survey({"x": Categorical(["a", "b", "c"], epsilon=1, mechanism=again(each=0.5))})
+    channel = survey.channels["x"]
+    blur = getattr(channel, which)
+    loose = replace(channel, **{which: Response(3, blur.keep + (1 << 44))})
+    survey.channels = {"x": loose}
+    proof = certify(survey).proofs[0]
+    assert not proof.holds
+    assert proof.tightest.holds == (which == "second")
+    assert not proof.one_report.holds
+
+
+def test_answers_have_no_bias_and_the_stated_error():
+    """Decoded from both blurs: the exact mean and second moment over all reports."""
+    survey = Survey({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5))})
+    channel, function = survey.channels["x"], np.array([0, 0, 1, 1, 1, 0, 0.0])
+    values = channel.values(channel.every_report(), channel.coefficients(function[None]))[0]
+    law = np.array([[float(channel.probability(x, y)) for y in range(7)] for x in range(7)])
+    assert law @ values == pytest.approx(function, abs=1e-9)
+    assert law @ values**2 == pytest.approx(channel.moment(function[None])[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"each": 2}, "must be below 1"),
+        ({"each": 1}, "must be below 1"),
+        ({"each": -1}, "positive"),
+        ({"each": 0.5, "first": "unary"}, "geometric"),
+        ({"each": 0.5, "first": 3}, "geometric"),
+        ({"eahc": 0.5}, "each"),
+    ],
+)
+def test_what_is_refused(said, why):
+    with pytest.raises(SurveyError, match=why):
+        Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(**said))})
+    with pytest.raises(SurveyError, match="order"):
+        Survey({"x": Categorical(["a", "b"], epsilon=1, mechanism=again(first="geometric"))})
+
+
+# The device and its memory -----------------------------------------------------------------------
+
+
+def test_a_memory_keeps_the_first_blur_of_each_value():
+    survey, memory = three_kinds(), {}
+    person = {"age": 30, "hours": 20, "region": "b", "share": 0.3}
+    for _ in range(4):
+        survey.report(person, memory=memory)
+    before = dict(memory)
+    assert len(memory) == 4
+    survey.report({**person, "age": 31}, memory=memory)
+    assert {**memory, **before} == memory
+    assert len(memory) == 5
+    assert json.loads(json.dumps(memory)) == memory
+    survey.report(person)  # without one nothing is kept
+    assert len(memory) == 5
+
+
+def test_the_second_blur_is_of_what_is_remembered():
+    """All words but those of the second blur are without effect once a value is remembered."""
+    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
+    device, rng = Device(survey), np.random.default_rng(5)
+    (key,) = _remembering(survey, 3)
+    for _ in range(30):
+        words = [int(word) for word in rng.integers(0, 1 << 63, 40)]
+        fresh, kept = Tape.of(words), Tape.of(words)
+        plain = device.from_tape({"x": 3}, fresh)
+        drawn = survey.channels["x"].first.blur(3, Tape.of(words))
+        assert device.from_tape({"x": 3}, kept, memory={key: drawn}) == plain
+        assert kept.used == fresh.used
+
+
+def _remembering(survey, value):
+    memory = {}
+    survey.report({"x": value}, memory=memory)
+    return memory
+
+
+def test_a_spoilt_memory_is_refused_and_not_changed():
+    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
+    (key,) = _remembering(survey, 3)
+    for spoilt in (10, -1, "3", 2.5, None):
+        memory = {key: spoilt}
+        with pytest.raises(ValueRefused, match="start a new one"):
+            survey.report({"x": 3}, memory=memory)
+        assert memory == {key: spoilt}
+    with pytest.raises(ValueRefused, match="a memory is a dict"):
+        survey.report({"x": 3}, memory=[])
+
+
+# The ledger --------------------------------------------------------------------------------------
+
+
+def test_the_ledger_counts_remembered_values_and_not_reports():
+    survey = Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, per=5, mechanism=again(each=0.25)),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+        }
+    )
+    ledger, memory = Ledger(), {}
+    for month, age in enumerate([30, 30, 30, 31, 30]):
+        survey.report({"age": age, "told": "no"}, memory=memory)
+        ledger.add(survey, f"month {month}", memory=memory)
+    assert ledger.spent("age", 30, 40) == 2 * 2  # two values, 10 years at 1 for every 5
+    assert ledger.spent("told", "no", "yes") == 5
+    assert ledger.total("age").distance(30, 40) == 4
+    assert ledger.together == 2 * Fraction(99, 5) + 5
+    assert "month 3 (1 new value remembered)" in str(ledger)
+    assert Ledger.from_dict(json.loads(json.dumps(ledger.to_dict()))) == ledger
+    ledger.add(survey, "without a memory")
+    assert ledger.spent("age", 30, 40) == 3 * 2
+
+
+def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
+    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
+    with pytest.raises(SurveyError, match="holds no value of 'x'"):
+        Ledger().add(survey, memory={})
+    other = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.4))})
+    with pytest.raises(SurveyError, match="holds no value of 'x'"):
+        Ledger().add(survey, memory=_remembering(other, 3))
+    with pytest.raises(SurveyError, match="a memory is the dict"):
+        Ledger().add(survey, memory=3)
+    for counts in ({"x": 0}, {"y": 1}, 3):
+        entry = {"note": "", "survey": survey.to_dict(), "remembered": counts}
+        with pytest.raises(SurveyError, match="entry 1"):
+            Ledger.from_dict({"metricldp-ledger": 1, "entries": [entry]})
