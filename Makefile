@@ -5,17 +5,25 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check mutants fuzz bench vectors format clean
+.PHONY: client demo demo-web test test-slow check mutants fuzz bench vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
 
+# Browsers, a collector and its page; needs node.
+demo-web: .venv/.serves
+	$(BIN)/python examples/web/demo.py
+
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
-test: .venv/.tests check
+test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests
+test-slow: .venv/.tests .venv/.outside client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+# Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.
+client:
+	if command -v npm > /dev/null; then cd clients/js && npm install --silent --no-package-lock --no-audit --no-fund || true; fi
 
 check: .venv/.tests
 	$(BIN)/ruff format --check .
@@ -46,15 +54,23 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf clients/js/node_modules .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) install -c constraints.txt -e '.[cli,plot,fast]'
 	touch $@
 
+.venv/.serves: .venv/.runs
+	$(PIP) install -c constraints.txt -e '.[serve]'
+	touch $@
+
 .venv/.tests: .venv/.runs
 	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv/.outside: .venv/.tests tests/outside.sh
+	tests/outside.sh
 	touch $@
 
 .venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt

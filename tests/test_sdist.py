@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("benchmarks", "docs", "examples", "src/metricldp", "tests", "vectors")
+FOLDERS = ("benchmarks", "clients", "docs", "examples", "src/metricldp", "tests", "vectors")
 FILES = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md")
 FILES += ("SECURITY.md", "constraints.txt", "pyproject.toml")
 _BUILD = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"

@@ -18,6 +18,7 @@ from metricldp import (
     Survey,
     Weight,
 )
+from metricldp.app import cli
 from metricldp.basics.canonical import canonical
 from metricldp.reports.bytes import header, packed_size
 from metricldp.reports.manifest import manifest, metric_data, pin, save, unknown_laws
@@ -61,15 +62,18 @@ def test_fields_say_where_a_value_stands(survey):
     assert income["of"] == [bins | {"optional": True}]
     assert whether["of"] == [{"name": "income", "kind": "answered"}]
     assert told["of"][0]["names"] == ["no", "yes"]
-    assert weight == {"of": [{"name": "w", "kind": "weight", "low": 0, "high": 2}], "bits": 64}
+    assert weight["of"] == [{"name": "w", "kind": "weight", "low": 0, "high": 2}]
+    assert (weight["bits"], weight["says"]) == (64, "w is sent as it is: nothing protects it")
+    assert "law" not in weight and "epsilon" not in weight
+    assert [field["name"] for field in fields(survey)] == list(survey.attributes)
     laws = json.loads(survey.canonical)["laws"]
     assert [age["law"], whether["law"]] == [laws["age"], laws["income=answered"]]
 
 
 def test_small_ones_are_small(survey):
     alone = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
-    assert len(manifest(alone)) < 450
-    assert len(manifest(survey)) < 1500
+    assert len(manifest(alone)) < 650
+    assert len(manifest(survey)) < 2300
 
 
 @pytest.mark.parametrize(
@@ -85,10 +89,10 @@ def test_small_ones_are_small(survey):
             Integer(0, 9, epsilon=1, within=2.5, cap=2),
             {"metric": "window", "step": "1", "width": "5/2", "cap": "2"},
         ),
-        (Categorical(["a", "b"], epsilon=0.3), {"metric": "uniform", "step": "3/10"}),
+        (Categorical(["a", "b"], epsilon=0.3), {"metric": "uniform", "step": "3/10", "width": 2}),
         (
             Categorical(["a", "b", "c"], epsilon=1, metric=SensitiveSet(["b"])),
-            {"metric": "sensitive", "step": "1", "places": [1]},
+            {"metric": "graph", "step": "1", "steps": [1, 1]},
         ),
         (
             Ordinal(["a", "b", "c"], epsilon=1, metric=Graph([("a", "b"), ("b", "c", 2)])),
@@ -125,6 +129,16 @@ def test_pairs_of_a_graph_lead_everywhere():
     assert any(far != metric.distance(*pair) for pair, far in ways(pairs[:-1]).items())
 
 
+def test_words_and_epsilon(survey):
+    age, income, whether, told, _ = fields(survey)
+    assert "answers 5 apart: at most 2.72 times as likely" in age["says"]
+    assert "0 and 99, the farthest: at most e^19.8 times" in age["says"]
+    assert "10,000 apart by their bins" in income["says"]
+    assert whether["says"].startswith("whether income was answered: at most 7.39 times")
+    assert told["says"].startswith("told: any two answers: at most 2.72 times")
+    assert [age["epsilon"], whether["epsilon"], told["epsilon"]] == [19.8, 2, 1]
+
+
 def test_cells_have_one_field():
     attributes = {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 2, epsilon=0.5, cap=0.5)}
     (field,) = fields(Survey(attributes, joint=[["a", "b"]]))
@@ -134,8 +148,7 @@ def test_cells_have_one_field():
         "metric": "grid",
         "sizes": [4, 3],
         "step": "1/2",
-        "along": [[0, 2, 4, 6], [0, 1, 1]],
-        "most": 7,
+        "numbers": [0, 1, 1, 2, 3, 3, 4, 5, 5, 6, 7, 7],
     }
 
 
@@ -158,3 +171,29 @@ def test_compile(tmp_path, survey):
     assert data == manifest(survey).encode() and found.size == len(data)
     assert found.pin == hashlib.sha256(data).hexdigest()
     assert found.to_dict()["survey"] == survey.fingerprint
+
+
+def test_the_command(tmp_path, monkeypatch, capsys, survey):
+    monkeypatch.chdir(tmp_path)
+    survey.save("asked.toml")
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["metricldp", "compile", "asked.toml", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    text = manifest(survey)
+    code, out, err = run()
+    assert (code, err) == (0, "") and (tmp_path / "asked.client.json").read_text("utf-8") == text
+    assert out == (
+        f"client of survey {survey.fingerprint} in asked.client.json, {len(text):,} bytes\n"
+        f"pin {pin(text)}\n"
+    )
+    code, out, _ = run("-o", "other.json", "--json")
+    told = {"survey": survey.fingerprint, "file": "other.json", "pin": pin(text)}
+    assert json.loads(out) == {**told, "size": len(text), "unknown": []}
+    for name in ("asked.toml", "other.txt"):  # the survey itself, and no JSON
+        code, _, err = run("-o", name)
+        assert code == 2 and err.count("\n") == 1

@@ -13,6 +13,7 @@ from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any
 
 from metricldp.app.terminal import tell
+from metricldp.app.web import pages
 from metricldp.basics.optional import optional
 from metricldp.collector.folder import Collector
 from metricldp.collector.server import Application, Options, application
@@ -29,9 +30,9 @@ _PAUSE = 1.0
 
 
 def built(said: dict[str, Any]) -> Application:
-    """The app of one process."""
+    """The app of one process: the collector, and its pages."""
     collector = Collector(said["folder"], said["store"])
-    return application(collector, None, options=Options(**said["options"]))
+    return application(collector, pages(collector), options=Options(**said["options"]))
 
 
 def run_all(said: dict[str, Any], sockets: Sequence[socket.socket], workers: int) -> None:

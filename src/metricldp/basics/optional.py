@@ -16,6 +16,8 @@ from typing import Any
 from metricldp.basics.errors import MissingLibrary
 
 _NEEDED = {
+    "apsw": ("a collector needs", "[serve]"),
+    "jinja2": ("pages need", "[serve]"),
     "jinja2": ("pages need", "[serve]"),
     "apsw": ("a collector needs", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),

@@ -76,7 +76,7 @@ class Application:
             await _respond(send, *problem("not-found"))
         elif path in PATHS:
             await _respond(send, *await self._operations(path))
-        elif self._pages is not None and scope["method"] in ("GET", "HEAD") and is_page(path):
+        elif self._pages is not None and is_page(path, scope["method"]):
             await self._pages(scope, receive, send)
         else:
             await self._rest(scope, receive, send)
@@ -160,12 +160,13 @@ class Application:
                 return
 
 
-def is_page(path: str) -> bool:
+def is_page(path: str, method: str) -> bool:
     """Whether pages answer it: they have /surveys..., and every question about a survey."""
     if path in ("/", _PAGES) or path.startswith((f"{_PAGES}/", "/static/")):
         return True
     parts = path.split("/")
-    return path.startswith("/v1/surveys/") and len(parts) > 4 and parts[4] not in _OWN
+    asks = method in ("GET", "HEAD") and path.startswith("/v1/surveys/")
+    return asks and len(parts) > 4 and parts[4] not in _OWN
 
 
 def application(

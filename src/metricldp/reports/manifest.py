@@ -18,15 +18,15 @@ from typing import Any
 from metricldp.attributes.base import Attribute
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.text import counted, listed
+from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
 from metricldp.channels.cells import Cells
-from metricldp.metrics import Bent, Line, Metric, Sensitive, Uniform, Window
-from metricldp.metrics.base import Integers
-from metricldp.metrics.grid import Grid, summed
+from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+from metricldp.metrics.grid import Grid
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp.survey.strength import times, up
 
 FORMAT = 1
 """The version of client manifests."""
@@ -38,6 +38,10 @@ KNOWN = frozenset((*_ONE, "cells", "memoised"))
 _KEYS = ("low", "high", "bins", "edges", "points")
 """What of an attribute says where a value stands, beside its names."""
 _LARGEST = 1 << 53
+_FOR_LIFE = (
+    "That is for all reports of one answer together, however many; any other answer that you ever "
+    "give counts again"
+)
 
 
 def manifest(survey: Agreement) -> str:
@@ -107,27 +111,62 @@ def save(survey: Agreement, path: Path) -> Saved:
 
 def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]:
     """What one attribute adds to a report."""
-    found = {"of": [_described(name, attribute)], "bits": survey.fields[name].bits}
+    found = {"name": name, "of": [_described(name, attribute)], "bits": survey.fields[name].bits}
     if attribute.is_public:
-        return found
+        return found | {"says": f"{name} is sent as it is: nothing protects it"}
     promised = attribute.distances.scaled(survey.share)
     law = survey.channels[name].law()
-    return found | {"law": law, "metric": metric_data(promised, attribute.size)}
+    words = _words(name, attribute, promised)
+    if law["law"] == "memoised":
+        words += f". {_FOR_LIFE}"
+    return found | {
+        "law": law,
+        "metric": metric_data(promised, attribute.size),
+        "epsilon": up(float(promised.diameter(attribute.size))),
+        "says": words,
+    }
 
 
 def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
     """What attributes that are blurred together add; the distances are those of their cells."""
     described = {name: survey.attributes[name] for name in block.names}
     found: dict[str, Any] = {
+        "name": block.name,
         "of": [_described(name, attribute) for name, attribute in described.items()],
         "bits": block.channel.bits,
         "law": block.channel.law(),
     }
     grid = block.mechanism.about(described, survey.share).grid
     if isinstance(block.channel, Cells) and grid is not None:
-        promised = [attribute.distances.scaled(survey.share) for attribute in described.values()]
-        found["metric"] = _grid_data(grid, promised)
+        far = float(grid.diameter(math.prod(block.sizes)))
+        near = float(grid.smallest(math.prod(block.sizes)))
+        names = " and ".join(block.names)
+        told = f"{names}, blurred together: the nearest answers: {times(near)}"
+        found["metric"] = _grid_data(grid)
+        found["epsilon"] = up(far)
+        found["says"] = f"{told}; any answers: {times(far)}"
     return found
+
+
+def _words(name: str, attribute: Attribute, metric: Metric) -> str:
+    """The promise of one attribute in words, by some pairs of answers."""
+    size = attribute.size
+    if attribute.asks_whether:
+        told = f"whether {attribute.source(name)} was answered"
+        return f"{told}: {times(float(metric.diameter(size)))}"
+    if metric.is_uniform:
+        return f"{name}: any two answers: {times(float(metric.diameter(size)))}"
+    pairs = {"the nearest": metric.nearest(size)}
+    unit = getattr(attribute, "within", None) or getattr(attribute, "per", None)
+    if unit and metric.by_difference(size) is not None:
+        apart = min(max(1, round(unit / attribute.grid_step)), size - 1)
+        step = " by their bins" if attribute.in_bins else ""
+        pairs = {f"{plain(apart * attribute.grid_step)} apart{step}": (0, apart)}
+    x, other = metric.farthest(size)
+    if (x, other) not in pairs.values():
+        pairs[f"{attribute.label(x)} and {attribute.label(other)}, the farthest"] = x, other
+    far = {what: times(float(metric.distance(*pair))) for what, pair in pairs.items()}
+    return f"{name}: {'; '.join(f'answers {what}: {told}' for what, told in far.items())}"
 
 
 def _described(name: str, attribute: Attribute) -> dict[str, Any]:
@@ -139,6 +178,8 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     found |= {key: data[key] for key in _KEYS if not isinstance(data.get(key, False), bool)}
     if data.get("private"):
         found["private"] = True
+    if "edges" in data:
+        found |= {"low": data["edges"][0], "high": data["edges"][-1]}
     names = data.get("levels", data.get("categories"))
     if names is not None:
         found["names"] = list(names)
@@ -154,9 +195,7 @@ def metric_data(metric: Metric, size: int) -> dict[str, Any]:
     if isinstance(metric, Line):
         return {"metric": "line", "step": str(metric.step)}
     if isinstance(metric, Uniform):
-        return {"metric": "uniform", "step": str(metric.step)}
-    if isinstance(metric, Sensitive):
-        return {"metric": "sensitive", "step": str(metric.step), "places": sorted(metric.places)}
+        return {"metric": "uniform", "step": str(metric.step), "width": size}
     if isinstance(metric, Window):
         found = {"metric": "line", "step": str(metric.epsilon)}
         if not isinstance(metric, Bent):
@@ -177,24 +216,13 @@ def _graph_data(metric: Metric, size: int) -> dict[str, Any]:
     return found | {"pairs": [[x, other] for x, other in pairs], "steps": _whole(far)}
 
 
-def _grid_data(grid: Grid, metrics: Sequence[Metric]) -> dict[str, Any]:
-    """By the steps along each attribute: a list for each where they add up, else one of all."""
-    sizes = grid.sizes
-    sums = summed(metrics, sizes)
-    found: dict[str, Any]
-    if sums is not None and sums.capped(grid.diameter(math.prod(sizes))) == grid:
-        along = [
-            [metric.distance(0, d) / grid.step for d in range(size)]
-            for metric, size in zip(metrics, sizes, strict=True)
-        ]
-        most = Fraction(int(grid.numbers.max()))
-        found = {"along": [_whole(line) for line in along], "most": _number(most)}
-    else:
-        found = {"numbers": _whole(grid.numbers.ravel().tolist())}
-    return {"metric": "grid", "step": str(grid.step), "sizes": list(sizes), **found}
+def _grid_data(grid: Grid) -> dict[str, Any]:
+    """By the steps along each attribute, those along the last one running fastest."""
+    sizes, numbers = list(grid.sizes), [int(number) for number in grid.numbers.ravel()]
+    return {"metric": "grid", "step": str(grid.step), "sizes": sizes, "numbers": _whole(numbers)}
 
 
-def _whole(numbers: Sequence[Fraction | int] | Integers) -> list[int | str]:
+def _whole(numbers: Sequence[Fraction | int]) -> list[int | str]:
     return [_number(Fraction(number)) for number in numbers]
 
 

@@ -1,0 +1,168 @@
+"""From browsers to a page: `make demo-web`.
+
+A collector starts, browsers that node simulates answer with the real JavaScript client, and a page
+shows what can be known, beside the truth that only a demonstration has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+
+from metricldp.app import demo
+from metricldp.app.processes import built
+from metricldp.basics.text import table
+from metricldp.collector.folder import Collector
+from metricldp.collector.register import ALL
+from metricldp.reports.manifest import manifest, pin
+from metricldp.survey.agreement import Agreement
+
+HERE = Path(__file__).parent
+OPTIONS = {"seal_at": 5000, "operations_port": None}
+HEAD = ("question", "truth", "estimate", "± error", "95% interval", "holds")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--people", type=int, default=10_000)
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--once", action="store_true", help="end when the answers are there")
+    said = parser.parse_args()
+    if shutil.which("node") is None:
+        raise SystemExit("this needs node, version 19 or newer; on Debian: apt-get install nodejs")
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(show(Path(folder), said.people, said.port, said.once))
+
+
+async def show(folder: Path, people: int, port: int, once: bool) -> None:
+    survey = demo.survey()
+    collector = Collector(folder)
+    collector.open(survey)
+    with collector.using() as (_, register):
+        token = register.new_token("demo", ALL, "ask")
+    collector.close()
+    app = built({"folder": str(folder), "store": None, "options": OPTIONS})
+    beside: dict[str, bytes] = {}
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        base = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        server = uvicorn.Server(
+            uvicorn.Config(with_truth(app, beside), access_log=False, log_level="warning")
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            lines = await collect(survey, people, base, app.collector)
+            beside["/truth"] = page(survey, lines).encode()
+            print(table([HEAD, *(line.row()[: len(HEAD)] for line in lines)]))
+            held = sum(line.covered for line in lines)
+            print(f"\n{held} of {len(lines)} intervals hold the truth.")
+            print(f"\nAnswers beside the truth:  {base}truth")
+            print(f"The analysts' page:        {base}surveys/{survey.fingerprint}")
+            print(f"Its token:                 {token}")
+            if not once:
+                print("Press Ctrl-C to end.")
+                await serving
+        finally:
+            server.should_exit = True
+            await serving
+            app.collector.close()
+
+
+async def collect(
+    survey: Agreement, people: int, base: str, collector: Collector
+) -> list[demo.Line]:
+    """Everybody answers in a browser of their own; then the questions are asked."""
+    values = demo.population(people)
+    rows = (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
+    lines = "\n".join(json.dumps(row, default=lambda value: value.item()) for row in rows)
+    words = ["node", HERE / "browsers.mjs", base, survey.fingerprint, pin(manifest(survey))]
+    print(f"{people:,} browsers answer at {base}")
+    started = time.monotonic()
+    node = await asyncio.create_subprocess_exec(
+        *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    out, _ = await node.communicate(lines.encode())
+    if node.returncode:
+        raise SystemExit("the browsers failed")
+    told = json.loads(out)
+    print(
+        f"{told['sent']:,} reports were sent in {time.monotonic() - started:.0f} s; "
+        f"{told['offline']} requests failed, {told['lost']} answers were lost, "
+        f"{told['reopened']} tabs sent what was left"
+    )
+    outcomes = collector.status(survey).outcomes
+    print(f"kept: {outcomes['accepted']:,}; known already: {outcomes['duplicate']:,}\n")
+    assert outcomes["accepted"] == told["sent"] == people
+    tally = await asyncio.to_thread(collector.tally, survey)
+    return [
+        demo.Line(where, demo.truth(survey, values, where), tally.count(where), float("nan"), {})
+        for where in demo.QUESTIONS
+    ]
+
+
+def page(survey: Agreement, lines: list[demo.Line]) -> str:
+    """A table whose questions lead to the page that answers them."""
+    head = "".join(f'<th scope="col">{escape(word)}</th>' for word in HEAD)
+    body = "".join(
+        f'<tr><th scope="row"><a href="{escape(address(survey, line.where))}">'
+        f"{escape(line.answer.question)}</a></th>"
+        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in line.row()[1 : len(HEAD)])
+        + "</tr>"
+        for line in lines
+    )
+    held = sum(line.covered for line in lines)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Answers beside the truth</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/surveys/page.css"></head>
+<body><main><h1>Answers beside the truth</h1>
+<p>{len(lines)} questions about people who do not exist. The collector saw blurred reports only;
+the truth is here because this is a demonstration. {held} of {len(lines)} intervals hold it; of
+many, 95% do.</p>
+<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
+</main></body></html>
+"""
+
+
+def address(survey: Agreement, where: Any) -> str:
+    words = []
+    for name, said in where.items():
+        if isinstance(said, tuple):
+            low, high = ("" if end is None else f"{end}" for end in said)
+            words.append(f"{name}={low}..{high}")
+        else:
+            words.append(f"{name}={said if isinstance(said, str) else ','.join(said)}")
+    asked = [("show", "count"), *(("where", word) for word in words)]
+    return f"/surveys/{survey.fingerprint}?{urlencode(asked)}"
+
+
+def with_truth(app: Any, beside: dict[str, bytes]) -> Any:
+    """The collector's app with one address more."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["path"] not in beside:
+            await app(scope, receive, send)
+            return
+        policy = b"default-src 'none'; style-src 'self'"
+        headers = [(b"content-type", b"text/html"), (b"content-security-policy", policy)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": beside[scope["path"]]})
+
+    return answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""The client and the worked page in a real browser: Chromium, where it is installed."""
+
+import http.server
+import json
+import re
+import time
+from typing import ClassVar
+
+import pytest
+from browsers import CLIENT, ROOT, chromium, served, tool
+
+from metricldp import Integer, Survey
+from metricldp.reports.bytes import packed_size, unpack
+from metricldp.reports.manifest import manifest, pin
+
+WEB = ROOT / "examples" / "web"
+PAGE = Survey.load(WEB / "survey.toml")
+LENGTH = packed_size(PAGE)
+
+
+class Collector(http.server.SimpleHTTPRequestHandler):
+    """The page, and a collector that keeps what it gets; `lose` answers are not sent."""
+
+    bodies: ClassVar[list[bytes]] = []
+    methods: ClassVar[list[str]] = []
+    lose = 0
+
+    def log_message(self, *_):
+        pass
+
+    def translate_path(self, path):
+        if path.split("?")[0].endswith("metricldp.js"):
+            return str(CLIENT / "metricldp.js")
+        return super().translate_path(path)
+
+    def do_OPTIONS(self):
+        self.methods.append("OPTIONS")
+        self.send_error(405)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        kind = type(self)
+        kind.methods.append("POST")
+        twice = body[:16] in {one[:16] for one in kind.bodies}
+        kind.bodies.append(body)
+        if kind.lose:
+            kind.lose -= 1
+            self.connection.close()
+            return
+        answer = {"accepted": int(not twice), "duplicate": int(twice), "refused": {}}
+        text = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("access-control-allow-origin", "*")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def collector():
+    class Fresh(Collector):
+        bodies: ClassVar[list[bytes]] = []
+        methods: ClassVar[list[str]] = []
+
+    with served(Fresh, WEB) as address:
+        yield Fresh, address
+
+
+@pytest.fixture
+def context(browser):
+    made = browser.new_context()
+    yield made
+    made.close()
+
+
+def watched(context, address):
+    """The page, and what the browser complains about."""
+    page, told = context.new_page(), []
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else 0)
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.goto(f"{address}/index.html")
+    until(lambda: page.is_enabled("#send"))
+    return page, told
+
+
+def until(true, seconds=10):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert true()
+
+
+def test_the_page_is_pinned():
+    """Its manifest is that of its survey, and its script has the hash."""
+    text = (WEB / "survey.client.json").read_text("utf-8")
+    assert text == manifest(PAGE)
+    assert f'const PIN = "{pin(text)}";' in (WEB / "page.js").read_text("utf-8")
+    html = (WEB / "index.html").read_text("utf-8")
+    assert "//" not in re.sub(r"<!doctype html>", "", html)  # nothing from elsewhere
+
+
+def test_the_page_by_keyboard(context, collector):
+    kind, address = collector
+    page, told = watched(context, address)
+    assert "has just proved" in page.inner_text("#proof")
+    assert page.locator("#promise li").count() == 3
+    for _ in range(30):  # to the first field
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "age":
+            break
+    page.keyboard.type("7")
+    page.keyboard.press("Enter")
+    assert "tick the box" in page.inner_text("#told")
+    assert page.evaluate("document.activeElement.id") == "agree"
+    page.keyboard.press("Space")
+    page.focus("#age")
+    page.keyboard.press("Enter")
+    until(lambda: "outside" in page.inner_text("#told"))
+    assert page.evaluate("document.activeElement.id") == "age" and kind.bodies == []
+    page.keyboard.press("Control+A")
+    page.keyboard.type("42")
+    page.keyboard.press("Enter")
+    until(lambda: "arrived" in page.inner_text("#told"))
+    (body,) = kind.bodies
+    assert len(body) == 16 + LENGTH and kind.methods == ["POST"]
+    assert unpack(PAGE, [body[16:]]).num_rows == 1
+    assert page.input_value("#age") == ""
+    page.reload()
+    until(lambda: "arrived" in page.inner_text("#told"))
+    assert page.is_disabled("#send") and len(kind.bodies) == 1
+    assert told == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_accessible(browser, collector, scheme):
+    tool("esbuild")
+    axe = (CLIENT / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 360, "height": 700})
+    page, _ = watched(context, collector[1])
+    page.evaluate("document.querySelector('details').open = true")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then(({ violations }) => violations.map((one) => one.id))")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    context.close()
+    assert (found, wide) == ([], 360)
+
+
+def test_a_broken_promise_is_not_sent(context, collector):
+    """The page does not offer to send what its browser cannot prove."""
+    text = manifest(PAGE).replace('"step":"1/2"', '"step":"1/3"')
+    script = (WEB / "page.js").read_text("utf-8").replace(pin(manifest(PAGE)), pin(text))
+    page = context.new_page()
+    page.route("**/survey.client.json", lambda route: route.fulfill(body=text))
+    kind = "text/javascript"
+    page.route("**/page.js", lambda route: route.fulfill(body=script, content_type=kind))
+    page.goto(f"{collector[1]}/index.html")
+    until(lambda: "could not" in page.inner_text("#proof"))
+    assert page.is_disabled("#send")
+
+
+def test_another_manifest_is_not_opened(context, collector):
+    page = context.new_page()
+    page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(PAGE) + " "))
+    page.goto(f"{collector[1]}/index.html")
+    until(lambda: "(pin)" in page.inner_text("#proof"))
+    assert page.is_disabled("#send")
+
+
+OPEN = """async ([send, pin, person]) => {
+  const { open } = await import("/metricldp.js");
+  globalThis.survey = await open("/survey.client.json", { pin, send });
+  return person && (await survey.answer(person)).state;
+}"""
+PERSON = {"age": 42, "income": 3000}
+
+
+def opened(context, address, send, person=None):
+    page = context.new_page()
+    page.goto(f"{address}/page.css")
+    return page, page.evaluate(OPEN, [send, pin(manifest(PAGE)), person])
+
+
+def test_another_origin_without_preflight(context, collector):
+    kind, send = collector
+    with served(Collector, WEB) as address:
+        assert opened(context, address, send, PERSON)[1] == "sent"
+    assert kind.methods == ["POST"]
+
+
+def test_an_answer_lost_on_the_way(context, collector):
+    kind, address = collector
+    kind.lose = 1
+    page, state = opened(context, address, address, PERSON)
+    if state == "waiting":  # Chromium may have tried again by itself
+        assert page.evaluate("survey.flush().then(() => survey.status())")["state"] == "sent"
+    assert len(kind.bodies) >= 2 and len(set(kind.bodies)) == 1
+
+
+def test_offline_then_online(context, collector):
+    kind, address = collector
+    page, _ = opened(context, address, address)
+    context.set_offline(True)
+    assert page.evaluate("(person) => survey.answer(person)", PERSON)["state"] == "waiting"
+    kept = page.evaluate("localStorage.getItem('metricldp')")
+    context.set_offline(False)  # the browser says so, and the client sends
+    until(lambda: kind.bodies)
+    (answer,) = json.loads(kept)[PAGE.fingerprint]["answers"].values()
+    assert kind.bodies[0].hex() == answer["body"]
+
+
+def test_a_tab_closed_and_opened_again(context, collector):
+    kind, address = collector
+    page, _ = opened(context, address, address)
+    context.set_offline(True)
+    page.evaluate("(person) => survey.answer(person)", PERSON)
+    kept = page.evaluate("localStorage.getItem('metricldp')")
+    page.close()
+    context.set_offline(False)
+    assert kind.bodies == []
+    page, _ = opened(context, address, address)  # it sends by itself
+    until(lambda: kind.bodies)
+    (answer,) = json.loads(kept)[PAGE.fingerprint]["answers"].values()
+    assert kind.bodies[0].hex() == answer["body"]
+    until(lambda: page.evaluate("survey.status()")["state"] == "sent")
+
+
+def test_two_tabs_blur_once(context, collector):
+    kind, address = collector
+    pages = [opened(context, address, address)[0] for _ in range(3)]
+    for page in pages:
+        page.evaluate("(person) => void (globalThis.done = survey.answer(person))", PERSON)
+    found = [page.evaluate("done") for page in pages]
+    assert len({one["id"] for one in found}) == 1
+    assert {one["state"] for one in found} <= {"sent", "waiting"}
+    assert len(set(kind.bodies)) == 1
+    assert pages[0].evaluate("survey.ledger()")["surveys"][PAGE.fingerprint]["reports"] == 1
+
+
+def test_the_lines_in_the_docs(context, collector):
+    """The form and the six lines of docs/client.md, as they stand there."""
+    kind, address = collector
+    text = (ROOT / "docs" / "client.md").read_text("utf-8")
+    (form,) = re.findall(r"^```html\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (script,) = re.findall(r"^```js\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(r"^survey = (.*)$", text, re.MULTILINE)
+    survey = eval(code, {"Survey": Survey, "Integer": Integer})
+    assert pin(manifest(survey)) in text
+    script = script.replace("PIN", pin(manifest(survey))).replace(
+        "https://collect.example", address
+    )
+    page = context.new_page()
+    body = f'<script type="module">{script}</script>{form}'
+    page.route("**/docs.html", lambda r: r.fulfill(body=body, content_type="text/html"))
+    page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(survey)))
+    page.goto(f"{address}/docs.html")
+    until(lambda: "5 apart" in page.inner_text("#promise"))
+    page.fill("#age", "42")
+    page.click("button")
+    until(lambda: page.inner_text("#told") == "sent")
+    assert unpack(survey, [kind.bodies[0][16:]]).num_rows == 1

@@ -1,0 +1,44 @@
+"""What the client keeps and sends: the tests are in JavaScript, in node's own runner."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from browsers import HERE
+
+from metricldp import Integer, Survey
+from metricldp.reports.manifest import manifest
+
+PLAIN = Survey(
+    {
+        "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
+        "income": Integer(0, 99_999, epsilon=1, per=10_000, mechanism="geometric"),
+    }
+)
+
+
+def memoised():
+    """A manifest with a memoised law; the survey is a plain one, the client does not mind."""
+    survey = Survey({"x": Integer(0, 7, epsilon=1, mechanism="geometric")})
+    data = json.loads(manifest(survey))
+    (field,) = data["fields"]
+    second = Survey({"x": Integer(0, 7, epsilon=0.5, mechanism="geometric")}).channels["x"].law()
+    field["law"] = {"law": "memoised", "first": field["law"], "second": second}
+    field["says"] += ". That is for all reports of one answer together"
+    return json.dumps(data)
+
+
+def test_in_node(tmp_path):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    path = tmp_path / "manifests.json"
+    path.write_text(json.dumps([manifest(PLAIN), memoised()]), "utf-8")
+    words = ["node", "--test", str(HERE / "keeping_test.js")]
+    environment = {**os.environ, "MANIFEST": str(path)}
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "# skipped 0" in done.stdout and "# fail 0" in done.stdout
