@@ -16,8 +16,6 @@ from typing import Any
 from metricldp.basics.errors import MissingLibrary
 
 _NEEDED = {
-    "apsw": ("a collector needs", "[serve]"),
-    "jinja2": ("pages need", "[serve]"),
     "jinja2": ("pages need", "[serve]"),
     "apsw": ("a collector needs", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),
