@@ -6,6 +6,7 @@ import io
 import json
 import time
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -19,9 +20,10 @@ from typer.testing import CliRunner
 from metricldp import Integer, Survey
 from metricldp.answers.quick import Quick
 from metricldp.app import cli
-from metricldp.app.web import costs, pages, site
+from metricldp.app.web import costs, pages, site, view
 from metricldp.app.web.asked import MOST_WORDS
 from metricldp.app.web.tables import Table, to_csv
+from metricldp.collector.base import Status
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HERE = "http://127.0.0.1:8000"
@@ -172,6 +174,18 @@ def test_before_the_first_report():
     assert found.status_code in (200, 400) and "No report has come yet" in found.text
     for question in ("count", "fraction", "mean?attribute=age", "cdf?attribute=age"):
         assert client.get(f"/v1/surveys/{empty.fingerprint}/{question}").status_code in (200, 400)
+
+
+def test_hours_become_days_and_refusals_are_counted():
+    hours = tuple((490_000 + 5 * k, 2) for k in range(40))
+    status = Status(80, 7, hours, {"accepted": 80, "range": 3, "late": 0}, True)
+    made = Quick.over(tally(80))
+    code, text = view.survey(made, status, [])
+    assert code == 200 and "Reports accepted by day (UTC)" in text
+    assert "7 more wait for their batch" in text and "closed" in text
+    assert "Never so far: late." in text and '<th scope="row">range</th>' in text
+    _, text = view.survey(made, replace(status, per_hour=hours[:3]), [])
+    assert "Reports accepted by hour (UTC)" in text
 
 
 # Mistakes
