@@ -270,11 +270,11 @@ def beside(
 ) -> Scene:
     """Groups on the left, how each differs from one of them on the right."""
     left = _margin(rows)
-    half = (WIDTH - left - 46) / 2
+    half = (WIDTH - left - 74) / 2
     bottom = 30 + _ROW * len(rows)
     found = [row for row in apart if row is not None]
     marks: list[Mark] = []
-    for start, head, some in ((left, heads[0], rows), (left + half + 34, heads[1], found)):
+    for start, head, some in ((left, heads[0], rows), (left + half + 44, heads[1], found)):
         low, high = rounded_out(*spanned(some))
         x = Scale(low, high, start, start + half)
         marks.append(Text("label", start, 16, short(head, int(half / _LETTER))))
