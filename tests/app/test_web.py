@@ -6,6 +6,7 @@ import io
 import json
 import time
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -19,9 +20,10 @@ from typer.testing import CliRunner
 from metricldp import Integer, Survey
 from metricldp.answers.quick import Quick
 from metricldp.app import cli
-from metricldp.app.web import costs, pages, site
+from metricldp.app.web import costs, pages, site, view
 from metricldp.app.web.asked import MOST_WORDS
 from metricldp.app.web.tables import Table, to_csv
+from metricldp.collector.base import Status
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HERE = "http://127.0.0.1:8000"
@@ -58,12 +60,12 @@ def page(collected):
 @pytest.mark.parametrize(
     ("question", "words", "more"),
     [
-        ("count", ["age=18..29", "region=north"], {}),
+        ("count", ["age=18..29", "region=north"], {"liars": "3"}),
         ("fraction", ["income<50000"], {}),
         ("sum", [], {"attribute": "age"}),
         ("mean", ["region=north,south"], {"attribute": "age"}),
         ("quantile", ["region!=west"], {"attribute": "age"}),
-        ("histogram", [], {"attribute": "region"}),
+        ("histogram", [], {"attribute": "region", "liars": "20"}),
         ("histogram", [], {"attribute": "age", "width": "25"}),
         ("linear", [], {"attribute": "age", "workload": "10 bars"}),
     ],
@@ -156,10 +158,13 @@ def test_liars_and_watching(client, address):
     plain = client.get(f"{address}/count?where=region=north").json()
     told = client.get(f"{address}/count?where=region=north&liars=7&anytime=1").json()
     assert told["anytime"] and told["low"] < plain["low"] and told["high"] > plain["high"]
-    assert told["liars"] == 7
-    assert told["liars_high"] - told["value"] == pytest.approx(told["value"] - told["liars_low"])
+    ((low, high),) = told["liars"]["without_them"]
+    assert told["liars"]["devices"] == 7 and low < told["value"] < high
     bars = client.get(f"{address}/histogram?attribute=region&liars=7").json()
-    assert bars["answers"][0]["liars_high"] == pytest.approx(told["liars_high"])
+    assert bars["liars"]["without_them"][0] == pytest.approx([low, high])
+    for question in ("cdf?attribute=age", "groups?by=region&of=age", "quantile?attribute=age"):
+        found = client.get(f"{address}/{question}&liars=7").json()["liars"]["without_them"]
+        assert all(low <= high for low, high in found)
 
 
 def test_before_the_first_report():
@@ -169,6 +174,18 @@ def test_before_the_first_report():
     assert found.status_code in (200, 400) and "No report has come yet" in found.text
     for question in ("count", "fraction", "mean?attribute=age", "cdf?attribute=age"):
         assert client.get(f"/v1/surveys/{empty.fingerprint}/{question}").status_code in (200, 400)
+
+
+def test_hours_become_days_and_refusals_are_counted():
+    hours = tuple((490_000 + 5 * k, 2) for k in range(40))
+    status = Status(80, 7, hours, {"accepted": 80, "range": 3, "late": 0}, True)
+    made = Quick.over(tally(80))
+    code, text = view.survey(made, status, [])
+    assert code == 200 and "Reports accepted by day (UTC)" in text
+    assert "7 more wait for their batch" in text and "closed" in text
+    assert "Never so far: late." in text and '<th scope="row">range</th>' in text
+    _, text = view.survey(made, replace(status, per_hour=hours[:3]), [])
+    assert "Reports accepted by hour (UTC)" in text
 
 
 # Mistakes

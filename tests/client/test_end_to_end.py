@@ -1,4 +1,4 @@
-"""A real browser, the real client and the real collector: each report is kept once, answers hold."""
+"""A real browser, the real client and collector: each report is kept once, and answers hold."""
 
 import shutil
 import socket

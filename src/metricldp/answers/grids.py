@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import RESPONDENTS, to_answers
+from metricldp.answers.liars import one_report
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query, Where, asked_of, if_answered, parse
 from metricldp.answers.tally import Tally
@@ -128,7 +130,12 @@ def _from_table(
     steps = steps.times(rest.extremes())
     asked = [("", group.notes)] * len(sums["value"])
     bounds = variance_bounds([*others, *pairs])
-    return to_answers(sums, bounds, steps, tally.n, asked, about=about, layout="cells")
+    found = to_answers(sums, bounds, steps, tally.n, asked, about=about, layout="cells")
+    cells = [{names[0]: row, names[1]: column} for row in functions[0] for column in functions[1]]
+    return [
+        replace(one, lie=partial(one_report, tally.survey, {**group.functions, **cell}))
+        for one, cell in zip(found, cells, strict=True)
+    ]
 
 
 def _contracted(sums: Any, axes: list[str], rest: Readings, row: str) -> Floats:

@@ -8,9 +8,11 @@ built because many have asked: it may take as long, and is of no use once more r
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.brackets import Bracket
+from metricldp.answers.liars import one_report
 from metricldp.answers.queries import Query
 from metricldp.answers.tally import Tally
 from metricldp.store.base import REPORTS, Store
@@ -54,4 +56,5 @@ class Quick(Tally):
 
     def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
         bracket = Unplanned(self.planner, query, self.n, self._table, lambda: self.n)
-        return replace(answer, bracket=bracket.free() if free else bracket)
+        lie = partial(one_report, self.survey, query.functions)
+        return replace(answer, bracket=bracket.free() if free else bracket, lie=lie)

@@ -24,7 +24,7 @@ from metricldp.survey.agreement import Agreement
 MOST_WORDS, LONGEST_WORD, LONGEST_ADDRESS = 16, 1000, 8000
 MOST_BARS, MOST_CELLS, MOST_GROUPS, MOST_QUANTILES = 512, 2500, 24, 20
 """What one address may ask for."""
-USUAL_BARS, USUAL_SIDE, USUAL_GROUPS = 25, 20, 8
+USUAL_BARS, USUAL_SIDE, USUAL_GROUPS = 25, 10, 8
 """Bars of a histogram, of a side of a heat map, and groups, at most, where no width is given."""
 HEATMAP, GROUPS = "heatmap", "groups"
 SHOWS = {

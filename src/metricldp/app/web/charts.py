@@ -88,13 +88,20 @@ def steps(
     top = [(x(edge), y(_end(r.high, high))) for a, b, r in sides for edge in (a, b)]
     bottom = [(x(edge), y(_end(r.low, low))) for a, b, r in sides for edge in (a, b)]
     marks.append(Path("band", (*top, *reversed(bottom))))
-    for side in (0, 1):
-        if all(r.liars for r in rows):
-            ends = [(x(e), y(r.liars[side])) for a, b, r in sides for e in (a, b) if r.liars]
-            marks.append(Path("liars", tuple(ends)))
+    marks += _lied(sides, x, y)
     marks.append(Path("line", tuple((x(e), y(r.value)) for a, b, r in sides for e in (a, b))))
     marks += _flat(x, across)
     return Scene(WIDTH, _TALL, title, told, tuple(marks))
+
+
+def _lied(sides: Sequence[tuple[float, float, Row]], x: Scale, y: Scale) -> list[Mark]:
+    """How far liars could have moved steps, as a line on each side."""
+    if not all(row.liars for _, _, row in sides):
+        return []
+    return [
+        Path("liars", tuple((x(e), y(r.liars[k])) for a, b, r in sides for e in (a, b) if r.liars))
+        for k in (0, 1)
+    ]
 
 
 def _end(number: float, instead: float) -> float:
@@ -182,6 +189,7 @@ def shares(
     low = [(x(e), y(r.low)) for a, b, r in sides for e in (a, b)]
     middle = [(x(e), y(r.value)) for a, b, r in sides for e in (a, b)]
     marks.append(Path("band", (*top, *reversed(low))))
+    marks += _lied(sides, x, y)
     marks.append(Path("line", ((x(first), y(0)), (x(ends[0]), y(0)), *middle)))
     for share, value in quantiles:
         place = x(value)
@@ -262,11 +270,11 @@ def beside(
 ) -> Scene:
     """Groups on the left, how each differs from one of them on the right."""
     left = _margin(rows)
-    half = (WIDTH - left - 46) / 2
+    half = (WIDTH - left - 74) / 2
     bottom = 30 + _ROW * len(rows)
     found = [row for row in apart if row is not None]
     marks: list[Mark] = []
-    for start, head, some in ((left, heads[0], rows), (left + half + 34, heads[1], found)):
+    for start, head, some in ((left, heads[0], rows), (left + half + 44, heads[1], found)):
         low, high = rounded_out(*spanned(some))
         x = Scale(low, high, start, start + half)
         marks.append(Text("label", start, 16, short(head, int(half / _LETTER))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from metricldp.app.web.asked import (
 from metricldp.app.web.charts import Row
 from metricldp.app.web.costs import table_is_best
 from metricldp.app.web.scene import Scene
-from metricldp.app.web.swayed import moved
 from metricldp.app.web.tables import Table
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -39,6 +38,7 @@ from metricldp.store.readings import attribute_of
 
 _QUESTIONS = {question.name: question for question in QUESTIONS}
 _MOST_ROWS = 4096
+_LIARS = ("low without lies", "high without lies")
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,9 @@ def _single(tally: Quick, asked: Asked) -> Found:
     data = found.to_dict(asked.level)
     if asked.anytime:
         data |= _ends(found.interval(asked.level, anytime=True)) | {"anytime": True}
-    group = queries.parse(tally.survey, asked.where)
-    if asked.liars and asked.name in ("count", "fraction"):
-        far = moved(tally.survey, group.functions, asked.liars) * abs(found.scale)
-        data |= _liars(found.value, far, asked.liars)
-    heads = ("question", "value", "stderr", "low", "high", *_liar_heads(data))
-    table = Table(found.question, heads, (tuple(data[head] for head in heads),), 3)
+    if asked.liars:
+        _add_liars(data, asked, [found.moved_by(asked.liars)])
+    table = _table({**data, "answers": [{"label": found.question, **data}]}, "", "question", 3)
     title = f"{asked.name.capitalize()} of {found.question}"
     return Found(title, data, table, (single_line(found, asked),), _noted(asked, found.notes))
 
@@ -110,19 +107,25 @@ def single_line(found: Answer, asked: Asked) -> str:
     low, high = found.interval(asked.level, anytime=asked.anytime)
     show = found._shown
     text = f"{show(found.value)} ± {show(found.stderr)} {found.unit}"
-    return f"{text} ({percent(asked.level)}: {show(low)} to {show(high)})"
+    text += f" ({percent(asked.level)}: {show(low)} to {show(high)})"
+    if asked.liars:
+        low, high = found.moved_by(asked.liars)
+        text += f"; had {asked.liars:,} devices not lied, {show(low)} to {show(high)}"
+    return text
 
 
 def _ends(ends: tuple[float, float]) -> dict[str, Any]:
     return {"low": finite(float(ends[0])), "high": finite(float(ends[1]))}
 
 
-def _liars(value: float, far: float, count: int) -> dict[str, Any]:
-    return {"liars": count, "liars_low": value - far, "liars_high": value + far}
+def _add_liars(data: dict[str, Any], asked: Asked, ends: Sequence[tuple[Any, Any]]) -> None:
+    """Between what each answer would lie had so many devices not lied, as the command line says."""
+    told = [[_plain_number(low), _plain_number(high)] for low, high in ends]
+    data["liars"] = {"devices": asked.liars, "without_them": told}
 
 
-def _liar_heads(data: dict[str, Any]) -> tuple[str, ...]:
-    return ("liars_low", "liars_high") if "liars" in data else ()
+def _plain_number(end: Any) -> Any:
+    return finite(float(end)) if isinstance(end, float) else end
 
 
 def _quantiles(tally: Quick, asked: Asked) -> Found:
@@ -133,6 +136,8 @@ def _quantiles(tally: Quick, asked: Asked) -> Found:
         for one, told in zip(found, data["quantiles"], strict=True):
             told["low"], told["high"] = one.interval(asked.level, anytime=True)
             told["anytime"] = True
+    if asked.liars:
+        _add_liars(data, asked, [one.moved_by(asked.liars) for one in found])
     table = _quantile_table(found, asked)
     lines = tuple(one.text(asked.level) for one in found if not asked.anytime)
     title = f"Quantiles of {found[0].cdf.question}"
@@ -158,35 +163,37 @@ def _rows_data(found: Answers, asked: Asked, simultaneous: bool) -> dict[str, An
         for told, ends in zip(data["answers"], zip(low, high, strict=True), strict=True):
             told.update(_ends(ends))
         data["anytime"] = True
+    if asked.liars:
+        _add_liars(data, asked, list(zip(*found.moved_by(asked.liars), strict=True)))
     return data
 
 
-def _add_liars(
-    data: dict[str, Any], asked: Asked, rows: Sequence[dict[str, Any]], share: float = 1.0
-) -> None:
-    """`rows` are the functions of each answer."""
-    if not asked.liars:
-        return
-    data["liars"] = asked.liars
-    for told, functions in zip(data["answers"], rows, strict=True):
-        far = moved(asked.survey, functions, asked.liars) * share
-        told.update(_liars(told["value"], far, asked.liars))
+def _rows(data: dict[str, Any]) -> list[Row]:
+    """The answers as a chart draws them."""
+    liars = data.get("liars", {}).get("without_them") or [None] * len(data["answers"])
+    pairs = zip(data["answers"], liars, strict=True)
+    return [replace(_row(told), liars=_both(*ends) if ends else None) for told, ends in pairs]
 
 
 def _row(told: dict[str, Any]) -> Row:
-    low = -math.inf if told["low"] is None else told["low"]
-    high = math.inf if told["high"] is None else told["high"]
-    liars = (told["liars_low"], told["liars_high"]) if "liars_low" in told else None
-    return Row(str(told["label"]), told["value"], low, high, liars)
+    return Row(str(told["label"]), told["value"], *_both(told["low"], told["high"]))
+
+
+def _both(low: float | None, high: float | None) -> tuple[float, float]:
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _table(data: dict[str, Any], caption: str, head: str, digits: int = 0) -> Table:
-    names = ["value", "stderr", "low", "high"]
-    if data["answers"] and "liars_low" in data["answers"][0]:
-        names += ["liars_low", "liars_high"]
-    rows = tuple((str(one["label"]), *(one[name] for name in names)) for one in data["answers"])
-    heads = {"stderr": "± error", "liars_low": "low with liars", "liars_high": "high with liars"}
-    return Table(caption, (head, *(heads.get(name, name) for name in names)), rows, digits)
+    names = ("value", "stderr", "low", "high")
+    heads: tuple[str, ...] = (head, "value", "± error", "low", "high")
+    liars = data.get("liars", {}).get("without_them") or [()] * len(data["answers"])
+    if "liars" in data:
+        heads += _LIARS
+    rows = tuple(
+        (str(one["label"]), *(one[name] for name in names), *ends)
+        for one, ends in zip(data["answers"], liars, strict=True)
+    )
+    return Table(caption, heads, rows, digits)
 
 
 def _histogram(tally: Quick, asked: Asked) -> Found:
@@ -198,10 +205,7 @@ def _histogram(tally: Quick, asked: Asked) -> Found:
     assert described is not None
     data = _rows_data(found, asked, asked.simultaneous)
     bars = list(described.bars(asked.width, asked.attribute))
-    group = queries.parse(tally.survey, asked.where, asked.attribute)
-    functions = [{**group.functions, asked.attribute: bar.inside * 1.0} for bar in bars]
-    _add_liars(data, asked, functions)
-    rows = [_row(told) for told in data["answers"]]
+    rows = _rows(data)
     title = f"People by {asked.attribute}{among(asked)}"
     told = f"{title}: {_span(rows)}, each with its {percent(asked.level)} interval."
     scene = charts.names(rows, title, told, "people")
@@ -253,7 +257,7 @@ def _cdf(tally: Quick, asked: Asked) -> Found:
         check_bars(asked.attribute, size, 2 * MOST_BARS, "shares; ask for a histogram")
     found: Cdf = _asked_of(tally, asked)
     data = _rows_data(found, asked, True)
-    rows = [_row(one) for one in data["answers"]]
+    rows = _rows(data)
     title = f"Share of people up to each {asked.attribute}{among(asked)}"
     table = _table(data, title, f"{asked.attribute} up to", 4)
     chances = asked.probabilities or (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -312,6 +316,8 @@ def _heatmap(tally: Quick, asked: Asked) -> Found:
     }
     if asked.anytime:
         data["anytime"] = True
+    if asked.liars:
+        _add_liars(data, asked, list(zip(*found.moved_by(asked.liars), strict=True)))
     wide = len(found.columns)
     rows = [[_row(one) for one in cells[k : k + wide]] for k in range(0, len(cells), wide)]
     clear = sum(row.low > 0 for line in rows for row in line)
@@ -358,15 +364,17 @@ def _groups(tally: Quick, asked: Asked) -> Found:
         "level": asked.level,
         "answers": [],
     }
-    rows, apart = [], []
+    apart: list[Row | None] = []
     for label, one, other in zip(found.labels, found.answers, found.differences, strict=True):
         told = {"label": label, **_numbers(one, ask), "unit": one.unit, "notes": list(one.notes)}
         told["difference"] = None if other is None else _numbers(other, ask)
         data["answers"].append(told)
-        rows.append(_row(told))
         apart.append(None if other is None else _row({"label": label, **told["difference"]}))
     if asked.anytime:
         data["anytime"] = True
+    if asked.liars:
+        _add_liars(data, asked, [one.moved_by(asked.liars) for one in found.answers])
+    rows = _rows(data)
     digits = 0 if measure is None else 3
     clear = [row.label for row in apart if row and (row.low > 0 or row.high < 0)]
     seen = f"clearly different from {found.against}: {', '.join(clear) or 'none'}"

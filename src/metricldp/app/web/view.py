@@ -134,6 +134,7 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
         times=Markup(svg(times, name="times")) if times else "",
         over_time=over_time,
         outcomes=_outcomes(status),
+        never=sorted(name for name, n in status.outcomes.items() if not n and name != "accepted"),
         promise=promise(agreed),
     )
     return (400 if wrong else 200), page
@@ -221,8 +222,8 @@ def _caption(question: Asked) -> str:
         HEATMAP: f"Stronger colours are more people. A dot: the {level} interval reaches zero.",
         GROUPS: f"Lines are {level} intervals. That of a difference allows for shared reports.",
     }
-    more = " Dashed: as far as the lying devices could move it." if question.liars else ""
-    return words[question.name] + (more if question.name == "histogram" else "")
+    lied = f" Dashed: what could be, had {written(question.liars)} devices not lied."
+    return words[question.name] + (lied if question.liars and question.name != HEATMAP else "")
 
 
 def _over_time(status: Status) -> tuple[Table, Scene | None]:
@@ -245,5 +246,7 @@ def _over_time(status: Status) -> tuple[Table, Scene | None]:
 
 
 def _outcomes(status: Status) -> Table:
-    rows = tuple(sorted(status.outcomes.items(), key=lambda pair: (-pair[1], pair[0])))
+    """Outcomes that there were; "accepted" always."""
+    there = [pair for pair in status.outcomes.items() if pair[1] or pair[0] == "accepted"]
+    rows = tuple(sorted(there, key=lambda pair: (-pair[1], pair[0])))
     return Table("What became of everything that was sent", ("outcome", "reports"), rows)
