@@ -29,7 +29,7 @@ function tapeOf(given) {
   /** The next word: its upper half, and the lower one in `low`. */
   const next = () => {
     if (at === words.length) {
-      if (given) throw Error("used up");
+      if (given) throw Error("end");
       words = crypto.getRandomValues(new Uint32Array(128));
       at = 0;
     }
@@ -167,7 +167,6 @@ const LAWS = {
     });
     const kinds = new Set(other);
     return {
-      alike: kinds.size * new Set(own).size < 2,
       bits: size,
       draw(x, tape, put) {
         const field = [];
@@ -243,6 +242,17 @@ const LAWS = {
     };
   },
   cells: ({ of }) => lawOf(of),
+  /** The second blur of geometric noise: most often none. */
+  lazy({ keep, end, of }) {
+    const { bits, draw } = LAWS.geometric(of);
+    return {
+      bits,
+      draw(x, tape, put) {
+        const stays = tape.toss(halves(x % (of.size - 1) ? keep : end));
+        draw(x, tape, (y) => put(stays ? x : y, bits));
+      },
+    };
+  },
   /** A first blur, that is kept for each value, and a second one of it for each report. */
   memoised(law) {
     const first = lawOf(law.first), second = lawOf(law.second);
@@ -366,7 +376,7 @@ function surveyOf(text, { store, send, limit } = {}) {
   /** All values are checked before the first coin is drawn. */
   const positionsOf = (person, clip) => {
     const other = Object.keys(person).find((name) => !names.includes(name));
-    if (other && fields.some(({ of }) => of[0].optional)) refuse("kind", "nobody asks for " + other);
+    if (other && fields.some(({ of }) => of[0].optional)) refuse("kind", other);
     return fields.map(({ of, law }) => {
       const at = of.map((one) => position(one, { __proto__: null, ...person }[one.name], clip));
       return law?.strides ? sum(at.map((x, d) => x * law.strides[d])) : at[0];
@@ -386,7 +396,7 @@ function surveyOf(text, { store, send, limit } = {}) {
       const key = keyOf(of, positions[k]), x = random ? tape.rounded(positions[k]) : positions[k];
       if (!made.first) return made.draw(x, tape, put);
       made.first.draw(x, tape, (y) => (memory[key] ??= y)); // drawn in any case
-      if (!(memory[key] < law.second.size)) refuse("memory");
+      if (!(memory[key] < (law.second.of || law.second).size)) refuse("memory");
       made.second.draw(memory[key], tape, put);
     });
     return toHex(bytes);
@@ -449,7 +459,7 @@ function surveyOf(text, { store, send, limit } = {}) {
     status,
     promise: () => fields.map(({ says }) => says).join("\n"),
     certify() {
-      const lines = fields.map((field) => `${field.name}: ${field.law ? prove(field) : "sent as it is"}`);
+      const lines = fields.map((field) => `${field.name}: ${field.law ? prove(field) : "public"}`);
       return { holds: !lines.some((line) => line.endsWith(BROKEN)), lines };
     },
     async answer(person, { wave = "", invite, clip } = {}) {
@@ -458,7 +468,7 @@ function surveyOf(text, { store, send, limit } = {}) {
         if (mine.answers[wave]) return;
         const cost = sum(fields.map(({ of, epsilon = 0 }, k) => (keyOf(of, positions[k]) in mine.memory ? 0 : epsilon)));
         const spent = spentIn(all) + cost;
-        if (spent > limit) refuse("limit", `epsilon ${spent} would be spent`);
+        if (spent > limit) refuse("limit", `epsilon ${spent}`);
         const body = (invite ? invited(invite) : newId()) + reportOf(positions, tapeOf(), mine.memory);
         mine.answers[wave] = { id: body.slice(0, 32), state: "waiting", body };
         mine.reports++;
@@ -487,7 +497,7 @@ const newId = () =>
 /** The serial number of an invite, and what proves it. */
 function invited(text) {
   const bytes = Uint8Array.from(atob(text.replace(/[-_]/g, (letter) => (letter < "." ? "+" : "/"))), (letter) => letter.charCodeAt());
-  return /^(32|272)$/.test(bytes.length) ? toHex(bytes) : refuse("invite", "not 32 or 272 bytes");
+  return /^(32|272)$/.test(bytes.length) ? toHex(bytes) : refuse("invite");
 }
 
 /**
@@ -496,9 +506,9 @@ function invited(text) {
  */
 export async function open(source, { pin, store = localStorage, ...more } = {}) {
   const text = source[0] === "{" ? source : await (await fetch(source)).text();
-  if (!crypto.subtle) refuse("pin", "https is needed");
+  if (!crypto.subtle) refuse("pin", "no https");
   const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
-  if (found !== pin) refuse("pin", `the manifest is ${found}`);
+  if (found !== pin) refuse("pin", found);
   const [survey] = surveyOf(text, { store, ...more });
   if (more.send) {
     globalThis.addEventListener?.("online", survey.flush);

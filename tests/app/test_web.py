@@ -21,7 +21,7 @@ from metricldp import Integer, Survey
 from metricldp.answers.quick import Quick
 from metricldp.app import cli
 from metricldp.app.web import costs, pages, site, view
-from metricldp.app.web.asked import MOST_WORDS
+from metricldp.app.web.asked import MOST_WORDS, NAMES
 from metricldp.app.web.tables import Table, to_csv
 from metricldp.collector.base import Status
 
@@ -235,6 +235,26 @@ def test_a_mistake_on_the_page_is_readable_and_the_form_stays(client, page):
     assert found.status_code == 400
     assert "did you mean &#39;age&#39;?" in found.text and 'value="agee=3"' in found.text
     assert client.get(f"{page}?show=nothing").status_code == 400
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_shows_every_question(client, page, name):
+    words = "&attribute=age&by=region&workload=prefixes&width=20&by_width="
+    found = client.get(f"{page}?show={name}{words}")
+    assert found.status_code == 200, found.text
+    assert "Table" in found.text
+
+
+def test_a_condition_on_what_would_be_drawn_draws_something_else(client, page):
+    """Links say what they mean; whoever types a condition only gets what can be drawn of it."""
+    found = client.get(f"{page}?where=age=18..29").text
+    assert "among age=18..29" in found
+    assert "People by age" not in found
+    every = "where=age=18..29&where=income=0..50000&where=region=north"
+    found = client.get(f"{page}?{every}")
+    assert found.status_code == 200
+    assert ".svg?" not in found.text
+    assert "Count of" in found.text
 
 
 @pytest.mark.parametrize(

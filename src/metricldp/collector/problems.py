@@ -72,7 +72,8 @@ def problem(word: str, detail: str | None = None) -> tuple[int, Headers, bytes]:
         OPEN,
     ]
     if word == "busy":
-        headers.append((b"retry-after", b"2"))
+        # Pages from elsewhere see it only if they are told that they may.
+        headers += [(b"retry-after", b"2"), (b"access-control-expose-headers", b"retry-after")]
     if word == "token":
         headers.append((b"www-authenticate", b"Bearer"))
     return status, headers, body

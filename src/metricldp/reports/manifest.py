@@ -33,7 +33,7 @@ FORMAT = 1
 SUFFIX = ".client.json"
 """How the files are called."""
 _ONE = ("threshold", "geometric", "response", "unary", "matrix", "table", "shaped", "shapes")
-KNOWN = frozenset((*_ONE, "cells", "memoised"))
+KNOWN = frozenset((*_ONE, "cells", "memoised", "lazy"))
 """The laws that the JavaScript client knows."""
 _KEYS = ("low", "high", "bins", "edges", "points")
 """What of an attribute says where a value stands, beside its names."""

@@ -32,6 +32,7 @@ SHOWS = {
     "cdf": "Distribution and quantiles",
     HEATMAP: "Two attributes together",
     GROUPS: "Groups side by side",
+    "count": "How many people",
 }
 """What the page draws, in the order of its menu."""
 NAMES = (*(question.name for question in QUESTIONS), HEATMAP, GROUPS)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from starlette.responses import Response
 
+from metricldp.answers import queries
 from metricldp.answers.answer import percent
 from metricldp.answers.quick import Quick
 from metricldp.app.web import charts
@@ -89,7 +90,8 @@ def names_of(survey: Agreement) -> str:
 def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[int, str]:
     """The page of one survey with the answer to a question, or with what is wrong with it."""
     agreed, wrong = tally.survey, ""
-    show = next((word for name, word in said if name == "show" and word), "histogram")
+    show = next((word for name, word in said if name == "show" and word), "")
+    show = show or _usual_show(agreed, said)
     question = replace(_nothing(agreed), name=show if show in SHOWS else "histogram")
     found: Found | None = None
     numbers: list[tuple[str, str]] = []
@@ -140,6 +142,17 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
     return (400 if wrong else 200), page
 
 
+def _usual_show(survey: Agreement, said: list[tuple[str, str]]) -> str:
+    """A histogram; where every attribute has a condition there is none to draw, only a number."""
+    words = [word for name, word in said if name == "where" and word.strip()][:MOST_WORDS]
+    try:
+        where = queries.parse_text(survey, words)
+    except MetricLdpError:
+        return "histogram"
+    chosen = any(name == "attribute" and word for name, word in said)
+    return "histogram" if chosen or {*asked_about(survey)} - {*where} else "count"
+
+
 def _nothing(survey: Agreement) -> Asked:
     return Asked(survey, "histogram", (), {}, ())
 
@@ -150,9 +163,10 @@ def _said(said: list[tuple[str, str]]) -> Any:
 
 
 def completed(question: Asked) -> Asked:
-    """What the page means where nothing is said: the first attributes, not too many bars."""
+    """What is meant where nothing is said: attributes without a condition, not too many bars."""
     survey, names = question.survey, asked_about(question.survey)
-    attribute = question.attribute or names[0]
+    free = [name for name in names if name not in question.where]
+    attribute = question.attribute or [*free, names[0]][0]
     by = question.by
     if not by or (by == attribute and question.name == HEATMAP):
         others = [name for name in names if name != attribute]
@@ -223,7 +237,8 @@ def _caption(question: Asked) -> str:
         GROUPS: f"Lines are {level} intervals. That of a difference allows for shared reports.",
     }
     lied = f" Dashed: what could be, had {written(question.liars)} devices not lied."
-    return words[question.name] + (lied if question.liars and question.name != HEATMAP else "")
+    told = words.get(question.name, "")
+    return told + (lied if told and question.liars and question.name != HEATMAP else "")
 
 
 def _over_time(status: Status) -> tuple[Table, Scene | None]:
