@@ -21,7 +21,7 @@ from metricldp import (
 from metricldp.app import cli
 from metricldp.basics.canonical import canonical
 from metricldp.reports.bytes import header, packed_size
-from metricldp.reports.manifest import manifest, metric_data, pin, save, unknown_laws
+from metricldp.reports.manifest import manifest, pin, save, unknown_laws
 
 
 def fields(survey):
@@ -106,14 +106,14 @@ def test_small_ones_are_small(survey):
     ],
 )
 def test_metrics_are_exact(attribute, data):
-    assert metric_data(attribute.distances, attribute.size) == data
+    assert attribute.distances.to_data(attribute.size) == data
 
 
 def test_pairs_of_a_graph_lead_everywhere():
     """The shortest way over the pairs is the metric again; one pair less, and it is not."""
     edges = Graph([("a", "b"), ("b", "c", 2), ("c", "d", "1/3"), ("d", "a", 2)])
     metric = Categorical(list("abcd"), epsilon=1, metric=edges).distances
-    data = metric_data(metric, 4)
+    data = metric.to_data(4)
     pairs = data.get("pairs", [[x, x + 1] for x in range(3)])
 
     def ways(pairs):

@@ -7,7 +7,7 @@ a closed form answers for any number of positions; the others keep a table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Integers = npt.NDArray[Any]
 """Whole numbers: int64 where they fit, else Python's own."""
+_LARGEST = 1 << 53
 
 
 class Metric(ABC):
@@ -135,6 +136,26 @@ class Metric(ABC):
             for what, (x, other) in told.items()
         ]
 
+    def to_data(self, size: int) -> dict[str, Any]:
+        """As plain data, with exact fractions as text: docs/formats.md, the client manifest.
+
+        Of any metric the pairs that generate it: all other distances are the shortest way over
+        them.
+        """
+        pairs = list(self.generating_pairs(size))
+        far = [self.distance(x, other) / self.step for x, other in pairs]
+        found: dict[str, Any] = {"metric": "graph", "step": str(self.step)}
+        if pairs != [(x, x + 1) for x in range(size - 1)]:
+            found["pairs"] = [[x, other] for x, other in pairs]
+        return found | {"steps": in_json(far)}
+
     def matrix(self, size: int) -> npt.NDArray[np.float64]:
         """All distances as floats, for numeric work that decides no guarantee."""
         return np.asarray(self.whole(size), dtype=np.float64) * float(self.step)
+
+
+def in_json(numbers: Iterable[Fraction | int]) -> list[int | str]:
+    """Whole numbers; as text where JavaScript would round them."""
+    whole = [Fraction(number) for number in numbers]
+    assert all(number.denominator == 1 for number in whole)
+    return [int(n) if n <= _LARGEST else str(n) for n in whole]

@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import floor_of
-from metricldp.metrics.base import Integers, Metric
+from metricldp.metrics.base import Integers, Metric, in_json
 from metricldp.metrics.closed import common_unit, kind_for
 
 _PARTS = 1 << 20
@@ -66,6 +67,12 @@ class Grid(Metric):
 
     def __hash__(self) -> int:
         return hash((self.step, self.sizes, int(self.numbers.sum())))
+
+    def to_data(self, size: int) -> dict[str, Any]:
+        """By the steps along each attribute, those along the last one running fastest."""
+        numbers = in_json(int(number) for number in self.numbers.ravel())
+        found: dict[str, Any] = {"metric": "grid", "step": str(self.step)}
+        return found | {"sizes": list(self.sizes), "numbers": numbers}
 
     @property
     def straight(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -68,6 +68,9 @@ class Line(_InSteps):
         """A factor of 1 + e between neighbours, ln(1 + e) as epsilon, keeps e per step between."""
         return Line(log_bounds(1 + self.step)[0])
 
+    def to_data(self, size: int) -> dict[str, Any]:
+        return {"metric": "line", "step": str(self.step)}
+
     def keeps_between(self, promised: Metric, size: int) -> bool:
         step = promised.per_step(size)
         return promised.is_line and exp_bounds(self.step)[1] <= 1 + step
@@ -103,6 +106,9 @@ class Uniform(_InSteps):
 
     def per_step(self, size: int) -> Fraction:
         return self.step / (size - 1)
+
+    def to_data(self, size: int) -> dict[str, Any]:
+        return {"metric": "uniform", "step": str(self.step), "width": size}
 
     def sensitive_positions(self, size: int) -> frozenset[int]:
         return frozenset(range(size))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -147,6 +147,14 @@ class Window(Metric):
         way over points a window apart is as short.
         """
         return replace(self, width=ceil(self.width) + 1)
+
+    def to_data(self, size: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"metric": self.kind, "step": str(self.epsilon)}
+        if self.kind == Window.kind:
+            found["width"] = str(self.width)
+        if self.cap is not None:
+            found["cap"] = str(self.cap)
+        return found | ({} if self.around is None else {"around": self.around})
 
     def keeps_between(self, promised: Metric, size: int) -> bool:
         return self.within(promised.on_grid_points(), size)

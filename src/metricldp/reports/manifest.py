@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,7 @@ from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
 from metricldp.channels.cells import Cells
-from metricldp.metrics import Bent, Line, Metric, Uniform, Window
-from metricldp.metrics.grid import Grid
+from metricldp.metrics import Metric
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -37,7 +34,7 @@ KNOWN = frozenset((*_ONE, "cells", "memoised", "lazy"))
 """The laws that the JavaScript client knows."""
 _KEYS = ("low", "high", "bins", "edges", "points")
 """What of an attribute says where a value stands, beside its names."""
-_LARGEST = 1 << 53
+
 _FOR_LIFE = (
     "That is for all reports of one answer together, however many; any other answer that you ever "
     "give counts again"
@@ -121,7 +118,7 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
         words += f". {_FOR_LIFE}"
     return found | {
         "law": law,
-        "metric": metric_data(promised, attribute.size),
+        "metric": promised.to_data(attribute.size),
         "epsilon": up(float(promised.diameter(attribute.size))),
         "says": words,
     }
@@ -142,7 +139,7 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
         near = float(grid.smallest(math.prod(block.sizes)))
         names = " and ".join(block.names)
         told = f"{names}, blurred together: the nearest answers: {times(near)}"
-        found["metric"] = _grid_data(grid)
+        found["metric"] = grid.to_data(math.prod(grid.sizes))
         found["epsilon"] = up(far)
         found["says"] = f"{told}; any answers: {times(far)}"
     return found
@@ -188,46 +185,3 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     if not attribute.is_public and attribute.is_cyclic:
         found["cyclic"] = True
     return found
-
-
-def metric_data(metric: Metric, size: int) -> dict[str, Any]:
-    """A metric on positions as plain data, with exact fractions as text."""
-    if isinstance(metric, Line):
-        return {"metric": "line", "step": str(metric.step)}
-    if isinstance(metric, Uniform):
-        return {"metric": "uniform", "step": str(metric.step), "width": size}
-    if isinstance(metric, Window):
-        found = {"metric": "line", "step": str(metric.epsilon)}
-        if not isinstance(metric, Bent):
-            found = {"metric": "window", "step": str(metric.epsilon), "width": str(metric.width)}
-        if metric.cap is not None:
-            found["cap"] = str(metric.cap)
-        return found | ({} if metric.around is None else {"around": metric.around})
-    return _graph_data(metric, size)
-
-
-def _graph_data(metric: Metric, size: int) -> dict[str, Any]:
-    """The pairs that generate it: the distance of all others is the shortest way over them."""
-    pairs = list(metric.generating_pairs(size))
-    far = [metric.distance(x, other) / metric.step for x, other in pairs]
-    found: dict[str, Any] = {"metric": "graph", "step": str(metric.step)}
-    if pairs == [(x, x + 1) for x in range(size - 1)]:
-        return found | {"steps": _whole(far)}
-    return found | {"pairs": [[x, other] for x, other in pairs], "steps": _whole(far)}
-
-
-def _grid_data(grid: Grid) -> dict[str, Any]:
-    """By the steps along each attribute, those along the last one running fastest."""
-    sizes, numbers = list(grid.sizes), [int(number) for number in grid.numbers.ravel()]
-    return {"metric": "grid", "step": str(grid.step), "sizes": sizes, "numbers": _whole(numbers)}
-
-
-def _whole(numbers: Sequence[Fraction | int]) -> list[int | str]:
-    return [_number(Fraction(number)) for number in numbers]
-
-
-def _number(number: Fraction) -> int | str:
-    """A whole number; as text where it is none to everybody."""
-    assert number.denominator == 1
-    whole = int(number)
-    return whole if whole <= _LARGEST else str(whole)
