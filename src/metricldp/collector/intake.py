@@ -28,6 +28,8 @@ _AT_ONCE = 1 << 14
 _IN_THE_LOOP = 1024
 """Reports that are written between two other things; more go to the thread as a whole."""
 _PATIENCE = 30.0
+_FEW, _GATHER = 256, 0.003
+"""So few reports wait so many seconds for others: a transaction costs as much as many reports."""
 _PAUSE = 0.05
 """Seconds to wait after a failure."""
 
@@ -152,6 +154,8 @@ class Intake:
             await self._come.wait()
             self._come.clear()
             while self._waiting or self._counts:
+                if self._waiting and self._reports < _FEW and not self._stopping:
+                    await asyncio.sleep(_GATHER)
                 if await self._commit():
                     continue
                 if self._stopping:
