@@ -94,6 +94,7 @@ class Survey(Parted):
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
         trust: bool = False,
+        engine: str | None = None,
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
@@ -112,8 +113,20 @@ class Survey(Parted):
         Reports that went through another program have often lost the marks of their survey. With
         `trust` you vouch that they are this survey's and not counted yet; that every report is
         possible is checked all the same.
+
+        With `engine`, one of "duckdb", "polars", "spark" and "auto", reports stay where they are,
+        and every question is asked there: files, an address that the engine can read, a relation,
+        a lazy frame, or a data frame or table of Spark. Its integers are those of any other tally.
         """
-        found = Tally.of(self, collected, refused=refused, layout=layout, keep=keep, trust=trust)
+        found = Tally.of(
+            self,
+            collected,
+            refused=refused,
+            layout=layout,
+            keep=keep,
+            trust=trust,
+            engine=engine,
+        )
         return found.plan_for(self._planned_for) if self._planned_for else found
 
     _planned_for: Mapping[str, ArrayLike] | None = None

@@ -16,11 +16,14 @@ from typing import Any
 from metricldp.basics.errors import MissingLibrary
 
 _NEEDED = {
+    "confluent_kafka": ("a log in Kafka needs", "[kafka]"),
+    "duckdb": ("engine='duckdb' needs", "[duckdb]"),
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
     "pandas": ("a table for pandas needs", None),
-    "polars": ("a table for polars needs", None),
+    "polars": ("a table for polars, or engine='polars', needs", "[polars]"),
     "pyarrow": ("tables and files of reports need", ""),
+    "pyspark": ("engine='spark' needs", "[spark]"),
     "rich": ("the command line needs", "[cli]"),
     "scipy": ("designing a matrix mechanism, or checking simulated answers, needs", "[design]"),
     "threadpoolctl": ("designing a matrix mechanism needs", "[design]"),

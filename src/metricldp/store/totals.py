@@ -7,7 +7,7 @@ What can be asked is decided beforehand: questions about attributes that one of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,24 @@ class Totals(Store):
         totals.counted = totals._numbered(saved.collections)
         totals._check_size()
         totals._check_sums(path)
+        return totals
+
+    @classmethod
+    def of_tables(
+        cls,
+        survey: Agreement,
+        tables: Mapping[tuple[str, ...], cubes.Table],
+        n: int,
+        collections: Collection[str],
+        source: str = "these counts",
+    ) -> Totals:
+        """From tables that somebody else has summed, if they can be sums over n reports."""
+        totals = cls(survey, tables)
+        totals._tables = {names: tables[names] for names in totals.keep}
+        totals._n = n
+        totals.counted = totals._numbered(collections)
+        totals._check_size()
+        totals._check_sums(source)
         return totals
 
     def _check_size(self) -> None:
