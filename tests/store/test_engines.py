@@ -145,6 +145,20 @@ def test_other_questions(lakes, name, engine):
         assert ask(lake) == ask(whole)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("where", [{"a": (1, 3)}, {"a": (1, 3), "c": (2, 3)}, {"a": [0, 2, 5]}])
+def test_bars_of_bits_given_a_range(lakes, engine, where):
+    survey = SURVEYS["bits"]
+    memory = survey.tally(lakes("bits")[0], layout="reports")
+    for folder in lakes("bits"):
+        lake = survey.tally(folder, engine=engine)
+        one, two = lake.histogram("b", where), memory.histogram("b", where)
+        assert {bar.layout for bar in one} == {"reports"}
+        for bar, other in zip(one, two, strict=True):
+            same(bar, other)
+        assert lake.quantile("b", 0.3, where).value == memory.quantile("b", 0.3, where).value
+
+
 def test_blocks_of_several_parts_are_grouped(lakes):
     survey = SURVEYS["parts"]
     memory = survey.tally(lakes("parts")[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Batch, Cuts, Product, Terms
 from metricldp.store.engines import base, sources
 from metricldp.store.engines.places import Place
+from metricldp.store.profiles import opened_from_digits
 from metricldp.store.readings import Readings
 from metricldp.store.scan import Weights
 from metricldp.store.totals import Totals
@@ -151,6 +153,13 @@ class Lake(Store):
                 f"a profile of {attribute} over {' x '.join(names)} needs the reports one by one; "
                 "ask for counts one after the other, or tally the reports without engine="
             )
+        if self.layout in ("auto", REPORTS) and names not in self._tables and len(names) > 1:
+            channel = self.survey.channels.get(attribute)
+            if channel is not None and all(c.is_bits for c in known.values()):
+                count = partial(self._digits, names)
+                found = opened_from_digits(readings, attribute, channel, count)
+                if found is not None:
+                    return readings.named(found), REPORTS
         cubes.check_size(list(known.values()), names, "ask about fewer attributes together")
         layout = cubes.quickest(known, self.survey.blocks)
         return readings.named(self._table_of(names).opened(readings, attribute)), layout

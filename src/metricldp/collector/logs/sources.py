@@ -91,10 +91,11 @@ class KafkaLog:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
-                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
             }
         )
-        self._reading: dict[str, int] | None = None
+        self._reading: dict[str, int] = {}
+        """The next offset of each partition."""
 
     def _partitions(self) -> list[int]:
         found = self._client.list_topics(self._topic, timeout=_PATIENCE).topics.get(self._topic)
@@ -102,46 +103,46 @@ class KafkaLog:
             raise ReportRefused("file", f"the broker has no topic {self._topic}")
         return sorted(found.partitions)
 
-    def _assign(self, offsets: Mapping[str, int]) -> dict[str, int]:
-        places, now = [], {}
+    def _ends(self) -> dict[str, tuple[int, int]]:
+        """The first offset that is there and the next one to come, of each partition."""
+        found = {}
         for number in self._partitions():
             place = kafka.TopicPartition(self._topic, number)
-            low, high = self._client.get_watermark_offsets(place, timeout=_PATIENCE)
-            start = now[str(number)] = offsets.get(str(number), low)
+            found[str(number)] = self._client.get_watermark_offsets(place, timeout=_PATIENCE)
+        return found
+
+    def _assign(self, offsets: Mapping[str, int], ends: Mapping[str, tuple[int, int]]) -> None:
+        self._reading = {}
+        for partition, (low, high) in ends.items():
+            start = self._reading[partition] = offsets.get(partition, low)
             if not low <= start <= high:
                 raise ReportRefused(
                     "file",
-                    f"partition {number} of {self._topic} has offsets {low} to {high}, and was "
+                    f"partition {partition} of {self._topic} has offsets {low} to {high}, and was "
                     f"read up to {start}: reports were deleted before they were counted",
                 )
-            places.append(kafka.TopicPartition(self._topic, number, start))
-        self._client.assign(places)
-        return now
+        places = self._reading.items()
+        self._client.assign([kafka.TopicPartition(self._topic, int(p), at) for p, at in places])
 
     def read(self, offsets: Mapping[str, int], most: int) -> Read:
-        """From all partitions as they come; a round ends where all of them have nothing more."""
-        if self._reading is None or any(self._reading.get(k) != v for k, v in offsets.items()):
-            self._reading = self._assign(offsets)
+        """From all partitions as they come, up to where they end now."""
+        ends = self._ends()
+        known = {p: at for p, at in self._reading.items() if p in offsets}
+        if self._reading.keys() != ends.keys() or known != offsets:
+            self._assign(offsets, ends)
         records: list[bytes] = []
-        now, ended = dict(self._reading), set[str]()
-        deadline = time.monotonic() + _PATIENCE
-        while len(records) < most and len(ended) < len(now):
+        now, deadline = self._reading, time.monotonic() + _PATIENCE
+        while len(records) < most and any(now[p] < high for p, (_, high) in ends.items()):
             messages = self._client.consume(min(most - len(records), 10_000), timeout=_MOMENT)
             if messages:
                 deadline = time.monotonic() + _PATIENCE
-            elif time.monotonic() > deadline:
+            elif time.monotonic() > deadline:  # what is left are marks of transactions
                 break
             for message in messages:
-                partition, wrong = str(message.partition()), message.error()
-                if wrong is None:
-                    ended.discard(partition)
-                    records += self._records(message.value() or b"")
-                    now[partition] = message.offset() + 1
-                elif wrong.code() == kafka.KafkaError._PARTITION_EOF:
-                    ended.add(partition)
-                else:
-                    raise ReportRefused("file", f"the broker says: {wrong}")
-        self._reading = now
+                if message.error() is not None:
+                    raise ReportRefused("file", f"the broker says: {message.error()}")
+                records += self._records(message.value() or b"")
+                now[str(message.partition())] = message.offset() + 1
         return Read(records, dict(now))
 
     def _records(self, value: bytes) -> Sequence[bytes]:
