@@ -108,7 +108,10 @@ def _mappings(rows: Any, several: bool, columns: Sequence[str]) -> Iterable[Mapp
     """Each row by the names of its columns; tuples have the order of the statement."""
     order = [*([KEPT] if several else []), *columns, REPORTS]
     if hasattr(rows, "__arrow_c_stream__"):
-        rows = pa.table(rows).to_pylist()
+        try:
+            rows = pa.table(rows).to_pylist()
+        except pa.ArrowException:
+            raise ReportRefused("kind", f"rows are a table, not {shown(rows)}") from None
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise ReportRefused("kind", f"rows are a table, mappings or tuples, not {shown(rows)}")
     for number, row in enumerate(rows, 1):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.answered import answered
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
@@ -35,7 +35,7 @@ class Totals(Store):
 
     def __init__(self, survey: Agreement, keep: Iterable[Sequence[str]]) -> None:
         self.survey = survey
-        self.keep = _checked(survey, keep)
+        self.keep = _checked(_agreed(survey), keep)
         self._n = 0
         self._tables: dict[tuple[str, ...], cubes.Table] = {}
         for names in self.keep:
@@ -100,7 +100,7 @@ class Totals(Store):
 
         Rows are an Arrow table or a frame, mappings, or tuples in the order of the statement.
         """
-        tables, n = counted_by_hand.tables_of(survey, _checked(survey, keep), rows)
+        tables, n = counted_by_hand.tables_of(survey, _checked(_agreed(survey), keep), rows)
         return cls.of_tables(survey, tables, n, [UNNUMBERED], "these rows")
 
     @classmethod
@@ -248,6 +248,12 @@ class Totals(Store):
 
 def _words(keep: Iterable[Sequence[str]]) -> str:
     return ", ".join(" x ".join(names) for names in keep)
+
+
+def _agreed(survey: object) -> Agreement:
+    if not isinstance(survey, Agreement):
+        raise SurveyError(f"totals are of a survey, not of {shown(survey)}")
+    return survey
 
 
 def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
