@@ -221,8 +221,8 @@ def main() -> None:
     sizes = [10**4, 10**5] if small else [10**6, 10**7, 10**8]
     root = Path(tempfile.mkdtemp(prefix="engines-"))
     try:
-        lines = growth(root, sizes)
         times, figures = compare(root, n, rounds)
+        lines = growth(root, sizes)
     finally:
         shutil.rmtree(root)
     who = ["totals in memory", "duckdb", "polars", "spark"]

@@ -18,6 +18,7 @@ from metricldp.reports import parquet
 from metricldp.store.bits import Digit, counts_from_reports
 from metricldp.store.engines import base
 from metricldp.store.engines.duckdb import DuckDB
+from metricldp.store.engines.folds import OnesFold
 from metricldp.store.engines.places import Rows, bits_of
 from metricldp.store.lake import Lake
 from metricldp.store.slices import INDEX, slice_files
@@ -225,6 +226,21 @@ def test_the_sign_of_a_digit_is_that_of_its_first_bit():
     named = lambda name, bit: f"{name}#{bit}"  # noqa: E731
     assert base.digit_counts(200, terms, named, Words()) == expected
     assert base.digit_counts(200, terms, named, Words(turned=True)) != expected
+
+
+def test_ones_are_the_same_by_the_hundred(lakes):
+    """What Spark's workers count where a statement would be long, and what DuckDB counts."""
+    files = list(lakes("bits")[1].glob("words-*.parquet"))
+    asked = [
+        base.Ones((), ("a#1",)),
+        base.Ones((("a#1", "a#4"),), ()),
+        base.Ones((("a#1", "a#4"), ("b#2", "b#3")), ("a#1", "b#2")),
+        base.Ones((), ("a#0", "b#8", "c#2")),
+    ]
+    fold = OnesFold(tuple(asked))
+    found = fold([pq.read_table(file) for file in files]).tolist()
+    assert found == DuckDB.of_files(files).ones(asked)
+    assert fold([]).tolist() == [0] * 4
 
 
 # Frames, relations and addresses -----------------------------------------------------------------

@@ -121,6 +121,16 @@ def test_frames_tables_and_refusals(tmp_path, spark):
 
 
 @pytest.mark.slow
+def test_bars_of_sliced_bits(tmp_path, spark):
+    survey = MIXED["bits"]
+    folder = written(survey, tmp_path / "r", [90, 30])
+    slice_files(survey, folder, tmp_path / "s")
+    memory = survey.tally(folder, layout="reports").histogram("b", {"a": (1, 3), "c": (2, 3)})
+    lake = survey.tally(tmp_path / "s", engine="spark")
+    assert list(lake.histogram("b", {"a": (1, 3), "c": (2, 3)})) == list(memory)
+
+
+@pytest.mark.slow
 def test_blocks_and_weights(tmp_path, spark):
     for name in ("parts", "weight"):
         survey = MIXED[name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from metricldp.basics.compiled import Words
 from metricldp.reports import arrow
 from metricldp.store import cubes
 from metricldp.store.bits import Digit, Product, counts_from_reports
-from metricldp.store.engines.base import BATCH, Sums
+from metricldp.store.engines.base import BATCH, Ones, Sums
 from metricldp.survey.agreement import Agreement
 
 
@@ -85,6 +85,31 @@ class WordFold:
             odd += cubes.odd_counts(bits).reshape(-1)
             rows += table.num_rows
         return np.concatenate([np.array([rows]), odd])
+
+
+@dataclass(frozen=True)
+class OnesFold:
+    """Ones of columns of words, where they are asked for by the hundred."""
+
+    asked: tuple[Ones, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        pairs = (name for ones in self.asked for pair in ones.masks for name in pair)
+        return list(dict.fromkeys([*pairs, *(n for ones in self.asked for n in ones.flips)]))
+
+    def __call__(self, tables: Iterable[Any]) -> Sums:
+        sums = np.zeros(len(self.asked), dtype=np.int64)
+        columns = self.columns
+        for table in arrow.regrouped(tables, BATCH // 64):
+            words = dict(zip(columns, _words(table, 0, tuple(columns)), strict=True))
+            for place, ones in enumerate(self.asked):
+                parts = [words[a] ^ words[b] for a, b in ones.masks]
+                if ones.flips:
+                    parts.append(reduce(np.bitwise_xor, [words[name] for name in ones.flips]))
+                sums[place] += int(np.bitwise_count(reduce(np.bitwise_and, parts)).sum())
+        return sums
 
 
 def _words(table: Any, lead: int, columns: tuple[str, ...]) -> Words:

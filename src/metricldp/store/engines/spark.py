@@ -15,6 +15,10 @@ from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.store.engines import texts
 from metricldp.store.engines.base import Fold, Ones, Sums
+from metricldp.store.engines.folds import OnesFold
+
+_MOST_SUMS = 64
+"""Sums in one statement; with more, Spark plans longer than it counts."""
 
 pa: Any = optional("pyarrow")
 sql: Any = optional("pyspark.sql")
@@ -52,6 +56,9 @@ class Spark:
         return self._asked(texts.group_by(columns, "{source}", texts.SPARK, weight)).toArrow()
 
     def ones(self, asked: Sequence[Ones]) -> list[int]:
+        if len(asked) > _MOST_SUMS:
+            fold = OnesFold(tuple(asked))
+            return [int(count) for count in self.folded(fold.columns, fold, len(asked))]
         row = self._asked(texts.counted_ones(asked, "{source}", texts.SPARK)).first()
         return [int(count or 0) for count in row]
 
