@@ -28,10 +28,15 @@ class Seen:
     def fresh(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which ids are new, each at its first place only."""
         last, first = _halves(ids)
-        new = _first_places(last, first)
+        order = np.lexsort((first, last))  # looked up in order, which is gentle to the memory
+        last, first = last[order], first[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(last) != 0) | (np.diff(first) != 0)
         for run in self._runs:
             new &= ~_among(last, first, run)
-        return new
+        found = np.zeros(len(order), dtype=bool)
+        found[order] = new
+        return found
 
     def add(self, ids: Ids) -> None:
         """Ids that are fresh, and differ."""
@@ -59,27 +64,19 @@ def _halves(ids: Ids) -> tuple[_Half, _Half]:
 
 
 def _sorted(last: _Half, first: _Half) -> tuple[_Half, _Half]:
-    order = np.lexsort((first, last))
+    order = np.argsort(last, kind="stable")  # two sorted runs are merged, not sorted again
     return last[order], first[order]
-
-
-def _first_places(last: _Half, first: _Half) -> npt.NDArray[np.bool_]:
-    order = np.lexsort((np.arange(len(last)), first, last))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (np.diff(last[order]) != 0) | (np.diff(first[order]) != 0)
-    found = np.zeros(len(order), dtype=bool)
-    found[order] = new
-    return found
 
 
 def _among(last: _Half, first: _Half, run: tuple[_Half, _Half]) -> npt.NDArray[np.bool_]:
     """Whether each id is in a run: by its last half, then compared with those that share it."""
-    at = np.searchsorted(run[0], last, "left")
-    end = np.searchsorted(run[0], last, "right")
+    at = np.searchsorted(run[0], last)
     found = np.zeros(len(last), dtype=bool)
-    left = np.flatnonzero(at < end)
+    left = np.arange(len(last))
     while len(left):
+        left = left[at[left] < len(run[0])]
+        left = left[run[0][at[left]] == last[left]]
         found[left] = run[1][at[left]] == first[left]
+        left = left[~found[left]]
         at[left] += 1
-        left = left[~found[left] & (at[left] < end[left])]
     return found
