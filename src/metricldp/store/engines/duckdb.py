@@ -46,7 +46,7 @@ class DuckDB:
 
     def _row(self, text: str) -> list[Any]:
         if self._connection is not None:
-            return list(self._connection.execute(text).fetchone())
+            return list(self._connection.execute(text).fetchall()[0])  # all, so that it ends
         table = self._asked(text).to_arrow_table()
         return [column[0].as_py() for column in table.columns]
 
