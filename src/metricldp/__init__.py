@@ -40,6 +40,7 @@ from metricldp.design.plans import MatrixPlan
 from metricldp.design.unary import UnaryBits
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Graph, Lp, Relative, SensitiveSet, Table, Tree
+from metricldp.store.totals import Totals
 from metricldp.survey.certify import Certificate
 from metricldp.survey.ledger import Ledger
 
@@ -78,6 +79,7 @@ __all__ = [
     "Table",
     "Tally",
     "TightenedMetricWarning",
+    "Totals",
     "Tree",
     "UnaryBits",
     "ValueRefused",

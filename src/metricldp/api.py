@@ -14,7 +14,7 @@ from metricldp.answers import predict
 from metricldp.answers.brackets import Planner
 from metricldp.answers.partition import Parted
 from metricldp.answers.predict import Prior
-from metricldp.answers.queries import Where
+from metricldp.answers.queries import Where, parse
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
 from metricldp.basics.checks import flag
@@ -25,6 +25,8 @@ from metricldp.design.workloads import Workload
 from metricldp.lab.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device, Memory
+from metricldp.store.readings import involved
+from metricldp.store.totals import Totals
 from metricldp.survey.certify import Certificate, certify
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class Survey(Parted):
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
         trust: bool = False,
+        engine: str | None = None,
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
@@ -119,9 +122,39 @@ class Survey(Parted):
         Reports that went through another program have often lost the marks of their survey. With
         `trust` you vouch that they are this survey's and not counted yet; that every report is
         possible is checked all the same.
+
+        With `engine`, one of "duckdb", "polars", "spark" and "auto", reports stay where they are,
+        and every question is asked there: files, an address that the engine can read, a relation,
+        a lazy frame, or a data frame or table of Spark. Its integers are those of any other tally.
         """
-        found = Tally.of(self, collected, refused=refused, layout=layout, keep=keep, trust=trust)
+        found = Tally.of(
+            self,
+            collected,
+            refused=refused,
+            layout=layout,
+            keep=keep,
+            trust=trust,
+            engine=engine,
+        )
         return found.plan_for(self._planned_for) if self._planned_for else found
+
+    def sql(
+        self,
+        asked: Where | Iterable[Sequence[str]] | None,
+        source: str = "reports",
+        *,
+        quote: str = '"',
+    ) -> str:
+        """The SQL that counts what a question needs, for any data base that has GROUP BY.
+
+        `asked` is a where-clause, or sets of attributes as in `keep`; `source` is the table of
+        reports; `quote` stands around names, a ` in Spark, MySQL and BigQuery. The rows that come
+        back make totals, `Totals.from_rows(survey, keep, rows)`.
+        """
+        keep = asked
+        if asked is None or isinstance(asked, Mapping):
+            keep = [tuple(involved(self, parse(self, asked).factors))]
+        return Totals.sql(self, keep, source, quote)  # type: ignore[arg-type]
 
     _planned_for: Mapping[str, ArrayLike] | None = None
 

@@ -38,7 +38,7 @@ from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
-from metricldp.store import files
+from metricldp.store import files, lake
 from metricldp.store.base import REPORTS, Store
 from metricldp.store.bits import Cuts
 from metricldp.store.cubes import Table
@@ -77,6 +77,7 @@ class Tally:
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
         trust: bool = False,
+        engine: str | None = None,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
         if not isinstance(survey, Agreement):
@@ -89,6 +90,8 @@ class Tally:
                 "people)), and a where-clause is asked of the tally, tally.count(where)",
             )
         saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
+        if engine is not None and not saved:
+            return cls(lake.opened(survey, collected, engine, layout, keep, trust))
         if keep is None and not saved:
             return cls(Raw.of(survey, collected, refused=refused, layout=layout, trust=trust))
         if not isinstance(layout, str) or layout != "auto":
@@ -429,16 +432,8 @@ class Tally:
         asked = [(query.words, query.notes) for query in queries]
         if layout == REPORTS and (cuts := Cuts.of(self.survey, queries[0].factors)):
             sums, bounds, steps = self.store.sums(cuts, layout), cuts.bounds(), cuts.extremes()
-            one = to_answer(
-                **sums,
-                bounds=bounds,
-                steps=steps,
-                n=self.n,
-                asked=asked[0],
-                about=about,
-                layout=layout,
-            )
-            return [one]
+            found = partial(to_answer, bounds=bounds, steps=steps, n=self.n, asked=asked[0])
+            return [found(**sums, about=about, layout=layout)]
         readings = read(self.survey, *(query.functions for query in queries))
         sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
         steps = readings.extremes()

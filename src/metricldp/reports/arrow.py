@@ -5,7 +5,7 @@ Reading is strict: whatever no device of this survey could have sent is refused 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,6 +118,21 @@ def check_table(
     for name in names:
         if name not in expected.names:
             raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
+    # From here on the schema is the survey's own, so that all its tables can be joined.
+    return check_columns(survey, table, expected.names, before, trust=trust)
+
+
+def check_columns(
+    survey: Agreement,
+    table: pa.Table,
+    names: Sequence[str],
+    before: int = 0,
+    *,
+    trust: bool = False,
+) -> pa.Table:
+    """Some columns of reports in the types of the survey, if all their values are possible."""
+    whole = schema(survey)
+    expected = pa.schema([whole.field(name) for name in names], metadata=whole.metadata)
     columns = [_as(field.type, table[field.name], trust) for field in expected]
     for field, column in zip(expected, columns, strict=True):
         if column.type != field.type:
@@ -129,7 +144,6 @@ def check_table(
                 "missing",
                 f"column {field.name} has {counted(column.null_count, 'empty row')}",
             )
-    # From here on the schema is the survey's own, so that all its tables can be joined.
     table = pa.Table.from_arrays(columns, schema=expected)
     row = before
     for batch in batches(table):

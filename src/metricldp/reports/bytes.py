@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import ReportRefused
+from metricldp.channels import Column
 from metricldp.reports.arrow import batches, check_table, to_table
 from metricldp.survey.agreement import FORMAT, Agreement
 
@@ -63,6 +64,20 @@ def unpack(
     The first bad one is refused with an exception; or, where a counter is given, bad ones are left
     out and counted there by reason.
     """
+    columns, blame = judged(survey, blobs)
+    bad = np.flatnonzero(blame != "")
+    if len(bad) and refused is None:
+        at = int(bad[0])
+        raise ReportRefused(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
+    if refused is not None:
+        refused.update(blame[bad].tolist())
+    return to_table(survey, columns)
+
+
+def judged(
+    survey: Agreement, blobs: Sequence[bytes]
+) -> tuple[dict[str, Column], npt.NDArray[np.object_]]:
+    """The columns of all good ones, and of every one the reason to refuse it, or nothing."""
     size = packed_size(survey)
     whole = np.array([isinstance(b, bytes) and len(b) == size for b in blobs], dtype=bool)
     rows = np.frombuffer(
@@ -89,14 +104,8 @@ def unpack(
     for reason, wrong in reversed(reasons.items()):
         why[wrong] = reason
     blame[whole] = why
-    bad = np.flatnonzero(blame != "")
-    if len(bad) and refused is None:
-        at = int(bad[0])
-        raise ReportRefused(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
-    if refused is not None:
-        refused.update(blame[bad].tolist())
     good = why == ""
-    return to_table(survey, {name: column[good] for name, column in columns.items()})
+    return {name: column[good] for name, column in columns.items()}, blame
 
 
 def _misfit(blob: object, header: bytes) -> str:

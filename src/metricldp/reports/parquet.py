@@ -163,6 +163,16 @@ class ReportsFile:
             raise _damaged(self._path)
         self.collections = self._said if self._checked else frozenset()
 
+    @property
+    def digest(self) -> str:
+        """What the file says that its digest is, or nothing."""
+        return str(self._digest)
+
+    @property
+    def count(self) -> int:
+        """How many reports the footer speaks of."""
+        return int(self._file.metadata.num_rows)
+
     def tables(self, before: int) -> Iterator[pa.Table]:
         """The reports, checked, a piece at a time; in the end, whether they are as written.
 

@@ -160,7 +160,7 @@ def _weights(parts: tuple[Part, ...]) -> list[tuple[float, float]]:
     return weights
 
 
-def counts_from_reports(terms: Sequence[Product], batches: list[Batch]) -> list[int]:
+def counts_from_reports(terms: Sequence[Product], batches: Iterable[Batch]) -> list[int]:
     """The sum of each product of digits, from rows of reports."""
     counts = [0] * len(terms)
     bits = list(dict.fromkeys(bit for digits in terms for bit in _bits(digits)))

@@ -196,6 +196,12 @@ def check_size(
         raise QueryError(f"a table over {', '.join(names)} takes {size / 1e9:,.0f} GB; {remedy}")
 
 
+def fits(channels: list[Channel]) -> bool:
+    """Whether a collector may hold a table over these channels."""
+    small = table_bytes(channels) <= 16 * MAX_TABLE_BYTES
+    return small and _largest_product(channels) <= MAX_FEATURE_PRODUCT
+
+
 def _left_whole(sums: npt.NDArray[np.int64], axis: int, channel: Channel) -> Any:
     """Sums of all other features: what is decoded for 1 is 1, whatever the features are."""
     if channel.constant:
@@ -260,14 +266,26 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArra
     and the halves compared pair by pair. A bit that is 0 is the sign -1, so that the product of an
     odd number of them has the other sign; a constant is 1 for everybody.
     """
-    sizes = [channel.features for channel in channels]
-    half = _balanced(sizes)
+    pairs = zip(channels, columns, strict=True)
+    bits = [counting.transpose(c, channel.bits, int(channel.constant)) for channel, c in pairs]
+    return signed(len(columns[0]), odd_counts(bits), channels)
+
+
+def signed(
+    n: int, odd: npt.NDArray[np.int64], channels: Sequence[Channel]
+) -> npt.NDArray[np.int64]:
+    """Sums of products of signs over n reports, from how many of them have an odd one."""
     signs = np.ones((), dtype=np.int64)
-    bits = []
-    for channel, column in zip(channels, columns, strict=True):
+    for channel in channels:
         lead = int(channel.constant)
-        bits.append(counting.transpose(column, channel.bits, lead))
         signs = np.multiply.outer(signs, np.where(np.arange(channel.features) < lead, 1, -1))
+    return np.asarray(signs * (n - 2 * odd).reshape(signs.shape))
+
+
+def odd_counts(bits: list[Words]) -> npt.NDArray[np.int64]:
+    """For one bit column of each attribute, in all combinations, how often an odd number is 1."""
+    sizes = [len(part) for part in bits]
+    half = _balanced(sizes)
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
     step = max(16, min(1024, MAX_ENTRIES_AT_ONCE // widest // 8))
     odd = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
@@ -276,7 +294,7 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArra
         words = parts[0].shape[1]
         left, right = _combined(parts[:half], words), _combined(parts[half:], words)
         odd += counting.pair_counts(left, right)
-    return np.asarray(signs * (len(columns[0]) - 2 * odd).reshape(sizes))
+    return odd
 
 
 def _combined(parts: list[Words], words: int) -> Words:

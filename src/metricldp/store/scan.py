@@ -33,13 +33,15 @@ class Weights(NamedTuple):
         return cls(name, tuple(_POWERS[row] for row in readings.rows))
 
 
-def from_reports(batches: Iterable[Batch], readings: Readings, weight: str | None = None) -> Floats:
+def from_reports(
+    batches: Iterable[Batch], readings: Readings, weight: str | Weights | None = None
+) -> Floats:
     """All sums in one pass over the reports, exact wherever codes can be counted.
 
     With the name of a public weight, every report counts as much as its weight says.
     """
     batches, parts, rows = list(batches), readings.parts, readings.count
-    weights = None if weight is None else Weights.of(weight, readings)
+    weights = Weights.of(weight, readings) if isinstance(weight, str) else weight
     reader = _joint_codes(parts, rows)
     if reader is not None:
         table, read = reader

@@ -7,18 +7,20 @@ What can be asked is decided beforehand: questions about attributes that one of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from metricldp.attributes.answered import answered
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
+from metricldp.reports.parquet import UNNUMBERED
 from metricldp.store import cubes, files
+from metricldp.store import rows as counted_by_hand
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings, attribute_of, involved
@@ -33,7 +35,7 @@ class Totals(Store):
 
     def __init__(self, survey: Agreement, keep: Iterable[Sequence[str]]) -> None:
         self.survey = survey
-        self.keep = _checked(survey, keep)
+        self.keep = _checked(_agreed(survey), keep)
         self._n = 0
         self._tables: dict[tuple[str, ...], cubes.Table] = {}
         for names in self.keep:
@@ -73,6 +75,40 @@ class Totals(Store):
         totals._check_size()
         totals._check_sums(path)
         return totals
+
+    @classmethod
+    def of_tables(
+        cls,
+        survey: Agreement,
+        tables: Mapping[tuple[str, ...], cubes.Table],
+        n: int,
+        collections: Collection[str],
+        source: str = "these counts",
+    ) -> Totals:
+        """From tables that somebody else has summed, if they can be sums over n reports."""
+        totals = cls(survey, tables)
+        totals._tables = {names: tables[names] for names in totals.keep}
+        totals._n = n
+        totals.counted = totals._numbered(collections)
+        totals._check_size()
+        totals._check_sums(source)
+        return totals
+
+    @classmethod
+    def from_rows(cls, survey: Agreement, keep: Iterable[Sequence[str]], rows: Any) -> Totals:
+        """From what the statement `survey.sql(keep, ...)` returned: every row of it is checked.
+
+        Rows are an Arrow table or a frame, mappings, or tuples in the order of the statement.
+        """
+        tables, n = counted_by_hand.tables_of(survey, _checked(_agreed(survey), keep), rows)
+        return cls.of_tables(survey, tables, n, [UNNUMBERED], "these rows")
+
+    @classmethod
+    def sql(
+        cls, survey: Agreement, keep: Iterable[Sequence[str]], source: str, quote: str = '"'
+    ) -> str:
+        """The statement whose rows `from_rows` takes."""
+        return counted_by_hand.sql(survey, _checked(survey, keep), source, quote)
 
     def _check_size(self) -> None:
         for names, table in self._tables.items():
@@ -212,6 +248,12 @@ class Totals(Store):
 
 def _words(keep: Iterable[Sequence[str]]) -> str:
     return ", ".join(" x ".join(names) for names in keep)
+
+
+def _agreed(survey: object) -> Agreement:
+    if not isinstance(survey, Agreement):
+        raise SurveyError(f"totals are of a survey, not of {shown(survey)}")
+    return survey
 
 
 def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:

@@ -1,0 +1,76 @@
+"""Polars: files on this machine or in an object store, and its own frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_, xor
+from pathlib import Path
+from typing import Any
+
+from metricldp.basics.optional import optional
+from metricldp.store.engines.base import BATCH, REPORTS, SQUARES, WEIGHT, Fold, Ones, Sums
+
+pl: Any = optional("polars")
+
+
+class Polars:
+    """A lazy frame of polars, streamed."""
+
+    name = "polars"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame.lazy()
+
+    @classmethod
+    def of_files(cls, paths: Sequence[str | Path]) -> Polars:
+        """Parquet files, each by its name, or by an address that polars can read."""
+        remote = any("://" in str(path) for path in paths)
+        names = [str(path) for path in paths]
+        return cls(pl.scan_parquet(names, glob=remote, hive_partitioning=False))
+
+    def _found(self, query: Any) -> Any:
+        return query.collect(engine="streaming")
+
+    def columns(self) -> list[str]:
+        return list(self._frame.collect_schema().names())
+
+    def count(self) -> int:
+        return int(self._found(self._frame.select(pl.len())).item())
+
+    def grouped(self, columns: Sequence[str], weight: str | None = None) -> Any:
+        wanted = [pl.len().cast(pl.Int64).alias(REPORTS)]
+        if weight is not None:
+            said = pl.col(weight).cast(pl.Float64)
+            wanted += [said.sum().alias(WEIGHT), (said * said).sum().alias(SQUARES)]
+        if columns:
+            return self._found(self._frame.group_by(list(columns)).agg(wanted)).to_arrow()
+        return self._found(self._frame.select(wanted)).to_arrow()
+
+    def ones(self, asked: Sequence[Ones]) -> list[int]:
+        counts = [
+            _word(ones).bitwise_count_ones().cast(pl.Int64).sum().alias(f"n{k}")
+            for k, ones in enumerate(asked)
+        ]
+        return [int(count) for count in self._found(self._frame.select(counts)).row(0)]
+
+    def folded(self, columns: Sequence[str], fold: Fold, size: int) -> Sums:
+        query = self._frame.select(list(columns))
+        batches = query.collect_batches(chunk_size=BATCH, lazy=True, engine="streaming")
+        return fold(frame.to_arrow() for frame in batches)
+
+    def outside(self, column: str, low: float, high: float) -> int:
+        said = pl.col(column).cast(pl.Float64)
+        inside = (said.is_not_null() & (said >= low) & (said <= high)).fill_null(False)
+        return int(self._found(self._frame.select((~inside).sum())).item() or 0)
+
+    def largest(self, column: str, count: int) -> list[float]:
+        found = self._found(self._frame.select(pl.col(column).cast(pl.Float64).top_k(count)))
+        return [float(value) for value in found.to_series()]
+
+
+def _word(ones: Ones) -> Any:
+    parts = [pl.col(a) ^ pl.col(b) for a, b in ones.masks]
+    if ones.flips:
+        parts.append(reduce(xor, [pl.col(name) for name in ones.flips]))
+    return reduce(and_, parts)

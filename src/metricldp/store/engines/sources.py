@@ -1,0 +1,150 @@
+"""What people hand over, and the engine that reads it: files, slices, addresses, frames, tables.
+
+Files on this machine are opened by name and read once, before anything is asked: marks, digests and
+collections are checked as in any tally. With `trust`, and for what has no marks, they are not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.text import listed, shown
+from metricldp.reports import parquet
+from metricldp.reports.incoming import check_uncounted, files_in, pieces
+from metricldp.reports.parquet import UNNUMBERED
+from metricldp.store.engines.base import Engine
+from metricldp.store.engines.duckdb import DuckDB
+from metricldp.store.engines.places import Place, Rows, Sliced
+from metricldp.store.engines.polars import Polars
+from metricldp.store.engines.spark import Spark
+from metricldp.store.slices import INDEX, Index
+from metricldp.survey.agreement import Agreement
+
+AUTO = "auto"
+ENGINES: dict[str, Any] = {"duckdb": DuckDB, "polars": Polars, "spark": Spark}
+_LIBRARIES = {"duckdb": "duckdb", "polars": "polars", "spark": "pyspark"}
+_OWNERS = {"duckdb": "duckdb", "_duckdb": "duckdb", "polars": "polars", "pyspark": "spark"}
+"""Whose frames are whose, by the library that defines them."""
+
+
+def opened(
+    survey: Agreement, collected: Any, engine: str, *, trust: bool, counted: set[str]
+) -> list[Place]:
+    """Places to ask; the collections found there join those counted."""
+    if not isinstance(engine, str) or engine not in (AUTO, *ENGINES):
+        raise QueryError(f"an engine is one of {listed([AUTO, *ENGINES])}, not {shown(engine)}")
+    owner = _OWNERS.get(type(collected).__module__.partition(".")[0])
+    if owner is not None:
+        return [_frame(survey, collected, owner, engine, trust, counted)]
+    paths = list(collected) if isinstance(collected, list | tuple) else [collected]
+    if not paths or not all(isinstance(path, str | Path) for path in paths):
+        raise ReportRefused(
+            "kind",
+            "an engine reads Parquet files, a folder of them or of slices, an address, or a frame "
+            f"of its own, not {shown(collected)}; tally others without engine=",
+        )
+    chosen = _default() if engine == AUTO else engine
+    remote = [str(path) for path in paths if "://" in str(path)]
+    if remote or (chosen == "spark" and not _local(paths)):
+        if len(remote) not in (0, len(paths)):
+            raise QueryError("name files on this machine, or addresses, not both together")
+        _vouched(trust, remote[0] if remote else str(paths[0]), counted)
+        source = ENGINES[chosen].of_files(remote) if remote else Spark.of_table(str(paths[0]))
+        return [_rows(survey, source)]
+    slices = [path for path in map(Path, paths) if (path / INDEX).exists()]
+    plain = [path for path in paths if Path(path) not in slices]
+    found: list[Place] = []
+    for path in slices:
+        found += _slices(survey, path, chosen, trust, counted)
+    return found + (_files(survey, plain, chosen, trust, counted) if plain else [])
+
+
+def _default() -> str:
+    for name, library in _LIBRARIES.items():
+        if importlib.util.find_spec(library):
+            return name
+    raise QueryError(f"no engine is installed: run python -m pip install {_LIBRARIES['duckdb']}")
+
+
+def _local(paths: Sequence[str | Path]) -> bool:
+    """Whether these are files, rather than a table that Spark knows."""
+    if len(paths) != 1 or isinstance(paths[0], Path):
+        return True
+    name = paths[0]
+    return Path(name).exists() or any(letter in name for letter in "/\\*?[") or "parquet" in name
+
+
+def _frame(
+    survey: Agreement, frame: Any, owner: str, engine: str, trust: bool, counted: set[str]
+) -> Place:
+    if engine not in (AUTO, owner):
+        raise QueryError(f"{type(frame).__name__} is of {owner}; say engine={owner!r}")
+    _vouched(trust, f"this {type(frame).__name__}", counted)
+    return _rows(survey, ENGINES[owner](frame))
+
+
+def _vouched(trust: bool, what: str, counted: set[str]) -> None:
+    if not trust:
+        raise ReportRefused(
+            "unmarked",
+            f"{what} has no survey fingerprint that could be checked; if you know that it holds "
+            "reports of this survey, none of them counted yet, say survey.tally(..., trust=True)",
+        )
+    counted.add(UNNUMBERED)
+
+
+def _rows(survey: Agreement, engine: Engine) -> Place:
+    rows = Rows(survey, engine, 0, list(survey.fields))
+    rows.n = rows.counted()
+    return rows
+
+
+def _files(
+    survey: Agreement, paths: Sequence[str | Path], engine: str, trust: bool, counted: set[str]
+) -> list[Place]:
+    files = [file for path in paths for file in files_in(path)]
+    if trust:
+        n = _footers(survey, files, counted)
+    else:
+        n = sum(t.num_rows for t in pieces(survey, list(files), counted=counted))
+    return [Rows(survey, ENGINES[engine].of_files(files), n, list(survey.fields))]
+
+
+def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int:
+    """How many reports files say to hold; another survey's, and one file twice, are refused."""
+    seen: dict[object, Path] = {}
+    n = 0
+    for path in files:
+        with parquet.opened(survey, path, trust=True) as file:
+            here = path.stat()
+            for key in filter(None, [(here.st_dev, here.st_ino), file.digest]):
+                if key in seen:
+                    raise ReportRefused("twice", f"{path} is the same as {seen[key]}; name it once")
+                seen[key] = path
+            n += file.count
+    counted.add(UNNUMBERED)
+    return n
+
+
+def _slices(
+    survey: Agreement, folder: Path, engine: str, trust: bool, counted: set[str]
+) -> list[Place]:
+    index = Index(survey, folder, trust=trust)
+    check_uncounted(index.collections, counted, f"the slices in {folder}")
+    counted |= index.collections
+    if not index.words:
+        return []
+    rest = None
+    kind = ENGINES[engine]
+    if index.rest:
+        others = [name for name in survey.fields if not _is_bits(survey, name)]
+        rest = Rows(survey, kind.of_files(index.rest), index.n, others)
+    return [Sliced(survey, kind.of_files(index.words), rest, index.n)]
+
+
+def _is_bits(survey: Agreement, name: str) -> bool:
+    return name in survey.channels and survey.channels[name].is_bits

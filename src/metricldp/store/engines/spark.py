@@ -1,0 +1,115 @@
+"""Spark: files that its workers can read, its own frames, and tables that it knows by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp.basics.errors import ReportRefused
+from metricldp.basics.optional import optional
+from metricldp.store.engines import texts
+from metricldp.store.engines.base import Fold, Ones, Sums
+from metricldp.store.engines.folds import OnesFold
+
+_MOST_SUMS = 64
+"""Sums in one statement; with more, Spark plans longer than it counts."""
+
+pa: Any = optional("pyarrow")
+sql: Any = optional("pyspark.sql")
+
+
+class Spark:
+    """A data frame of Spark, asked in SQL; what SQL cannot do runs on each partition."""
+
+    name = "spark"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    @classmethod
+    def of_files(cls, paths: Sequence[str | Path]) -> Spark:
+        """Parquet files that all workers can read, by their names or addresses."""
+        names = [str(p) if "://" in str(p) else f"file://{_plain(p)}" for p in paths]
+        return cls(_session().read.parquet(*names))
+
+    @classmethod
+    def of_table(cls, name: str) -> Spark:
+        """A table or view that the session knows."""
+        return cls(_session().table(name))
+
+    def _asked(self, text: str) -> Any:
+        return self._frame.sparkSession.sql(text, source=self._frame)
+
+    def columns(self) -> list[str]:
+        return list(self._frame.columns)
+
+    def count(self) -> int:
+        return int(self._frame.count())
+
+    def grouped(self, columns: Sequence[str], weight: str | None = None) -> Any:
+        return self._asked(texts.group_by(columns, "{source}", texts.SPARK, weight)).toArrow()
+
+    def ones(self, asked: Sequence[Ones]) -> list[int]:
+        if len(asked) > _MOST_SUMS:
+            fold = OnesFold(tuple(asked))
+            return [int(count) for count in self.folded(fold.columns, fold, len(asked))]
+        row = self._asked(texts.counted_ones(asked, "{source}", texts.SPARK)).first()
+        return [int(count or 0) for count in row]
+
+    def folded(self, columns: Sequence[str], fold: Fold, size: int) -> Sums:
+        frame = self._frame.select(*(texts.SPARK.name(column) for column in columns))
+        parts = frame.mapInArrow(_on_worker(fold), "sums binary").rdd
+        try:
+            # Added up on the workers, so that no machine holds the tables of all partitions.
+            return np.asarray(parts.treeAggregate(np.zeros(size, dtype=np.int64), _plus, np.add))
+        except Exception as wrong:
+            if told := _REFUSED.search(str(wrong)):
+                raise ReportRefused(_reason(told[1]), told[1]) from None
+            raise
+
+    def outside(self, column: str, low: float, high: float) -> int:
+        text = texts.outside(column, low, high, "{source}", texts.SPARK)
+        return int(self._asked(text).first()[0])
+
+    def largest(self, column: str, count: int) -> list[float]:
+        text = texts.largest(column, count, "{source}", texts.SPARK)
+        return [float(row[0]) for row in self._asked(text).collect()]
+
+
+_REFUSED = re.compile(r"ReportRefused: (.+)")
+
+
+def _reason(why: str) -> str:
+    """The word that a refusal on a worker had, from its sentence."""
+    return "range" if "impossible" in why else "missing" if "empty row" in why else "columns"
+
+
+def _plus(total: Sums, row: Any) -> Sums:
+    return np.asarray(total + np.frombuffer(row.sums, dtype="<i8"))
+
+
+def _session() -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of workers that are started now
+    return sql.SparkSession.getActiveSession() or sql.SparkSession.builder.getOrCreate()
+
+
+def _plain(path: str | Path) -> str:
+    """A name of one file: what would be a pattern in it stands for itself."""
+    name = str(Path(path).absolute())
+    return "".join(f"\\{letter}" if letter in "*?[]{}\\" else letter for letter in name)
+
+
+def _on_worker(fold: Fold) -> Any:
+    """Batches of one partition in, one row with its sums out."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        sums = fold(pa.Table.from_batches([batch]) for batch in batches)
+        yield pa.RecordBatch.from_pydict({"sums": [sums.astype("<i8").tobytes()]})
+
+    return run

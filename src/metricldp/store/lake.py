@@ -1,0 +1,236 @@
+"""A lake: reports that stay where they are, asked through an engine.
+
+Integers are grouped, bits are counted in words where they were sliced, and all else is counted
+batch by batch. What is found is kept as the tables of `cubes`, so answers are those of totals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.text import counted, shown
+from metricldp.store import cubes, scan
+from metricldp.store.base import REPORTS, Store, Sums
+from metricldp.store.bits import Batch, Cuts, Product, Terms
+from metricldp.store.engines import base, sources
+from metricldp.store.engines.places import Place
+from metricldp.store.profiles import opened_from_digits
+from metricldp.store.readings import Readings
+from metricldp.store.scan import Weights
+from metricldp.store.totals import Totals
+from metricldp.survey.agreement import Agreement
+
+
+class Lake(Store):
+    """Reports of one survey in one place or several, none of which is read before a question."""
+
+    def __init__(
+        self, survey: Agreement, places: Sequence[Place] = (), *, engine: str, layout: str = "auto"
+    ) -> None:
+        if not isinstance(layout, str) or layout not in cubes.LAYOUTS:
+            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {shown(layout)}")
+        self.survey, self.engine, self.layout = survey, engine, layout
+        self.places = list(places)
+        self._tables: dict[tuple[str, ...], cubes.Table] = {}
+        self._asked: Counter[tuple[str, ...]] = Counter()
+
+    @classmethod
+    def of(
+        cls,
+        survey: Agreement,
+        collected: Any,
+        engine: str,
+        *,
+        layout: str = "auto",
+        trust: bool = False,
+    ) -> Lake:
+        """From files, a folder of slices, an address, or what an engine has at hand."""
+        lake = cls(survey, engine=engine, layout=layout)
+        lake.add(collected, trust=trust)
+        return lake
+
+    @property
+    def n(self) -> int:
+        return sum(place.n for place in self.places)
+
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
+        if refused is not None:
+            raise SurveyError("engines read no bytes of single reports; leave refused= out")
+        numbers = set(self.counted)
+        places = sources.opened(self.survey, collected, self.engine, trust=trust, counted=numbers)
+        self.places += places
+        self.counted = self._numbered(numbers)
+        self._tables = {}
+
+    def merge(self, other: Lake) -> Lake:
+        places = self.places + other.places
+        merged = Lake(self.survey, places, engine=self.engine, layout=self.layout)
+        merged.counted = self.counted | other.counted
+        for names in self._tables.keys() & other._tables.keys():
+            merged._tables[names] = self._tables[names] + other._tables[names]
+        return merged
+
+    def totals(self, keep: Iterable[Sequence[str]]) -> Totals:
+        """Totals of what lies there now, to be saved, merged and added to."""
+        sets = Totals(self.survey, keep).keep
+        tables = {names: self.table_of(names) for names in sets}
+        return Totals.of_tables(self.survey, tables, self.n, self.counted)
+
+    def __repr__(self) -> str:
+        return f"<{counted(self.n, 'report')} in {counted(len(self.places), 'place')}>"
+
+    def save(self, path: str | Path) -> None:
+        raise QueryError(
+            f"reports that stay with {self.engine} are not saved; keep totals of them, "
+            "survey.tally(..., engine=..., keep=[...]).save(path)"
+        )
+
+    # Sums ----------------------------------------------------------------------------------------
+
+    def holds(self, names: Collection[str]) -> bool:
+        return True
+
+    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
+        self._asked[names] += questions
+        if not names or self.layout == REPORTS:
+            return REPORTS
+        if not all(name in self.survey.tabled for name in names):
+            return REPORTS  # a block of several parts has no table
+        channels = {name: self.survey.tabled[name] for name in names}
+        if self.layout != "auto":
+            cubes.check_size(list(channels.values()), names)
+            return self.layout
+        kinds = list(channels.values())
+        if names not in self._tables:
+            if all(channel.is_bits for channel in kinds):
+                if not cubes.worth_a_table(kinds, self._asked[names]):
+                    return REPORTS
+            elif not cubes.fits(kinds):
+                return REPORTS
+        return cubes.quickest(channels, self.survey.blocks)
+
+    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
+        if isinstance(asked, Cuts):
+            return asked.total(self._digits(asked.names, asked.terms))
+        if weight is not None:
+            return self._weighted(asked, weight)
+        if not asked.parts:
+            return asked.named(np.full(asked.count, float(self.n)))
+        if layout == "cells":
+            return asked.named(self._table_of(asked.names).from_cells(asked))
+        if layout == "prefix":
+            return asked.named(self._table_of(asked.names).from_prefixes(asked))
+        if (terms := Terms.of(asked)) is not None:
+            return asked.named(terms.total(self._digits(asked.names, terms.terms)))
+        weights = Weights(base.REPORTS, (1,) * len(asked.rows))
+        return asked.named(scan.from_reports(self._groups(asked.columns), asked, weights))
+
+    def _weighted(self, asked: Readings, weight: str) -> Sums:
+        """Every report counts as much as its weight says, or the square of it."""
+        groups = self._groups(asked.columns, weight)
+        powers = Weights.of(weight, asked).powers
+        found = {}
+        for power, column in ((1, base.WEIGHT), (2, base.SQUARES)):
+            weights = Weights(column, (1,) * len(powers))
+            found[power] = asked.named(scan.from_reports(groups, asked, weights))
+        return {row: found[power][row] for row, power in zip(asked.rows, powers, strict=True)}
+
+    def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
+        wanted = {*readings.names, attribute}
+        names = tuple(n for n in (*self.survey.channels, *self.survey.blocks) if n in wanted)
+        known = {name: self.survey.tabled[name] for name in names if name in self.survey.tabled}
+        if len(known) < len(names):
+            raise QueryError(
+                f"a profile of {attribute} over {' x '.join(names)} needs the reports one by one; "
+                "ask for counts one after the other, or tally the reports without engine="
+            )
+        if self.layout in ("auto", REPORTS) and names not in self._tables and len(names) > 1:
+            channel = self.survey.channels.get(attribute)
+            if channel is not None and all(c.is_bits for c in known.values()):
+                count = partial(self._digits, names)
+                found = opened_from_digits(readings, attribute, channel, count)
+                if found is not None:
+                    return readings.named(found), REPORTS
+        cubes.check_size(list(known.values()), names, "ask about fewer attributes together")
+        layout = cubes.quickest(known, self.survey.blocks)
+        return readings.named(self._table_of(names).opened(readings, attribute)), layout
+
+    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        channels = {name: self.survey.tabled[name] for name in names}
+        if names in self._tables:
+            return self._tables[names]
+        cubes.check_size(list(channels.values()), names, "ask about fewer attributes together")
+        sums = cubes.build([], channels).sums
+        for place in self.places:
+            sums = sums + place.table(names)
+        return cubes.Table(channels, sums)
+
+    def batches(self, names: Sequence[str]) -> list[Batch]:
+        raise QueryError(
+            f"a fit of {', '.join(names)} needs the reports one by one, and they stay with "
+            f"{self.engine}; tally them without engine="
+        )
+
+    def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
+        found = [place.squares(name, largest) for place in self.places]
+        few = sorted(square for _, part in found for square in part)
+        return sum(total for total, _ in found), few[max(0, len(few) - largest) :]
+
+    def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        self._tables[names] = self.table_of(names)
+        return self._tables[names]
+
+    def _digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
+        parts = [place.digits(names, terms) for place in self.places]
+        return [sum(counts) for counts in zip(*parts, strict=True)] if parts else [0] * len(terms)
+
+    def _groups(self, columns: Sequence[str], weight: str | None = None) -> list[Batch]:
+        """Reports that differ, in an order that no engine decides, and how many of each."""
+        found = [place.grouped(columns, weight) for place in self.places]
+        parts = [group for group in found if len(group[base.REPORTS])]
+        return (
+            [_once({name: np.concatenate([p[name] for p in parts]) for name in parts[0]}, columns)]
+            if parts
+            else []
+        )
+
+
+def _once(group: Batch, columns: Sequence[str]) -> Batch:
+    """The rows in order, each of them once."""
+    if not columns:
+        return {name: values.sum(keepdims=True).astype(float) for name, values in group.items()}
+    keys = [key for name in columns for key in np.atleast_2d(group[name].T)]
+    order = np.lexsort(keys[::-1])
+    new = np.zeros(len(order), dtype=bool)
+    for key in keys:
+        new |= np.diff(key[order], prepend=key[order[0]]) != 0
+    first = np.flatnonzero(new | (np.arange(len(order)) == 0))
+    rows = {name: group[name][order][first] for name in columns}
+    sums = {n: np.add.reduceat(v[order], first) for n, v in group.items() if n not in columns}
+    return {**rows, **{name: values.astype(np.float64) for name, values in sums.items()}}
+
+
+def opened(
+    survey: Agreement,
+    collected: Any,
+    engine: str,
+    layout: str = "auto",
+    keep: Iterable[Sequence[str]] | None = None,
+    trust: bool = False,
+) -> Store:
+    """Reports where they are, or, with `keep`, totals that the engine finds in them."""
+    if keep is None:
+        return Lake.of(survey, collected, engine, layout=layout, trust=trust)
+    if not isinstance(layout, str) or layout != "auto":
+        raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
+    sets = Totals(survey, keep).keep
+    return Lake.of(survey, collected, engine, trust=trust).totals(sets)
