@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections import Counter
@@ -30,6 +31,7 @@ _IN_THE_LOOP = 1024
 _PATIENCE = 30.0
 _PAUSE = 0.05
 """Seconds to wait after a failure."""
+log = logging.getLogger("metricldp.collector")
 
 
 class Busy(Exception):
@@ -181,8 +183,10 @@ class Intake:
         uploads = [upload for upload, _, _ in jobs]
         try:
             outcomes = await self._written(uploads, counts)
-        except (StoreError, MemoryError) as wrong:
-            self.failed = str(wrong) or "no memory"
+        except Exception as wrong:  # whatever it was, others must not wait for ever
+            if not isinstance(wrong, StoreError | MemoryError):
+                log.exception("a transaction failed")
+            self.failed = str(wrong) or type(wrong).__name__
             self._counts.update(counts)
             for _, done, size in jobs:
                 self._taken -= size
