@@ -44,7 +44,7 @@ export interface Survey {
     options?: {
       /** A new name asks for a new report: it spends again. */
       wave?: string;
-      /** The text of an invite, or of a token: base64url. */
+      /** An invite or a token, in hexadecimal digits, as `metricldp token invites` writes them. */
       invite?: string;
       /** Numbers outside count as the nearest one inside. */
       clip?: boolean;

@@ -16,9 +16,10 @@ const halves = (hex) => (known[hex] ||= [hex.slice(0, -8), hex.slice(-8)].map((h
 const known = {};
 /** How many binary digits numbers below this one need. */
 const bitsFor = (outcomes) => (outcomes > 1 ? (BigInt(outcomes) - 1n).toString(2).length : 0);
-const ofHex = (text) => Uint8Array.from(text.match(/../g) || [], (two) => parseInt(two, 16));
+const ofHex = (text) => Uint8Array.from(text.match(/../g), (two) => parseInt(two, 16));
 const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, 0)).join("");
 const upTo = (count) => [...Array(count).keys()];
+const most = (a, b) => (a > b ? a : b);
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 
 // The tape: 64-bit words, each read once, as two halves ---------------------------------------
@@ -85,15 +86,15 @@ const POINT = 320n;
 const UNIT = 1n << POINT;
 const above = (a, b) => (a + b - 1n) / b;
 /** a / b or b / a, whichever is larger; beyond all bounds where one of them is 0. */
-const ratioOf = (a, b) => (a < b ? ratioOf(b, a) : b > 0n ? above(a << POINT, b) : UNIT << (a ? 9999n : 0n));
+const ratioOf = (a, b) => (a < b ? ratioOf(b, a) : b > 0n ? above(a << POINT, b) : a ? BEYOND : UNIT);
 const times = (a, b) => above(a * b, UNIT);
-const most = (a, b) => (a > b ? a : b);
 const power = (base, exponent) => {
   const half = exponent > 1 ? power(times(base, base), floor(exponent / 2)) : UNIT;
   return exponent % 2 ? times(half, base) : half;
 };
+const BEYOND = UNIT << 9999n;
 /** The ratio of two positions from that of one step. */
-const stepwise = (step) => (x, other) => power(step, abs(x - other));
+const stepwise = (step) => (x, other) => ((x - other) % 1 === 0 ? power(step, abs(x - other)) : BEYOND);
 const fraction = (text) => (text + "/1").split("/", 2).map(BigInt);
 /** At most e^(a/b): Taylor's series of a small part, cut off, and squared again. */
 function exponential(a, b) {
@@ -106,7 +107,7 @@ function exponential(a, b) {
 const log = (fixed) => ln(Number(fixed >> 270n) / 2 ** 50);
 
 // Laws: `draw` calls put(number, bits) for what is sent. `ratio` of two positions is the worst of
-// any report, or a bound. `alike`: the same for every pair. `shift`: by their difference alone.
+// any report, or a bound. `shift`: by their difference alone.
 
 const LAWS = {
   __proto__: null,
@@ -151,7 +152,7 @@ const LAWS = {
   response({ size, keep }) {
     const others = BigInt(size - 1), bits = bitsFor(size);
     return {
-      alike: 1,
+      shift: 1,
       bits,
       draw(x, tape, put) {
         const stays = tape.toss(halves(keep)), moved = 1 + Number(tape.uniform(others));
@@ -165,12 +166,11 @@ const LAWS = {
       const p = big(hex), q = big(other[k]), tells = [ratioOf(p, q), ratioOf(ONE - p, ONE - q)];
       return p < q ? tells.reverse() : tells; // for its value, and against it
     });
-    const kinds = new Set(other);
     return {
       bits: size,
       draw(x, tape, put) {
         const field = [];
-        for (const q of kinds) {
+        for (const q of new Set(other)) {
           const places = upTo(size).filter((k) => other[k] === q);
           const lanes = tape.lanes(halves(q), places.length);
           places.forEach((place, i) => (field[place] = (lanes[i >>> 5] >>> i) & 1));
@@ -182,10 +182,10 @@ const LAWS = {
     };
   },
   matrix({ rows }) {
-    const parts = rows.map((row) => {
-      const entries = row.runs.flatMap((run, k) => (k % 2 ? Array(run).fill(row.runs[k - 1] - row.low) : []));
-      return { ...LAWS.geometric(row), entries };
-    });
+    const parts = rows.map((row) => ({
+      ...LAWS.geometric(row),
+      entries: row.runs.flatMap((run, k, runs) => (k % 2 ? Array(run).fill(runs[k - 1] - row.low) : [])),
+    }));
     return {
       bits: sum(parts.map(({ bits }) => bits)),
       draw: (x, tape, put) => parts.forEach(({ draw, entries }) => draw(entries[x], tape, put)),
@@ -205,8 +205,8 @@ const LAWS = {
       /** Floats find the reports that can be the worst, whole numbers decide. */
       ratio(x, other) {
         const there = seen(other), apart = seen(x).map((here, y) => abs(here - there[y]) || 0);
-        const near = apart.reduce((a, b) => max(a, b)) - 1e-9;
-        return apart.reduce((worst, far, y) => (far < near ? worst : most(worst, ratioOf(rows[x][y], rows[other][y]))), UNIT);
+        const near = apart.reduce(most) - 1e-9;
+        return restOf(rows[x]) || restOf(rows[other]) ? BEYOND : apart.reduce((worst, far, y) => (far < near ? worst : most(worst, ratioOf(rows[x][y], rows[other][y]))), UNIT);
       },
     };
   },
@@ -214,7 +214,7 @@ const LAWS = {
     const columns = levelsOf(law);
     return LAWS.table(law, (x) => {
       const row = columns.map((column) => column.at(x));
-      return [...row, row.reduce((left, weight) => left - weight, ONE)];
+      return [...row, restOf(row)];
     });
   },
   shaped(law) {
@@ -262,6 +262,9 @@ const LAWS = {
 
 const lawOf = (law) => (LAWS[law.law] || refuse("law", law.law))(law);
 
+/** What is missing until all is 1: nothing, in a row that is a law. Below 0 is none. */
+const restOf = (row) => row.reduce((left, weight) => (weight < 0n ? BEYOND : left - weight), ONE);
+
 /** The depths of each pattern or shape, and its level at each place. */
 const levelsOf = ({ depths, tops, fall }) =>
   depths.map((list, k) => {
@@ -271,7 +274,7 @@ const levelsOf = ({ depths, tops, fall }) =>
       list = list[0] === ":" ? code.flatMap((digit, at) => (at && !(at % 2) ? 62 * code[at - 1] + digit : [])) : code;
     }
     const levels = [big(tops[k])];
-    for (const deepest = list.reduce((a, b) => max(a, b)); levels.length <= deepest; )
+    for (const deepest = list.reduce(most); levels.length <= deepest; )
       levels.push((levels.at(-1) * big(fall) + ONE - 1n) >> 64n);
     return { list, at: (place) => levels[list[place]] };
   });
@@ -292,7 +295,7 @@ function position({ name, kind, names, edges, bins, points, low, high, ...of }, 
   if (missing(value)) {
     if (!of.optional) no("missing");
     value = names ? names[names.length >> 1] : low + (whole ? floor((high - low + 1) / 2) : (high - low) / 2);
-  } else if (typeof value === "boolean" && whole && !low && high === 1) value = +value;
+  } else if (value === !!value && whole && !low && high === 1) value = +value;
   if (names) {
     const found = names.indexOf(String(value));
     return typeof value === "object" || (value === +value && value % 1) ? no("kind") : found < 0 ? no("name") : found;
@@ -315,10 +318,15 @@ function position({ name, kind, names, edges, bins, points, low, high, ...of }, 
 // The proof ---------------------------------------------------------------------------------------
 
 /** The worst ratio of the pairs at each distance, held against e to that distance. */
-function prove({ law, metric: { step, width, cap, around, pairs, steps, sizes, numbers }, made, random }) {
+function prove({ of, law, metric: { step, width, cap, around, pairs, steps, sizes, numbers }, made, random }) {
   const [a, b] = fraction(step), [w, parts] = fraction(width || 1), never = cap && fraction(cap);
   const { size } = law.first || law;
-  let end = ": holds", least = [Infinity];
+  let end = ": holds", least = [];
+  // It has to be of all values that can be answered: of weights, and whether there is one, two.
+  of.forEach(({ kind, names, edges, bins, points, low, high }, k) => {
+    const values = names?.length || edges?.length - 1 || bins || points || (/w/.test(kind) ? 2 : high - low + 1);
+    if (values !== (sizes?.[k] || size)) end = BROKEN;
+  });
   const worst = new Map(), look = (x, y, far) => worst.set(far, most(worst.get(far) || UNIT, made.ratio(x, y)));
   if (sizes) {
     let cells = [[]];
@@ -337,8 +345,7 @@ function prove({ law, metric: { step, width, cap, around, pairs, steps, sizes, n
       joined.forEach(([x, y]) => (met.has(x) || met.has(y)) && met.add(x).add(y));
     }
     if (met.size < size) end = BROKEN; // nothing is promised between some values
-  } else if (made.alike) look(0, 1, 1);
-  else {
+  } else {
     const near = !width && !cap && !around; // neighbours prove a line
     // Values that are rounded at random to points of a grid: a window reaches one point more.
     const wide = random && width ? above(w, parts) * parts + parts : w;
@@ -366,8 +373,11 @@ function surveyOf(text, { store, send, limit } = {}) {
   const names = said.flatMap(({ of }) => of.map(({ name }) => name));
   const fields = said.map((field) => ({
     ...field,
-    random: field.law && /real|weight/.test(field.of[0].kind),
-    made: field.law ? lawOf(field.law) : { bits: 64, draw: putDouble },
+    random: field.law && /real|wei/.test(field.of[0].kind),
+    made: field.law ? lawOf(field.law) : {
+      bits: 64,
+      draw: (value, tape, put) => new Uint32Array(Float64Array.of(value).buffer).forEach((half) => put(half, 32)),
+    },
   }));
   if (length !== 17 + ceil(sum(fields.map(({ made }) => made.bits)) / 8)) refuse("length");
   const keyOf = ([{ name }], x) => `${survey} ${x} ${name}`;
@@ -488,17 +498,12 @@ function surveyOf(text, { store, send, limit } = {}) {
 let queue = Promise.resolve();
 const locked = (work) => globalThis.navigator?.locks?.request(KEY, work) || (queue = queue.then(work, work));
 
-const putDouble = (value, tape, put) => new Uint32Array(Float64Array.of(value).buffer).forEach((half) => put(half, 32));
-
 /** The day, so that a collector can forget old ones, and 96 random bits. */
 const newId = () =>
   floor(Date.now() / 864e5).toString(16).padStart(8, 0) + toHex(crypto.getRandomValues(new Uint8Array(12)));
 
-/** The serial number of an invite, and what proves it. */
-function invited(text) {
-  const bytes = Uint8Array.from(atob(text.replace(/[-_]/g, (letter) => (letter < "." ? "+" : "/"))), (letter) => letter.charCodeAt());
-  return /^(32|272)$/.test(bytes.length) ? toHex(bytes) : refuse("invite");
-}
+/** The serial number of an invite, and what proves it, as the collector writes them. */
+const invited = (text) => (/^[\da-f]{64}([\da-f]{480})?$/.test(text) ? text : refuse("invite"));
 
 /**
  * Opens a survey by its client manifest, the text or its address. `pin` is the SHA-256 that
@@ -506,7 +511,7 @@ function invited(text) {
  */
 export async function open(source, { pin, store = localStorage, ...more } = {}) {
   const text = source[0] === "{" ? source : await (await fetch(source)).text();
-  if (!crypto.subtle) refuse("pin", "no https");
+  if (!crypto.subtle) refuse("https");
   const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
   if (found !== pin) refuse("pin", found);
   const [survey] = surveyOf(text, { store, ...more });

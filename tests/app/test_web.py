@@ -24,6 +24,7 @@ from metricldp.app.web import costs, pages, site, view
 from metricldp.app.web.asked import MOST_WORDS, NAMES
 from metricldp.app.web.tables import Table, to_csv
 from metricldp.collector.base import Status
+from metricldp.collector.database import StoreError
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HERE = "http://127.0.0.1:8000"
@@ -534,3 +535,22 @@ def test_people_are_as_the_truth_says(client, address):
     inside = ((truth["age"] >= 18) & (truth["age"] <= 29)).sum()
     told = client.get(f"{address}/count?where=age=18..29&level=0.999999").json()
     assert told["low"] <= inside <= told["high"]
+
+
+def test_a_store_that_fails_tells_nothing_of_itself():
+    """Its errors name files and servers; who asks gets none of that."""
+
+    class Failing(InMemory):
+        def tally(self, survey):
+            raise StoreError("the segment /srv/secret/place.parquet is gone")
+
+        def status(self, survey):
+            raise StoreError("the store in /srv/secret says: no")
+
+    failing = Failing(tally(100))
+    client = Client(pages(failing), base_url=HERE, headers=BEARER)
+    fingerprint = failing.surveys()[0].fingerprint
+    for path in (f"/v1/surveys/{fingerprint}/count", f"/surveys/{fingerprint}"):
+        found = client.get(path)
+        assert found.status_code in (500, 503)
+        assert "secret" not in found.text

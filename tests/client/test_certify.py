@@ -236,3 +236,54 @@ def test_absurd_integers_are_refused(tmp_path):
         law = survey.channels["x"].law() | change
         texts.append(with_law(survey, "x", law))
     assert [told["holds"] for told in proved(texts, tmp_path)] == [False] * len(cases)
+
+
+def test_a_table_that_is_no_law_is_refused(tmp_path):
+    """Rows that do not add up to 1, or fall below 0, are not what is drawn."""
+    survey = Survey({"x": Integer(0, 1, epsilon=1, mechanism="condensed")})
+    law = {"law": "table", "size": 2}
+
+    def of(*rows):
+        weights = [[f"{int(share * 2**64):016x}" for share in row] for row in rows]
+        return with_law(survey, "x", law | {"weights": weights})
+
+    shapes = {"law": "shapes", "size": 2, "depths": [[0, 1], [1, 0]], "fall": "b000000000000000"}
+    over = with_law(survey, "x", shapes | {"tops": ["a000000000000000", "9000000000000000"]})
+    texts = [
+        of([0.5, 0.5], [0.25, 0.75]),
+        of([1, 1], [0.75, 0.75]),  # the first always sends 0
+        of([0.5, 0.5], [0.375, 0.375]),  # the second sometimes sends what nobody else does
+        of([1.5, 0.5], [1.25, 0.75]),
+        over,
+    ]
+    assert [told["holds"] for told in proved(texts, tmp_path)] == [True, *[False] * 4]
+
+
+@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "response", "unary"])
+def test_a_proof_of_fewer_values_than_can_be_answered_is_refused(tmp_path, mechanism):
+    """The size that a law states is that of the question; else pairs are left out of the proof."""
+    texts = []
+    for size in (4, 3, 1, None):
+        survey = Survey({"x": Integer(0, 3, epsilon=1, mechanism=mechanism)})
+        law = survey.channels["x"].law() | {"size": size}
+        texts.append(with_law(survey, "x", law))
+    good, *bad = texts
+    assert proved([good], tmp_path)[0]["holds"]
+    for text in bad:
+        try:
+            assert not proved([text], tmp_path)[0]["holds"]
+        except AssertionError as refused:
+            assert "Error" in str(refused)  # some are not even opened
+
+
+def test_rows_of_a_matrix_that_end_early_are_refused(tmp_path):
+    survey = Survey({"x": Integer(0, 3, epsilon=1, mechanism="condensed")})
+    row = Survey({"x": Integer(0, 1, epsilon=0.5, mechanism="geometric")}).channels["x"].law()
+    law = {"law": "matrix", "size": 4, "rows": [row | {"low": 0, "runs": [0, 2, 1, 2]}]}
+    early = {**law, "rows": [law["rows"][0] | {"runs": [0, 2]}]}
+    texts = [with_law(survey, "x", one) for one in (law, early)]
+    for text in range(2):
+        data = json.loads(texts[text])
+        data["bytes"] = 18
+        texts[text] = json.dumps(data)
+    assert [told["holds"] for told in proved(texts, tmp_path)] == [True, False]

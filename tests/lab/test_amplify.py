@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from metricldp import Categorical, Integer, QueryError, Survey, Weight
+from metricldp import Categorical, Integer, QueryError, Real, Survey, Weight
 from metricldp.app.cli import app
 from metricldp.basics.exact import ONE
 from metricldp.channels.table import Table
@@ -200,3 +200,18 @@ def test_the_command(tmp_path):
     assert data["n"] == 1000
     assert data["delta"] == 1e-5
     assert all(pair["shuffled"] <= pair["local"] for pair in data["pairs"])
+
+
+def test_values_between_the_points_of_a_grid():
+    """They are rounded at random: the law of one is a mix of two, not that of the nearest."""
+    survey = Survey({"x": Real(0, 1, points=6, epsilon=4, cap=2, mechanism="condensed")})
+    chances, n = survey.channels["x"].chances, 1000
+    blanket = chances.min(axis=1) * (1 - 1e-12)
+    rows = [(1 - f) * chances[:, 1] + f * chances[:, 2] for f in (0.05, 0.45)]
+    (found,) = amplify(survey, n, pairs=[(0.21, 0.29)]).pairs
+    assert found.local == pytest.approx(np.abs(np.log(rows[0] / rows[1])).max())
+    assert found.shuffled == pytest.approx(hidden_at(tuple(rows), blanket, n, 1e-6, found.local))
+    assert 0 < found.shuffled < found.local
+    assert (found.x, found.other) == ("0.21", "0.29")
+    (ends,) = amplify(survey, n, pairs=[(0, 1)]).pairs
+    assert (ends.x, ends.other) == ("0", "1")

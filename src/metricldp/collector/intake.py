@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections import Counter
@@ -32,6 +33,7 @@ _FEW, _GATHER = 256, 0.003
 """So few reports wait so many seconds for others: a transaction costs as much as many reports."""
 _PAUSE = 0.05
 """Seconds to wait after a failure."""
+log = logging.getLogger("metricldp.collector")
 
 
 class Busy(Exception):
@@ -185,8 +187,10 @@ class Intake:
         uploads = [upload for upload, _, _ in jobs]
         try:
             outcomes = await self._written(uploads, counts)
-        except (StoreError, MemoryError) as wrong:
-            self.failed = str(wrong) or "no memory"
+        except Exception as wrong:  # whatever it was, others must not wait for ever
+            if not isinstance(wrong, StoreError | MemoryError):
+                log.exception("a transaction failed")
+            self.failed = str(wrong) or type(wrong).__name__
             self._counts.update(counts)
             for _, done, size in jobs:
                 self._taken -= size

@@ -146,9 +146,11 @@ class Requests:
         if entry.settings.proof != "invites":
             raise Refused("question", "this survey takes no invites; serve it with --invites")
         n = request.query_params.get("n", "1")
-        if not (n.isascii() and n.isdigit() and 1 <= int(n[:9]) <= MOST_INVITES):
+        whole = n.isascii() and n.isdigit() and len(n) <= len(str(MOST_INVITES))
+        if not (whole and 1 <= int(n) <= MOST_INVITES):
             raise Refused("question", f"n is a whole number from 1 to {MOST_INVITES:,}")
-        return responses.Response(invites(entry.settings, int(n)), media_type="text/plain")
+        text = await to_thread(invites, entry.settings, int(n))
+        return responses.Response(text, 200, {"cache-control": "no-store"}, "text/plain")
 
 
 def invites(settings: Settings, n: int) -> str:

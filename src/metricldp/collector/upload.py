@@ -82,6 +82,8 @@ class Uploads:
     def __init__(self, register: Register, intake: Intake, patience: float = 30.0) -> None:
         self._register, self._intake = register, intake
         self._sweeper = Sweeper(patience)
+        self._coming = 0
+        """Bytes of bodies that are not whole yet."""
         self._known: dict[str, tuple[float, Entry | None, Envelope | None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +119,7 @@ class Uploads:
             message = await receive()
             body: bytes | None = message.get("body", b"")
             if message.get("more_body", False) or message["type"] == "http.disconnect":
-                body = await _rest(message, receive)
+                body = await self._rest(message, receive)
         except asyncio.CancelledError:
             if not self._sweeper.was_late(task):
                 raise
@@ -132,6 +134,30 @@ class Uploads:
         else:
             upload = await asyncio.to_thread(envelope.read, body)
         return _told(await self._intake.keep(upload, len(body)), count)
+
+    async def _rest(self, message: MutableMapping[str, Any], receive: Receive) -> bytes | None:
+        """The whole body, of which this is the first part; None if it is too large.
+
+        What is still coming takes room, too: else a thousand slow senders would fill the memory.
+        """
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise ConnectionError
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self._coming += len(parts[-1])
+                if size > LARGEST:
+                    return None
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+                if not self._intake.has_room(self._coming):
+                    raise Busy
+                message = await receive()
+        finally:
+            self._coming -= size
 
     def _refuse(self, survey: int, word: str) -> tuple[int, Headers, bytes]:
         self._intake.note(survey, word)
@@ -154,22 +180,6 @@ class Uploads:
             envelope = Envelope(survey, entry.number, proof, settings.window, settings.at_once)
         self._known[fingerprint] = (now + _AGAIN, entry, envelope)
         return envelope
-
-
-async def _rest(message: MutableMapping[str, Any], receive: Receive) -> bytes | None:
-    """The whole body, of which this is the first part; None if it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        if message["type"] == "http.disconnect":
-            raise ConnectionError
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST:
-            return None
-        if not message.get("more_body", False):
-            return b"".join(parts)
-        message = await receive()
 
 
 _ONE = b'{"accepted":1,"duplicate":0,"refused":{}}'

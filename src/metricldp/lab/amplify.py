@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown, table
@@ -156,11 +157,11 @@ class _Laws:
         lows = (part.min(axis=1) * (1 - _SLACK) for part in self.chances.values())
         return _product(lows)
 
-    def rows(self, person: Mapping[str, int]) -> Floats:
-        return _product(part[:, person[name]] for name, part in self.chances.items())
+    def rows(self, person: Mapping[str, float]) -> Floats:
+        return _product(_at(part, person[name]) for name, part in self.chances.items())
 
-    def people(self, pairs: Any) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
-        """Positions of two people each, by what is blurred."""
+    def people(self, pairs: Any) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+        """Positions of two people each, by what is blurred; between points as fractions."""
         if pairs is None:
             yield from self._usual()
             return
@@ -171,7 +172,7 @@ class _Laws:
                 raise QueryError(f"a pair is two values or two people, not {shown(pair)}")
             yield self._person(pair[0]), self._person(pair[1])
 
-    def _person(self, said: Any) -> dict[str, int]:
+    def _person(self, said: Any) -> dict[str, float]:
         asked = self.survey.asked
         if not isinstance(said, Mapping):
             if len(asked) != 1:
@@ -179,24 +180,24 @@ class _Laws:
                     f"with several attributes a person is a dict of values, not {shown(said)}"
                 )
             said = {next(iter(asked)): said}
-        places = {}
+        places: dict[str, float] = {}
         for name, attribute in self.survey.attributes.items():
             source = attribute.source(name)
             if said.get(source) is None and attribute.optional is None and source == name:
                 raise QueryError(f"a person needs a value for {name!r}: {shown(dict(said))}")
             place = attribute.position_if_any(said.get(source), name)
-            places[name] = round(place / 2**32) if attribute.rounded_at_random else place
+            places[name] = place / 2**32 if attribute.rounded_at_random else place
         return self._joined(places)
 
-    def _joined(self, places: Mapping[str, int]) -> dict[str, int]:
+    def _joined(self, places: Mapping[str, float]) -> dict[str, float]:
         """Of a block the position of its cell."""
         found = {name: places[name] for name in self.survey.channels}
         for name, block in self.survey.blocks.items():
-            own = tuple(places[part] for part in block.names)
+            own = tuple(int(places[part]) for part in block.names)
             found[name] = int(np.ravel_multi_index(own, block.sizes))
         return found
 
-    def _usual(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+    def _usual(self) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
         """Of every attribute some pairs, the others in the middle."""
         described = self.survey.attributes
         middle = {name: a.size // 2 for name, a in described.items()}
@@ -210,16 +211,13 @@ class _Laws:
             for x, other in dict.fromkeys(ends):
                 yield tuple(self._joined({**middle, name: at}) for at in (x, other))  # type: ignore[misc]
 
-    def words(self, person: Mapping[str, int]) -> str:
+    def words(self, person: Mapping[str, float]) -> str:
         """A person in the data's words."""
         places = {name: person[name] for name in self.survey.channels}
         for name, block in self.survey.blocks.items():
-            own = np.unravel_index(person[name], block.sizes)
+            own = np.unravel_index(int(person[name]), block.sizes)
             places |= {part: int(at) for part, at in zip(block.names, own, strict=True)}
-        told = [
-            (name, plain(self.survey.attributes[name].label(places[name])))
-            for name in self.survey.attributes
-        ]
+        told = [(name, _label(one, places[name])) for name, one in self.survey.attributes.items()]
         return told[0][1] if len(told) == 1 else ", ".join(f"{name} {at}" for name, at in told)
 
 
@@ -246,6 +244,23 @@ def _chances(name: str, channel: Channel) -> Floats:
             "mechanism that sends one integer, such as geometric, shaped, tents or response"
         )
     return np.exp(channel.log_chances(channel.every_report()))
+
+
+def _at(part: Floats, place: float) -> Floats:
+    """The law of a position; of one between two points, which is rounded at random, their mix."""
+    left = min(int(place), part.shape[1] - 1)
+    share = place - left
+    if not share:
+        return part[:, left]
+    return np.asarray((1 - share) * part[:, left] + share * part[:, left + 1])
+
+
+def _label(attribute: Attribute, place: float) -> str:
+    left = int(place)
+    if place == left:
+        return plain(attribute.label(left))
+    ends = [float(attribute.values_at(at)[0]) for at in (left, left + 1)]
+    return plain(float(f"{ends[0] + (place - left) * (ends[1] - ends[0]):.9g}"))
 
 
 def _product(parts: Iterator[Floats]) -> Floats:

@@ -30,6 +30,7 @@ from metricldp.app.web.scene import svg
 from metricldp.app.web.tables import to_csv
 from metricldp.basics.errors import MetricLdpError, QueryError
 from metricldp.collector.base import Collected
+from metricldp.collector.database import StoreError
 from metricldp.survey.agreement import Agreement
 
 POLICY = (
@@ -180,6 +181,9 @@ class Site:
             return await self.turns.run(survey.fingerprint, work)
         except Refused as refused:
             return problem(refused)
+        except StoreError:  # it names files, which are nobody's business
+            log.exception("the store failed")
+            return problem(Refused(503, "busy", "the store does not answer; ask again later"))
         except MetricLdpError as wrong:
             return problem(Refused(400, "question", str(wrong)))
 
