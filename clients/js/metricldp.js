@@ -435,7 +435,7 @@ function surveyOf(text, { store, send, limit } = {}) {
       });
       const { ok, status, headers } = answer;
       wait = 1000 * headers.get("retry-after");
-      if (/json/.test(headers.get("content-type")) && !/408|429|5../.test(status)) {
+      if (/json/.test(headers.get("content-type")) && !/40[48]|429|5../.test(status)) {
         const { accepted, duplicate, refused = {}, type } = await answer.json();
         const [reason] = ok ? Object.keys(refused) : (type || "").match(/[^/#:]*$/);
         if (ok && accepted + duplicate) return { state: "sent" };
@@ -478,7 +478,7 @@ function surveyOf(text, { store, send, limit } = {}) {
         if (mine.answers[wave]) return;
         const cost = sum(fields.map(({ of, epsilon = 0 }, k) => (keyOf(of, positions[k]) in mine.memory ? 0 : epsilon)));
         const spent = spentIn(all) + cost;
-        if (spent > limit) refuse("limit", `epsilon ${spent}`);
+        if (spent > limit) refuse("limit", spent);
         const body = (invite ? invited(invite) : newId()) + reportOf(positions, tapeOf(), mine.memory);
         mine.answers[wave] = { id: body.slice(0, 32), state: "waiting", body };
         mine.reports++;
@@ -513,7 +513,7 @@ export async function open(source, { pin, store = localStorage, ...more } = {}) 
   const text = source[0] === "{" ? source : await (await fetch(source)).text();
   if (!crypto.subtle) refuse("https");
   const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
-  if (found !== pin) refuse("pin", found);
+  if (found !== pin) refuse("pin", "is " + found);
   const [survey] = surveyOf(text, { store, ...more });
   if (more.send) {
     globalThis.addEventListener?.("online", survey.flush);

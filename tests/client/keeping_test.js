@@ -128,6 +128,7 @@ test("what is final, and what waits", async () => {
     [problem(503, "busy"), "waiting"],
     [{ status: 500, body: {} }, "waiting"],
     [{ status: 404, type: "text/html", body: "<p>not here" }, "waiting"],
+    [problem(404, "unknown-survey"), "waiting"], // it may be opened later, or the address be mended
     [{ status: 200, type: "text/html", body: "<p>log in to this network" }, "waiting"],
     [{ status: 403, body: { error: "no" } }, "waiting"],
     [{ body: { accepted: 0, duplicate: 0, refused: {} } }, "waiting"],

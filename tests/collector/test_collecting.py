@@ -257,6 +257,19 @@ def test_a_quota_is_met_exactly(collector, survey, reports):
     assert collector.tally(survey).n == 25
 
 
+@pytest.mark.parametrize("asked", ["none", "invites"])
+@pytest.mark.parametrize("n", [1, 2, 64])
+def test_a_proof_that_is_missing_or_too_many_is_named(wide, asked, n):
+    """And is not taken for a report that is broken."""
+    proof = Invited(bytes(32)) if asked == "invites" else Anybody()
+    envelope = Envelope(wide, 1, proof, 30, 1000)
+    wrong = Anybody() if asked == "invites" else Invited(bytes(32))
+    head = new_id() + bytes(wrong.size)
+    body = b"".join(head + report_of(wide, k) for k in range(n))
+    found = envelope.read(body)
+    assert (len(found), found.refused) == (0, {"invite": n})
+
+
 def test_invites_are_used_once(collector, wide):
     collector.open(wide, Settings(proof="invites", key="ab" * 32))
     invites = Invited(bytes.fromhex("ab" * 32)).new(3)

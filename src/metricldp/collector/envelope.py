@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
 
+from metricldp.collector.blind import Blind
 from metricldp.collector.plain import GOOD, Plain
-from metricldp.collector.proofs import SERIAL, Proof
+from metricldp.collector.proofs import SERIAL, Anybody, Invited, Proof
 from metricldp.collector.recent import DIGEST, MARK
 from metricldp.reports.bytes import unpack
 from metricldp.survey.agreement import Agreement
@@ -81,8 +82,11 @@ class Envelope:
         """Every record is good, or is counted under the reason why it is not."""
         size, head = self.size, self._head
         found = Upload(self.number, not self._proof.once)
-        if len(body) == size:
+        if len(body) == size and body.startswith(self._plain.header, head):
             self._keep(found, (body,), (self._plain.reason(body[head:]),))
+            return found
+        if others := self._with_another_proof(body):
+            found.refused["invite"] += others
             return found
         if not body or len(body) % size:
             # A report of the wrong length is judged by what its bytes say first.
@@ -94,6 +98,17 @@ class Envelope:
             return found
         self._keep(found, records, self._reasons(records))
         return found
+
+    def _with_another_proof(self, body: bytes) -> int:
+        """How many records there are, had they the proof of another kind of survey, or none."""
+        header = self._plain.header
+        if body.startswith(header, self._head):
+            return 0
+        for proof in (Anybody.size, Invited.size, Blind.size):
+            size = SERIAL + proof + self._plain.size
+            if body.startswith(header, SERIAL + proof) and not len(body) % size:
+                return len(body) // size
+        return 0
 
     def _cut(self, report: bytes) -> str:
         return self._plain.reason(report[: self._plain.size + 1])

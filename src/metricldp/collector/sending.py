@@ -150,7 +150,8 @@ def send(
     for report in reports:
         head = next(ids, None)
         if head is None:
-            raise QueryError(f"there are more reports than invites, which are {done}")
+            there = done + len(waiting)
+            raise QueryError(f"there are more reports than invites, which are {there}")
         if waiting and (len(waiting) == at_once or size + len(head) + len(report) > LARGEST):
             flush()
             size = 0

@@ -426,9 +426,10 @@ def headline(tally: Quick, asked: Asked) -> list[tuple[str, str]]:
     if not tally.n:
         return []
     found, where = [], dict(asked.where)
-    if where:
+    if where and asked.name != "count":
         count = tally.count(where, about=asked.about)
         found.append((f"people with {', '.join(asked.words)}", single_line(count, asked)))
+    if where and asked.name != "fraction":
         share = tally.fraction(where, about=asked.about)
         found.append(("share of all", single_line(share, asked)))
     described = attribute_of(tally.survey, asked.attribute)
