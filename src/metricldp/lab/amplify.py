@@ -110,7 +110,8 @@ def amplify(
 
     `pairs` is a list of two values each, of a survey with one attribute, or of two people each, as
     dicts. Left out, values 1, 5 and 25 positions apart and the two ends are taken, and others in
-    the middle. Of a collector that releases batches of at least k, n is k: more reports that are
+    the middle; of several, two people who differ in all. Of a collector that releases batches of
+    at least k, n is k: more reports that are
     shuffled in tell no more.
     """
     if not isinstance(survey, Agreement):
@@ -198,7 +199,7 @@ class _Laws:
         return found
 
     def _usual(self) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
-        """Of every attribute some pairs, the others in the middle."""
+        """Of every attribute some pairs, the others in the middle; and two who differ in all."""
         described = self.survey.attributes
         middle = {name: a.size // 2 for name, a in described.items()}
         for name, attribute in described.items():
@@ -209,7 +210,11 @@ class _Laws:
             far = attribute.distances.farthest(size)
             ends = [(x, x + apart) for x, apart in starts] + [far]
             for x, other in dict.fromkeys(ends):
-                yield tuple(self._joined({**middle, name: at}) for at in (x, other))  # type: ignore[misc]
+                yield self._joined({**middle, name: x}), self._joined({**middle, name: other})
+        if len(described) > 1:
+            far_ends = {name: a.distances.farthest(a.size) for name, a in described.items()}
+            one, most = ({name: ends[k] for name, ends in far_ends.items()} for k in (0, 1))
+            yield self._joined(one), self._joined(most)
 
     def words(self, person: Mapping[str, float]) -> str:
         """A person in the data's words."""
