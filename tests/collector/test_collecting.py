@@ -329,7 +329,7 @@ def test_retention(collector, books, wide, monkeypatch):
     found = collector.status(wide)
     assert found.outcomes["forgotten"] == 50
     assert found.outcomes["accepted"] == found.reports + found.outcomes["forgotten"]
-    assert not list(collector.folder.rglob("*.parquet"))
+    assert {path.name for path in collector.folder.rglob("*.parquet")} == {*books.segments()}
 
 
 def test_several_surveys_do_not_mix(collector, survey, wide, reports):

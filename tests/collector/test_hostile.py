@@ -4,9 +4,11 @@ import asyncio
 from collections import Counter
 
 import pytest
-from devices import ask, report_of, serve_and, upload_path
+from devices import ask, post_all, report_of, serve_and, upload_path
 
-from metricldp.collector.envelope import new_id
+from metricldp.collector import folder, sealing
+from metricldp.collector.books import Books
+from metricldp.collector.envelope import new_id, today
 from metricldp.collector.folder import Collector
 from metricldp.collector.register import ALL
 from metricldp.collector.settings import Settings
@@ -68,3 +70,22 @@ def test_a_surprise_in_one_transaction_does_not_stop_the_next(collector, wide, m
     busy, ready, kept = serve_and(collector, go)
     assert (busy.status, busy.word, ready.status) == (503, "busy", 503)
     assert kept.data["accepted"] == 1
+
+
+def test_what_never_fills_a_file_is_let_go_as_well(collector, wide, monkeypatch):
+    """Retention is for all reports: five that wait for 99,995 others grow old, too."""
+    collector.open(wide, Settings(keep_days=2))
+    books = Books(collector.connect())
+    bodies = [new_id() + report_of(wide, k) for k in range(6)]
+    post_all(collector, wide, bodies[:5])
+    collector.let_go(books)
+    post_all(collector, wide, bodies[5:])
+    collector.let_go(books)  # one file a day is enough
+    assert (len(books.segments()), collector.tally(wide).n) == (1, 6)
+    for days, left in ((1, 6), (2, 6), (3, 1), (9, 0)):
+        monkeypatch.setattr(folder, "today", lambda days=days: today() + days)
+        monkeypatch.setattr(sealing, "today", lambda days=days: today() + days)
+        collector.let_go(books)
+        assert collector.tally(wide).n == left
+    assert collector.status(wide).outcomes["forgotten"] == 6
+    books.database.close()

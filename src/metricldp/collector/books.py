@@ -189,6 +189,11 @@ class Books:
         found = self.database.rows("SELECT sum(n) FROM segments WHERE survey = ?", (survey,))
         return int(found[0][0] or 0)
 
+    def last_sealed(self, survey: int) -> int:
+        """The day of the newest segment; 0 if there is none."""
+        found = self.database.rows("SELECT max(day) FROM segments WHERE survey = ?", (survey,))
+        return int(found[0][0] or 0)
+
     def groups(self, survey: int, most: int) -> list[tuple[int, int, bytes]]:
         """The first groups, until they have so many reports: numbers, how many, and reports."""
         found, count = [], 0

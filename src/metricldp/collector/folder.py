@@ -224,6 +224,9 @@ class Collector:
         for entry in Register(books).entries():
             settings = entry.settings
             if settings.keep_days is not None:
+                if not settings.batch and books.last_sealed(entry.number) < today():
+                    # Only what is sealed has a day. Else what never fills a file would stay.
+                    sealing.seal(books, self.folder, survey_of(entry.text), entry.number, 1)
                 for name in books.drop_segments(entry.number, today() - settings.keep_days):
                     (self.folder / sealing.FOLDER / name).unlink(missing_ok=True)
             if settings.proof == "none":

@@ -2,7 +2,7 @@
 
 An invite is a serial number of 16 random bytes and the start of its HMAC-SHA256 under a key of the
 survey. Each can be used once. Whoever hands invites out can link a report to who got the invite,
-when it arrives; blind tokens (`blind.py`) are for those who must not be able to.
+from the network or from the store; blind tokens (`blind.py`) are for those who must not be able to.
 """
 
 from __future__ import annotations
