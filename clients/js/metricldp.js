@@ -11,9 +11,6 @@ const refuse = (reason, message = reason) => {
   throw Object.assign(Error(message), { reason });
 };
 const big = (hex) => BigInt("0x" + hex);
-/** A probability over 2^64 as two halves; of 2^64 itself the upper one is 2^32. */
-const halves = (hex) => (known[hex] ||= [hex.slice(0, -8), hex.slice(-8)].map((half) => parseInt(half, 16)));
-const known = {};
 /** How many binary digits numbers below this one need. */
 const bitsFor = (outcomes) => (outcomes > 1 ? (BigInt(outcomes) - 1n).toString(2).length : 0);
 const ofHex = (text) => Uint8Array.from(text.match(/../g), (two) => parseInt(two, 16));
@@ -30,7 +27,7 @@ function tapeOf(given) {
   /** The next word: its upper half, and the lower one in `low`. */
   const next = () => {
     if (at === words.length) {
-      if (given) throw Error("end");
+      if (given) throw given;
       words = crypto.getRandomValues(new Uint32Array(128));
       at = 0;
     }
@@ -41,10 +38,7 @@ function tapeOf(given) {
   const integer = (bits) => (bits ? ((BigInt(next()) << 32n) | BigInt(low)) >> BigInt(64 - bits) : 0n);
   return {
     integer,
-    toss([high, below]) {
-      const drawn = next();
-      return drawn < high || (drawn === high && low < below);
-    },
+    toss: (hex) => integer(64) < big(hex),
     uniform(bound) {
       let drawn;
       do drawn = integer(bitsFor(bound));
@@ -57,7 +51,8 @@ function tapeOf(given) {
       return whole + (next() < position - whole * WORD);
     },
     /** Many tosses at once, 32 in each number. */
-    lanes([high, rest], count) {
+    lanes(hex, count) {
+      let [high, rest] = [hex.slice(0, -8), hex.slice(-8)].map((half) => parseInt(half, 16));
       const below = new Uint32Array(2 * ceil(count / 64));
       const open = below.map((_, k) => (count < 32 * k + 32 ? 2 ** max(0, count - 32 * k) - 1 : -1));
       if (high === WORD) return open;
@@ -116,7 +111,7 @@ const LAWS = {
       shift: 1,
       bits,
       draw: (x, tape, put) =>
-        tape.lanes(halves(flip), bits).forEach((flips, k) => {
+        tape.lanes(flip, bits).forEach((flips, k) => {
           const from = x - 32 * k;
           put((flips ^ (from > 31 ? 0 : -(2 ** max(0, from)))) >>> 0, min(32, bits - 32 * k));
         }),
@@ -140,10 +135,10 @@ const LAWS = {
       bits,
       draw(x, tape, put) {
         let g = 1, k = 0;
-        digits.forEach((hex, j) => (g += tape.toss(halves(hex)) * 2 ** j));
-        for (; k * length <= size && tape.toss(halves(block)); k++) g += length;
+        digits.forEach((hex, j) => (g += tape.toss(hex) * 2 ** j));
+        for (; k * length <= size && tape.toss(block); k++) g += length;
         if (tape.integer(1)) g = -g;
-        if (tape.toss(halves(zero))) g = 0;
+        if (tape.toss(zero)) g = 0;
         put(min(max(x + g, 0), size - 1), bits);
       },
       ratio: stepwise(step),
@@ -155,7 +150,7 @@ const LAWS = {
       shift: 1,
       bits,
       draw(x, tape, put) {
-        const stays = tape.toss(halves(keep)), moved = 1 + Number(tape.uniform(others));
+        const stays = tape.toss(keep), moved = 1 + Number(tape.uniform(others));
         put(stays ? x : (x + moved) % size, bits);
       },
       ratio: () => ratioOf(big(keep) * others, ONE - big(keep)),
@@ -172,10 +167,10 @@ const LAWS = {
         const field = [];
         for (const q of new Set(other)) {
           const places = upTo(size).filter((k) => other[k] === q);
-          const lanes = tape.lanes(halves(q), places.length);
+          const lanes = tape.lanes(q, places.length);
           places.forEach((place, i) => (field[place] = (lanes[i >>> 5] >>> i) & 1));
         }
-        field[x] = +tape.toss(halves(own[x]));
+        field[x] = +tape.toss(own[x]);
         field.forEach((bit) => put(bit, 1));
       },
       ratio: (x, y) => most(times(bits[x][0], bits[y][1]), times(bits[y][0], bits[x][1])),
@@ -248,7 +243,7 @@ const LAWS = {
     return {
       bits,
       draw(x, tape, put) {
-        const stays = tape.toss(halves(x % (of.size - 1) ? keep : end));
+        const stays = tape.toss(x % (of.size - 1) ? keep : end);
         draw(x, tape, (y) => put(stays ? x : y, bits));
       },
     };
@@ -381,7 +376,7 @@ function surveyOf(text, { store, send, limit } = {}) {
   }));
   if (length !== 17 + ceil(sum(fields.map(({ made }) => made.bits)) / 8)) refuse("length");
   const keyOf = ([{ name }], x) => `${survey} ${x} ${name}`;
-  let sending = Promise.resolve(), timer;
+  let sending = queue, timer;
 
   /** All values are checked before the first coin is drawn. */
   const positionsOf = (person, clip) => {
@@ -430,8 +425,6 @@ function surveyOf(text, { store, send, limit } = {}) {
         method: "POST",
         body: ofHex(body),
         credentials: "omit",
-        referrerPolicy: "no-referrer",
-        signal: AbortSignal.timeout(6e4),
       });
       const { ok, status, headers } = answer;
       wait = 1000 * headers.get("retry-after");
@@ -502,18 +495,35 @@ const locked = (work) => globalThis.navigator?.locks?.request(KEY, work) || (que
 const newId = () =>
   floor(Date.now() / 864e5).toString(16).padStart(8, 0) + toHex(crypto.getRandomValues(new Uint8Array(12)));
 
+/** What the device keeps. A lock alone is not enough: tabs read old values in localStorage. */
+const kept = (ask) =>
+  new Promise((done, fail) => {
+    const opened = indexedDB.open(KEY);
+    opened.onupgradeneeded = () => opened.result.createObjectStore(KEY);
+    opened.onerror = fail;
+    opened.onsuccess = () => {
+      const turn = opened.result.transaction(KEY, "readwrite"), asked = ask(turn.objectStore(KEY));
+      turn.onabort = fail;
+      turn.oncomplete = () => done(asked.result);
+    };
+  });
+const device = {
+  getItem: (key) => kept((there) => there.get(key)),
+  setItem: (key, text) => kept((there) => there.put(text, key)),
+};
+
 /** The serial number of an invite, and what proves it, as the collector writes them. */
-const invited = (text) => (/^[\da-f]{64}([\da-f]{480})?$/.test(text) ? text : refuse("invite"));
+const invited = (text) => (/^\w{64}(\w{480})?$/.test(text) ? text : refuse("invite"));
 
 /**
  * Opens a survey by its client manifest, the text or its address. `pin` is the SHA-256 that
  * `metricldp compile` printed: whoever serves another manifest is refused.
  */
-export async function open(source, { pin, store = localStorage, ...more } = {}) {
+export async function open(source, { pin, store = device, ...more } = {}) {
   const text = source[0] === "{" ? source : await (await fetch(source)).text();
   if (!crypto.subtle) refuse("https");
   const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
-  if (found !== pin) refuse("pin", "is " + found);
+  if (found !== pin) refuse("pin", found);
   const [survey] = surveyOf(text, { store, ...more });
   if (more.send) {
     globalThis.addEventListener?.("online", survey.flush);

@@ -2,7 +2,6 @@
 import { forTestsOnly } from "../../clients/js/metricldp.js";
 
 const { LAWS, surveyOf } = forTestsOnly;
-const halves = (hex) => [parseInt(hex.slice(0, -8), 16), parseInt(hex.slice(-8), 16)];
 const tapeOf = (words) =>
   forTestsOnly.tapeOf(Uint32Array.from(words.match(/.{8}/g) || [], (half) => parseInt(half, 16)));
 
@@ -59,10 +58,10 @@ export function check({ surveys = [], many = [], tape = [], laws = [] }) {
     const coins = tapeOf(words), [first, second] = said.map((text) => BigInt("0x" + text));
     const answers = {
       integer: () => coins.integer(Number(first)),
-      toss: () => coins.toss(halves(said[0].padStart(16, 0))),
+      toss: () => coins.toss(said[0]),
       uniform: () => coins.uniform(first),
       rounded: () => coins.rounded(Number(first)),
-      lanes: () => coins.lanes(halves(said[0].padStart(16, 0)), Number(second))
+      lanes: () => coins.lanes(said[0].padStart(16, 0), Number(second))
         .reduceRight((all, lanes) => (all << 32n) | BigInt(lanes), 0n),
     };
     same(`${BigInt("0x" + found)} true`, `${BigInt(answers[call]())} ${usedUp(coins)}`, call);

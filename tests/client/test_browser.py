@@ -140,7 +140,7 @@ def test_the_page_by_keyboard(context, collector):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_accessible(browser, collector, scheme):
-    tool("esbuild")
+    tool("terser")
     axe = (CLIENT / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
     context = browser.new_context(color_scheme=scheme, viewport={"width": 360, "height": 700})
     page, _ = watched(context, collector[1])
@@ -208,10 +208,10 @@ def test_offline_then_online(context, collector):
     page, _ = opened(context, address, address)
     context.set_offline(True)
     assert page.evaluate("(person) => survey.answer(person)", PERSON)["state"] == "waiting"
-    kept = page.evaluate("localStorage.getItem('metricldp')")
+    kept = page.evaluate("survey.ledger()")["surveys"]
     context.set_offline(False)  # the browser says so, and the client sends
     until(lambda: kind.bodies)
-    (answer,) = json.loads(kept)[PAGE.fingerprint]["answers"].values()
+    (answer,) = kept[PAGE.fingerprint]["answers"].values()
     assert kind.bodies[0].hex() == answer["body"]
 
 
@@ -220,13 +220,13 @@ def test_a_tab_closed_and_opened_again(context, collector):
     page, _ = opened(context, address, address)
     context.set_offline(True)
     page.evaluate("(person) => survey.answer(person)", PERSON)
-    kept = page.evaluate("localStorage.getItem('metricldp')")
+    kept = page.evaluate("survey.ledger()")["surveys"]
     page.close()
     context.set_offline(False)
     assert kind.bodies == []
     page, _ = opened(context, address, address)  # it sends by itself
     until(lambda: kind.bodies)
-    (answer,) = json.loads(kept)[PAGE.fingerprint]["answers"].values()
+    (answer,) = kept[PAGE.fingerprint]["answers"].values()
     assert kind.bodies[0].hex() == answer["body"]
     until(lambda: page.evaluate("survey.status()")["state"] == "sent")
 

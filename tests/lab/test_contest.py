@@ -93,7 +93,7 @@ def test_contenders_are_told_apart():
 def test_everybody_takes_part_but_who_is_not_compared():
     known = {m.name for m in registry.every_mechanism() if not m.joint}
     there = {c.mechanism for c in everybody() if not c.mechanism.startswith("hio")}
-    assert known - there == {"matrix", "threshold-dummy"}
+    assert known - there == {"matrix", "memoised", "threshold-dummy"}
     assert set(in_table_2()) < set(everybody())
 
 

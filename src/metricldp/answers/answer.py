@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from metricldp.answers import watched
 from metricldp.answers.liars import Ends, Lie, checked_liars
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -118,7 +119,7 @@ class Answer:
         `anytime` is one that stays right while one watches, at every number of reports together:
         a wider "normal" one, in the limit of many reports. See `watched.py`.
         """
-        if anytime:
+        if flag("anytime", anytime):
             normal_reach(level)
             return watched.ends(self.interval, level, self.reports)
         if self.between:

@@ -22,6 +22,7 @@ from metricldp.answers.queries import Query, Where, if_answered, parse
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Floats
@@ -53,7 +54,7 @@ class Difference(Answer):
     ) -> tuple[float, float]:
         if not math.isfinite(self.variance):
             return -math.inf, math.inf
-        if anytime:
+        if flag("anytime", anytime):
             return watched.ends(self.interval, level, self.reports, _SUMS)
         return super().interval(level, method)
 

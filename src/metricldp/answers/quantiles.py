@@ -229,6 +229,7 @@ class Quantile:
         """
         normal_reach(level)
         tests = self.cdf.excess(self.probability)
+        flag("anytime", anytime)
         by = tests[len(tests) // 2].method(level, method) if tests and not anytime else NORMAL
         tie = TIE * abs(self.cdf.points[0].denominator)
         if by == NORMAL:

@@ -15,6 +15,7 @@ from metricldp.answers.answer import (
     normal_reach,
 )
 from metricldp.answers.liars import Ends, checked_liars, moved_mean
+from metricldp.basics.checks import flag
 
 _HALVINGS = 9
 """How often the range of a mean is halved for an end of its interval."""
@@ -148,7 +149,7 @@ class Ratio(Answer):
         an answer only where the count happens to come out large would be wrong too often.
         """
         z = normal_reach(level)
-        if anytime:
+        if flag("anytime", anytime):
             sums = 2 if self.denominator_variance else 1
             return watched.ends(self.interval, level, self.reports, sums, self.possible)
         if self.between:
