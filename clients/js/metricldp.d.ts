@@ -1,4 +1,4 @@
-/** Where answers are kept: `localStorage`, or anything with these two, also asynchronous. */
+/** Where answers are kept: anything with these two. What one tab writes, another must read at once. */
 export interface Store {
   getItem(key: string): string | null | Promise<string | null>;
   setItem(key: string, value: string): void | Promise<void>;
@@ -7,7 +7,7 @@ export interface Store {
 export interface Options {
   /** The SHA-256 of the manifest, as `metricldp compile` printed it: 64 lower-case digits. */
   pin: string;
-  /** Left out: `localStorage`. */
+  /** Left out: a database of the page's own (IndexedDB). */
   store?: Store;
   /** The address of the collector. Left out, answers are kept and wait. */
   send?: string;
