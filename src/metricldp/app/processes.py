@@ -88,7 +88,9 @@ def run(said: dict[str, Any], sockets: Sequence[socket.socket], parent: int | No
             timeout_graceful_shutdown=10,
         )
     )
-    asyncio.run(_served(server, list(sockets), parent))
+    # asyncio.run would take its own loop, whatever the server was told.
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(_served(server, list(sockets), parent))
     app.collector.close()
 
 
