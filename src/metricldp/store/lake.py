@@ -7,7 +7,7 @@ batch by batch. What is found is kept as the tables of `cubes`, so answers are t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,30 +16,28 @@ import numpy as np
 
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import counted, shown
+from metricldp.channels import Channel
 from metricldp.store import cubes, scan
 from metricldp.store.base import REPORTS, Store, Sums
-from metricldp.store.bits import Batch, Cuts, Product, Terms
+from metricldp.store.bits import Batch, Product
 from metricldp.store.engines import base, sources
 from metricldp.store.engines.places import Place
 from metricldp.store.profiles import opened_from_digits
 from metricldp.store.readings import Readings
 from metricldp.store.scan import Weights
+from metricldp.store.tabled import Tabled
 from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
 
 
-class Lake(Store):
+class Lake(Tabled):
     """Reports of one survey in one place or several, none of which is read before a question."""
 
     def __init__(
         self, survey: Agreement, places: Sequence[Place] = (), *, engine: str, layout: str = "auto"
     ) -> None:
-        if not isinstance(layout, str) or layout not in cubes.LAYOUTS:
-            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {shown(layout)}")
-        self.survey, self.engine, self.layout = survey, engine, layout
-        self.places = list(places)
-        self._tables: dict[tuple[str, ...], cubes.Table] = {}
-        self._asked: Counter[tuple[str, ...]] = Counter()
+        super().__init__(survey, layout)
+        self.engine, self.places = engine, list(places)
 
     @classmethod
     def of(
@@ -75,8 +73,7 @@ class Lake(Store):
         places = self.places + other.places
         merged = Lake(self.survey, places, engine=self.engine, layout=self.layout)
         merged.counted = self.counted | other.counted
-        for names in self._tables.keys() & other._tables.keys():
-            merged._tables[names] = self._tables[names] + other._tables[names]
+        merged._take_tables(self, other)
         return merged
 
     def totals(self, keep: Iterable[Sequence[str]]) -> Totals:
@@ -96,41 +93,14 @@ class Lake(Store):
 
     # Sums ----------------------------------------------------------------------------------------
 
-    def holds(self, names: Collection[str]) -> bool:
-        return True
+    def _worth(self, names: tuple[str, ...], channels: list[Channel]) -> bool:
+        if all(channel.is_bits for channel in channels):
+            return cubes.worth_a_table(channels, self._asked[names])
+        return cubes.fits(channels)
 
-    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
-        self._asked[names] += questions
-        if not names or self.layout == REPORTS:
-            return REPORTS
-        if not all(name in self.survey.tabled for name in names):
-            return REPORTS  # a block of several parts has no table
-        channels = {name: self.survey.tabled[name] for name in names}
-        if self.layout != "auto":
-            cubes.check_size(list(channels.values()), names)
-            return self.layout
-        kinds = list(channels.values())
-        if names not in self._tables:
-            if all(channel.is_bits for channel in kinds):
-                if not cubes.worth_a_table(kinds, self._asked[names]):
-                    return REPORTS
-            elif not cubes.fits(kinds):
-                return REPORTS
-        return cubes.quickest(channels, self.survey.blocks)
-
-    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
-        if isinstance(asked, Cuts):
-            return asked.total(self._digits(asked.names, asked.terms))
+    def _passed(self, asked: Readings, weight: str | None) -> Sums:
         if weight is not None:
             return self._weighted(asked, weight)
-        if not asked.parts:
-            return asked.named(np.full(asked.count, float(self.n)))
-        if layout == "cells":
-            return asked.named(self._table_of(asked.names).from_cells(asked))
-        if layout == "prefix":
-            return asked.named(self._table_of(asked.names).from_prefixes(asked))
-        if (terms := Terms.of(asked)) is not None:
-            return asked.named(terms.total(self._digits(asked.names, terms.terms)))
         weights = Weights(base.REPORTS, (1,) * len(asked.rows))
         return asked.named(scan.from_reports(self._groups(asked.columns), asked, weights))
 
@@ -156,7 +126,7 @@ class Lake(Store):
         if self.layout in ("auto", REPORTS) and names not in self._tables and len(names) > 1:
             channel = self.survey.channels.get(attribute)
             if channel is not None and all(c.is_bits for c in known.values()):
-                count = partial(self._digits, names)
+                count = partial(self._digit_counts, names)
                 found = opened_from_digits(readings, attribute, channel, count)
                 if found is not None:
                     return readings.named(found), REPORTS
@@ -185,11 +155,7 @@ class Lake(Store):
         few = sorted(square for _, part in found for square in part)
         return sum(total for total, _ in found), few[max(0, len(few) - largest) :]
 
-    def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
-        self._tables[names] = self.table_of(names)
-        return self._tables[names]
-
-    def _digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
+    def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
         parts = [place.digits(names, terms) for place in self.places]
         return [sum(counts) for counts in zip(*parts, strict=True)] if parts else [0] * len(terms)
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
-from metricldp.basics.text import counted, shown
-from metricldp.channels import Floats
+from metricldp.basics.text import counted
+from metricldp.channels import Channel, Floats
 from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
 from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, scan
-from metricldp.store.base import REPORTS, Store, Sums
-from metricldp.store.bits import Batch, BitColumns, Cuts, Product, Terms, counts_from_reports
+from metricldp.store.base import REPORTS, Sums
+from metricldp.store.bits import Batch, BitColumns, Product, counts_from_reports
 from metricldp.store.readings import Readings
+from metricldp.store.tabled import Tabled
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -36,22 +36,17 @@ MAX_PASSES = 2
 """Questions about the same attributes from which on reports of bits are turned to columns."""
 
 
-class Raw(Store):
-    """Reports of one survey as an Arrow table; `layout` says how sums are found in it.
+class Raw(Tabled):
+    """Reports of one survey as an Arrow table.
 
-    "reports", "cells", "prefix", or "auto", which builds a table for a set of attributes once
-    enough questions about them have come in.
+    The layout "auto" builds a table for a set of attributes once enough questions about them have
+    come in.
     """
 
     def __init__(self, survey: Agreement, table: pa.Table, layout: str = "auto") -> None:
-        if not isinstance(layout, str) or layout not in cubes.LAYOUTS:
-            raise QueryError(f"a layout is one of {', '.join(cubes.LAYOUTS)}, not {shown(layout)}")
-        self.survey = survey
-        self.layout = layout
+        super().__init__(survey, layout)
         self.table = table
-        self._tables: dict[tuple[str, ...], cubes.Table] = {}
         self._columns: BitColumns | None = None
-        self._asked: Counter[tuple[str, ...]] = Counter()
 
     @classmethod
     def of(
@@ -84,8 +79,7 @@ class Raw(Store):
     def merge(self, other: Raw) -> Raw:
         merged = Raw(self.survey, pa.concat_tables([self.table, other.table]), self.layout)
         merged.counted = self.counted | other.counted
-        for names in self._tables.keys() & other._tables.keys():
-            merged._tables[names] = self._tables[names] + other._tables[names]
+        merged._take_tables(self, other)
         if self._columns is not None and other._columns is not None:
             merged._columns = self._columns + other._columns
         return merged
@@ -109,39 +103,12 @@ class Raw(Store):
 
     # Sums ----------------------------------------------------------------------------------------
 
-    def holds(self, names: Collection[str]) -> bool:
-        return True
+    def _worth(self, names: tuple[str, ...], channels: list[Channel]) -> bool:
+        return cubes.worth_a_table(channels, self._asked[names])
 
-    def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
-        self._asked[names] += questions
-        if not names or self.layout == REPORTS:
-            return REPORTS
-        if not all(name in self.survey.tabled for name in names):
-            return REPORTS  # a block of several parts has no table
-        channels = [self.survey.tabled[name] for name in names]
-        if self.layout == "auto":
-            if names in self._tables or cubes.worth_a_table(channels, self._asked[names]):
-                known = {name: self.survey.tabled[name] for name in names}
-                return cubes.quickest(known, self.survey.blocks)
-            return REPORTS
-        cubes.check_size(channels, names)
-        return self.layout
-
-    def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
-        if isinstance(asked, Cuts):
-            return asked.total(self._digit_counts(asked.names, asked.terms))
-        if weight is not None:
-            batches = self.batches([*asked.columns, weight])
-            return asked.named(scan.from_reports(batches, asked, weight))
-        if not asked.parts:
-            return asked.named(np.full(asked.count, float(self.n)))
-        if layout == "cells":
-            return asked.named(self._table_of(asked.names).from_cells(asked))
-        if layout == "prefix":
-            return asked.named(self._table_of(asked.names).from_prefixes(asked))
-        if (terms := Terms.of(asked)) is not None:
-            return asked.named(terms.total(self._digit_counts(asked.names, terms.terms)))
-        return asked.named(scan.from_reports(self.batches(asked.columns), asked))
+    def _passed(self, asked: Readings, weight: str | None) -> Sums:
+        columns = asked.columns if weight is None else [*asked.columns, weight]
+        return asked.named(scan.from_reports(self.batches(columns), asked, weight))
 
     def opened(self, readings: Readings, attribute: str) -> tuple[Sums, str]:
         batches = self.batches([*readings.columns, attribute])
@@ -163,10 +130,6 @@ class Raw(Store):
             return self._tables[names]
         channels = {name: self.survey.tabled[name] for name in names}
         return cubes.build(self.batches(names), channels)
-
-    def _table_of(self, names: tuple[str, ...]) -> cubes.Table:
-        self._tables[names] = self.table_of(names)
-        return self._tables[names]
 
     def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
         if self._asked[names] <= MAX_PASSES:
