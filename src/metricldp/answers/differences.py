@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Floats
 from metricldp.store.readings import attribute_of, read_pair
 
+Found = TypeVar("Found", bound=Answer)
 _SUMS = 4
 """A difference of means rests on two sums and two counts."""
 
@@ -179,12 +181,12 @@ def _valued(group: Query, measure: Measure) -> Query:
     return replace(group, factors={**group.factors, measure.attribute: measure.function * inside})
 
 
-def _opened(mean: Ratio, by: float) -> Ratio:
+def _opened(found: Found, by: float) -> Found:
     """With what bins leave open."""
     if not by:
-        return mean
-    sides = (replace(mean, value=mean.value + shift) for shift in (-by, by))
-    return replace(mean, between=tuple(sides))
+        return found
+    sides = (replace(found, value=found.value + shift) for shift in (-by, by))
+    return replace(found, between=tuple(sides))
 
 
 def _apart(
@@ -213,10 +215,7 @@ def _apart(
         hidden=one.hidden + other.hidden,
         reports=one.reports,
     )
-    if not measure.open:
-        return found
-    sides = (replace(found, value=value + shift) for shift in (-2 * measure.open, 2 * measure.open))
-    return replace(found, between=tuple(sides))
+    return _opened(found, 2 * measure.open)
 
 
 def _variance(

@@ -22,7 +22,7 @@ from metricldp.app import explain as words
 from metricldp.app import lakes, serving
 from metricldp.app.arguments import number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
-from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile
+from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
 from metricldp.app.runner import directory, run, write
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
@@ -247,9 +247,7 @@ def merge(
     survey: SurveyFile,
     reports: Annotated[list[Path], typer.Argument(help="reports, Parquet files made by encode")],
     output: ReportsOut,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
-    ] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Join several files of reports, or of totals, into one."""

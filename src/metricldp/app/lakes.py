@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.app.arguments import survey_in
-from metricldp.app.questions import AsJson, SurveyFile
+from metricldp.app.questions import AsJson, SurveyFile, Trust
 from metricldp.app.terminal import show
 from metricldp.basics.text import counted
 from metricldp.collector.logs.compact import compact as compacted
@@ -38,9 +38,7 @@ def _slice(
     survey: SurveyFile,
     reports: Annotated[Path, typer.Argument(help="reports: a Parquet file, or a folder of them")],
     output: _Folder,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
-    ] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn reports of bits into columns of bits, from which engines count soonest."""

@@ -28,6 +28,9 @@ from metricldp.basics.writing import check_apart
 
 SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
+]
 _ReportsFile = Annotated[
     Path, typer.Argument(help="reports: a Parquet file made by encode, or a folder of them")
 ]
