@@ -30,6 +30,7 @@ from metricldp.app.web.scene import svg
 from metricldp.app.web.tables import to_csv
 from metricldp.basics.errors import MetricLdpError, QueryError
 from metricldp.collector.base import Collected
+from metricldp.collector.problems import TYPE
 from metricldp.collector.database import StoreError
 from metricldp.survey.agreement import Agreement
 
@@ -48,7 +49,6 @@ HEADERS = {
 RUNNING, WAITING = 2, 8
 """Questions that are worked on at once, and that may wait; more are told to come back."""
 RETRY = 5
-PROBLEM = "urn:metricldp:problem:"
 _KINDS = {
     "": "application/json",
     "json": "application/json",
@@ -233,7 +233,7 @@ def _written(found: Found, kind: str) -> bytes:
 
 def problem(refused: Refused) -> Response:
     """application/problem+json, as everywhere in the collector."""
-    data = {"type": PROBLEM + refused.word, "title": refused.said, "status": refused.status}
+    data = {"type": TYPE + refused.word, "title": refused.said, "status": refused.status}
     headers = {"cache-control": "no-store"}
     if refused.status == 401:
         headers["www-authenticate"] = "Bearer"
