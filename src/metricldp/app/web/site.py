@@ -30,8 +30,8 @@ from metricldp.app.web.scene import svg
 from metricldp.app.web.tables import to_csv
 from metricldp.basics.errors import MetricLdpError, QueryError
 from metricldp.collector.base import Collected
-from metricldp.collector.problems import TYPE
 from metricldp.collector.database import StoreError
+from metricldp.collector.problems import TYPE
 from metricldp.survey.agreement import Agreement
 
 POLICY = (
