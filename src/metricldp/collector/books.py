@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from metricldp.collector.database import Database, StoreError
+from metricldp.collector.database import DIGEST, MARK, Database, StoreError
 from metricldp.collector.envelope import DAY, Upload
-from metricldp.collector.recent import DIGEST, MARK, Marks, Recent, joined, split
+from metricldp.collector.recent import Marks, Recent, cut, joined
 
 ACCEPTED, DUPLICATE, FORGOTTEN = "accepted", "duplicate", "forgotten"
 UNKNOWN = 0
@@ -286,19 +286,20 @@ class Books:
         In short steps. One that is done again changes nothing, and only the last lets go.
         """
         pieces = self.database.rows("SELECT seq, survey, ids FROM fresh ORDER BY seq")
-        rows = [(int(survey), *pair) for _, survey, ids in pieces for pair in split(bytes(ids))]
-        if len(rows) < least or not rows:
+        by_survey: defaultdict[int, list[bytes]] = defaultdict(list)
+        for _, survey, ids in pieces:
+            by_survey[int(survey)] += cut(bytes(ids))
+        count = sum(map(len, by_survey.values()))
+        if count < least or not count:
             return 0
-        rows.sort()
-        for at in range(0, len(rows), _MERGED_AT_ONCE):
-            with self.writing():
-                self.database.many(
-                    "INSERT INTO ids VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    rows[at : at + _MERGED_AT_ONCE],
-                )
+        for survey, found in by_survey.items():
+            found.sort()
+            for at in range(0, len(found), _MERGED_AT_ONCE):
+                with self.writing():
+                    self.database.add_ids(survey, found[at : at + _MERGED_AT_ONCE])
         with self.writing():
             self.database.rows("DELETE FROM fresh WHERE seq <= ?", (pieces[-1][0],))
-        return len(rows)
+        return count
 
     def fresh(self) -> int:
         """How many ids are not in the table yet."""

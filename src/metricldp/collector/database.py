@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from metricldp.basics.errors import MetricLdpError
 
 Row = tuple[Any, ...]
+MARK, DIGEST = 16, 8
+"""Bytes of what is kept of an id, and of what tells its report from others."""
 
 
 class StoreError(MetricLdpError):
@@ -35,6 +37,9 @@ class Database(Protocol):
 
     def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
         """Those of some ids that are in the table, with their digests."""
+
+    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
+        """Ids in order, each a mark and a digest, to their places; one that is there stays."""
 
     def begin(self, patience: float) -> bool:
         """Begin to write, alone; or False if another is still writing after so many seconds."""

@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
 
+import numpy as np
+
 from metricldp.collector.blind import Blind
+from metricldp.collector.database import DIGEST, MARK
 from metricldp.collector.plain import GOOD, Plain
 from metricldp.collector.proofs import SERIAL, Anybody, Invited, Proof
-from metricldp.collector.recent import DIGEST, MARK
-from metricldp.reports.bytes import unpack
+from metricldp.reports.bytes import sound
 from metricldp.survey.agreement import Agreement
 
 LARGEST = 1 << 20
@@ -31,7 +33,6 @@ DAY = 4
 """Bytes of an id that say the day."""
 _MANY = 64
 """Reports from which on arrays are quicker than plain integers."""
-_HASHED = MARK - DAY
 _DAY_SECONDS = 86_400
 
 
@@ -114,36 +115,44 @@ class Envelope:
         return self._plain.reason(report[: self._plain.size + 1])
 
     def _reasons(self, records: Sequence[bytes]) -> Sequence[str]:
-        reports = [record[self._head :] for record in records]
-        if len(reports) >= _MANY:
-            refused: Counter[str] = Counter()
-            unpack(self._survey, reports, refused=refused)
-            if not refused:
-                return [GOOD] * len(reports)
-        return list(map(self._plain.reason, reports))
+        if len(records) >= _MANY:
+            rows = np.frombuffer(b"".join(records), np.uint8).reshape(len(records), -1)
+            if sound(self._survey, rows[:, self._head :]):
+                return [GOOD] * len(records)
+        return [self._plain.reason(record[self._head :]) for record in records]
 
     def _keep(self, found: Upload, records: Iterable[bytes], reasons: Iterable[str]) -> None:
         """Those that are good, with what is kept of their ids; the others are counted."""
-        proof, head, skip = self._proof, self._head, self._head + len(self._plain.header)
-        # Days compare like the bytes that say them.
-        now = today()
-        first = b"" if proof.once else (max(0, now - self._window)).to_bytes(DAY, "big")
-        last = b"" if proof.once else (now + 2).to_bytes(DAY, "big")
+        head, skip = self._head, self._head + len(self._plain.header)
+        holds = self._proof.holds if self._proof.size else None
+        first, last, day = self._days()
+        marks, digests, reports = found.marks, found.digests, found.reports
         for record, wrong in zip(records, reasons, strict=True):
             serial, reason = record[:SERIAL], wrong
-            if not reason and last and not first <= serial < last:
+            if not reason and not first <= serial < last:
                 reason = "late" if serial < first else "early"
-            if not reason and not proof.holds(serial, record[SERIAL:head]):
+            if not reason and holds and not holds(serial, record[SERIAL:head]):
                 reason = "invite"
             if reason:
                 found.refused[reason] += 1
                 continue
             hashed = sha256(serial)
-            mark = hashed.digest()
+            mark = serial[:day] + hashed.digest()
             hashed.update(record)
-            found.marks.append(serial[:DAY] + mark[:_HASHED] if last else mark[:MARK])
-            found.digests.append(hashed.digest()[:DIGEST])
-            found.reports.append(record[skip:])
+            marks.append(mark[:MARK])
+            digests.append(hashed.digest()[:DIGEST])
+            reports.append(record[skip:])
+
+    def _days(self) -> tuple[bytes, bytes, int]:
+        """The first id that is taken, the first that is not any more, and how much says the day.
+
+        Days compare like the bytes that say them. Serial numbers have none, and all are taken.
+        """
+        if self._proof.once:
+            return b"", b"\xff" * (SERIAL + 1), 0
+        now = today()
+        first = max(0, now - self._window)
+        return first.to_bytes(DAY, "big"), (now + 2).to_bytes(DAY, "big"), DAY
 
 
 def today() -> int:

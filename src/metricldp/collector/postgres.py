@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import TABLES, Row, StoreError
+from metricldp.collector.database import MARK, TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -76,6 +76,13 @@ class Postgres:
     def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
         asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ANY(?)"
         return {bytes(m): bytes(d) for m, d in self.rows(asked, (survey, list(marks)))}
+
+    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
+        self.rows(
+            f"INSERT INTO ids SELECT ?, substr(id, 1, {MARK}), substr(id, {MARK + 1}) "
+            "FROM unnest(?::bytea[]) AS id ON CONFLICT DO NOTHING",
+            (survey, list(ids)),
+        )
 
     def begin(self, patience: float) -> bool:
         if self._connection.closed or self._connection.broken:

@@ -10,12 +10,8 @@ that fails leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from metricldp.collector.database import DIGEST, MARK, Database
 
-from metricldp.collector.database import Database
-
-MARK, DIGEST = 16, 8
-"""Bytes of what is kept of an id, and of what tells its report from others."""
 _BOTH = MARK + DIGEST
 Marks = dict[bytes, bytes]
 """By the mark of an id, the digest of its report."""
@@ -37,8 +33,9 @@ class Recent:
         )
         for seq, survey, ids in rows:
             found = self._new.setdefault(int(survey), {})
-            found.update(split(bytes(ids)))
-            self._count += len(ids) // _BOTH
+            pieces = cut(bytes(ids))
+            found.update({both[:MARK]: both[MARK:] for both in pieces})
+            self._count += len(pieces)
             self._seen = int(seq)
         if self._old or self._count >= self._turn:
             self._let_go(database)
@@ -69,6 +66,6 @@ def joined(marks: list[bytes], digests: list[bytes]) -> bytes:
     return b"".join(sorted(mark + digest for mark, digest in zip(marks, digests, strict=True)))
 
 
-def split(ids: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for at in range(0, len(ids), _BOTH):
-        yield ids[at : at + MARK], ids[at + MARK : at + _BOTH]
+def cut(ids: bytes) -> list[bytes]:
+    """Each mark with its digest."""
+    return [ids[at : at + _BOTH] for at in range(0, len(ids), _BOTH)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import TABLES, Row, StoreError
+from metricldp.collector.database import MARK, TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import apsw
@@ -81,11 +81,17 @@ class SQLite:
         return self._connection.total_changes() - before
 
     def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
-        asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ?"
-        try:
-            return dict(self._connection.executemany(asked, [(survey, mark) for mark in marks]))
-        except apsw.Error as wrong:
-            raise _unkept(wrong, self._folder) from None
+        # One statement for all, and in the order of the table: a third of the cost of one for each.
+        # A cross join goes through its left side, whatever the planner thinks of the sizes.
+        asked = "SELECT mark, digest FROM carray(?) CROSS JOIN ids ON survey = ? AND mark = value"
+        return dict(self.rows(asked, (apsw.carray(tuple(sorted(marks))), survey)))
+
+    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
+        self.rows(
+            f"INSERT INTO ids SELECT ?, substr(value, 1, {MARK}), substr(value, {MARK + 1}) "
+            "FROM carray(?) WHERE true ON CONFLICT DO NOTHING",
+            (survey, apsw.carray(tuple(ids))),
+        )
 
     def begin(self, patience: float) -> bool:
         try:

@@ -83,6 +83,27 @@ def judged(
     rows = np.frombuffer(
         b"".join(blob for blob, ok in zip(blobs, whole, strict=True) if ok), dtype=np.uint8
     ).reshape(-1, size)
+    columns, reasons = _faults(survey, rows)
+    blame = np.full(len(blobs), "", dtype=object)
+    for at in np.flatnonzero(~whole).tolist():
+        blame[at] = _misfit(blobs[at], header(survey))
+    why = np.full(len(rows), "", dtype=object)
+    for reason, wrong in reversed(reasons.items()):
+        why[wrong] = reason
+    blame[whole] = why
+    good = why == ""
+    return {name: column[good] for name, column in columns.items()}, blame
+
+
+def sound(survey: Agreement, rows: npt.NDArray[np.uint8]) -> bool:
+    """Whether each row of `packed_size` bytes is a report that a device could have sent."""
+    return not any(wrong.any() for wrong in _faults(survey, rows)[1].values())
+
+
+def _faults(
+    survey: Agreement, rows: npt.NDArray[np.uint8]
+) -> tuple[dict[str, Column], dict[str, npt.NDArray[np.bool_]]]:
+    """The columns of rows of the right length, and by reason which rows have this fault."""
     header = _header(survey)
     bits = np.unpackbits(rows[:, _HEADER:], axis=1, bitorder="little")
     columns, start = {}, 0
@@ -91,21 +112,12 @@ def judged(
         columns[name] = field.unpack(bits[:, start : start + field.bits])
         out_of_range |= field.invalid(columns[name])
         start += field.bits
-    reasons: dict[str, npt.NDArray[np.bool_]] = {
+    return columns, {
         "version": rows[:, 0] != header[0],
         "survey": np.asarray((rows[:, 1:_HEADER] != header[1:]).any(axis=1)),
         "padding": np.asarray(bits[:, start:].any(axis=1)),
         "range": out_of_range,
     }
-    blame = np.full(len(blobs), "", dtype=object)
-    for at in np.flatnonzero(~whole).tolist():
-        blame[at] = _misfit(blobs[at], header.tobytes())
-    why = np.full(len(rows), "", dtype=object)
-    for reason, wrong in reversed(reasons.items()):
-        why[wrong] = reason
-    blame[whole] = why
-    good = why == ""
-    return {name: column[good] for name, column in columns.items()}, blame
 
 
 def _misfit(blob: object, header: bytes) -> str:
