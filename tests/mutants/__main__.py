@@ -9,11 +9,15 @@ the tests, or needs a reason in explained.toml.
     python tests/mutants                      all modules of modules.toml
     python tests/mutants coins.draws exact    some of them
     python tests/mutants --again              only what no test noticed the last time
+    python tests/mutants --since COMMIT       only functions that changed since then
+
+With --since, what stands as it stood is taken as it was then: noticed, unless it is explained.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import hashlib
 import importlib
@@ -25,6 +29,7 @@ import resource
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -125,6 +130,7 @@ class Asked:
     tests: dict[str, dict]
     explained: dict[str, dict[str, str]]
     again: bool
+    since: str
     strict: bool
     seconds: float
     folder: str
@@ -134,6 +140,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("modules", nargs="*", help="parts of names of modules")
     arguments.add_argument("--again", action="store_true", help="only what was not noticed before")
+    arguments.add_argument(
+        "--since", default="", metavar="COMMIT", help="only functions that changed since then"
+    )
     arguments.add_argument("--strict", action="store_true", help="load the package for each change")
     arguments.add_argument(
         "--seconds", type=float, default=3, help="of tests that a change has to survive"
@@ -158,7 +167,10 @@ def main() -> None:
     for file in files:
         tests |= _watched(file, list(everything))
     folder = tempfile.mkdtemp()
-    asked = Asked(table, tests, _explained(), said.again, said.strict, said.seconds, folder)
+    asked = Asked(
+        *(table, tests, _explained(), said.again, said.since),
+        *(said.strict, said.seconds, folder),
+    )
     # What runs at import first: later the package is loaded, and cannot be loaded again.
     at_import = {module: _run(module, asked) for module in table}
     rows: list[tuple] = []
@@ -179,6 +191,7 @@ def _run(module: str, asked: Asked, session: pytest.Session | None = None) -> di
     memory = MEMORY / f"{module}.json"
     before = json.loads(memory.read_text()) if memory.exists() else {}
     functions = functions_of(module) if session else {}
+    same = _same(module, asked.since) if asked.since else set()
     became: dict[str, dict] = {}
     for at, change in enumerate(changes(read(file_of(module)))):
         strict = asked.strict or not change.place.lines or module.endswith("_compiled")
@@ -187,6 +200,10 @@ def _run(module: str, asked: Asked, session: pytest.Session | None = None) -> di
         if asked.again and before.get(change.name, {}).get("noticed"):
             became[change.name] = before[change.name]
             continue
+        if change.place.where in same:
+            noticed = change.name not in asked.explained.get(module, {})
+            became[change.name] = asdict(Outcome(noticed, "as before", 0.0))
+            continue
         chosen = _tests_for(module, change, asked)
         outcome = _try(module, at, chosen, asked, session, functions)
         became[change.name] = asdict(outcome)
@@ -194,6 +211,23 @@ def _run(module: str, asked: Asked, session: pytest.Session | None = None) -> di
             print(f"{module}:{change.line} {change.name}  [{len(chosen)} tests]", flush=True)
         memory.write_text(json.dumps(before | became, indent=1))
     return became
+
+
+def _same(module: str, commit: str) -> set[str]:
+    """The functions that have the changes that they had at a commit, and no others."""
+    path = file_of(module).relative_to(ROOT).as_posix()
+    said = subprocess.run(["git", "show", f"{commit}:{path}"], capture_output=True, text=True)
+    if said.returncode:
+        return set()  # there was no such file
+    then, now = _by_function(ast.parse(said.stdout)), _by_function(read(file_of(module)))
+    return {where for where, names in now.items() if then.get(where) == names}
+
+
+def _by_function(tree: ast.Module) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for change in changes(tree):
+        found[change.place.where].append(change.name)
+    return found
 
 
 def _finish(module: str, at_import: dict[str, dict], asked: Asked, session: pytest.Session):
