@@ -118,15 +118,15 @@ SUMS = {
 def test_a_mean_by_hand(monkeypatch):
     found = mean(monkeypatch, **SUMS)
     assert found.value == 0.6
-    assert (found.denominator, found.covariance) == (100, 300)
+    assert (found.denominator, found.shared) == (100, 300)
     assert (found.numerator_variance, found.denominator_variance) == (800, 400)
     assert found.variance == pytest.approx((800 - 2 * 0.6 * 300 + 0.6**2 * 400) / 100**2)
     assert (found.question, found.unit, found.about) == ("q", "years", "respondents")
     assert (found.notes, found.layout) == (("a note",), "cells")
     # No covariance is larger than two variances allow.
     most = math.sqrt(800 * 400)
-    assert mean(monkeypatch, **{**SUMS, "both": 950.0}).covariance == most
-    assert mean(monkeypatch, **{**SUMS, "both": -950.0}).covariance == -most
+    assert mean(monkeypatch, **{**SUMS, "both": 950.0}).shared == most
+    assert mean(monkeypatch, **{**SUMS, "both": -950.0}).shared == -most
     # Nor is a variance smaller than three people's at the worst place.
     few = mean(monkeypatch, one=(0.0, 300.0), **SUMS)
     assert (few.numerator_variance, few.denominator_variance) == (900, 900)
@@ -139,7 +139,7 @@ def test_a_mean_of_a_population_by_hand(monkeypatch):
     # 500 - 100^2 / 10 is below zero, three people at the worst place are not.
     assert found.denominator_variance == 300
     most = math.sqrt(found.numerator_variance * 300)
-    assert found.covariance == pytest.approx(max((350 - 60 * 100 / 10) * 10 / 9, -most))
+    assert found.shared == pytest.approx(max((350 - 60 * 100 / 10) * 10 / 9, -most))
     little = mean(monkeypatch, one=(0.0, 0.01), **SUMS, about="population")
     assert little.numerator_variance == pytest.approx((900 - 60**2 / 10) * 10 / 9)
     sure = mean(monkeypatch, one=(0.0, 0.0), **SUMS, about="population")
@@ -278,7 +278,7 @@ def test_shares_of_everybody():
     assert {point.unit for point in found} == {"of the group"}
     assert [point.denominator for point in found] == [100, 100, 100, 1]
     assert (found[1].numerator_variance, found[1].denominator_variance) == (25, 0)
-    assert found[1].covariance == 0
+    assert found[1].shared == 0
     assert found[1].question == "a up to 11 among everybody"
     assert found.labels == ("10", "11", "12", "13")
     assert (found.ends, found.positions) == ((10, 11, 12, 13), (0, 1, 2, 3))
@@ -310,7 +310,7 @@ def test_shares_of_a_group_of_unknown_size():
     for point, (value, own), (_, rest) in zip(found[:3], below, above, strict=True):
         shared = (own + 36 - rest) / 2  # of Var(whole - part) = Var(whole) + Var(part) - 2 Cov
         assert (point.numerator_variance, point.denominator_variance) == (own, 36)
-        assert (point.covariance, point.denominator) == (shared, 40)
+        assert (point.shared, point.denominator) == (shared, 40)
         share = value / 40
         exact = (own - 2 * share * shared + share**2 * 36) / 40**2
         assert point.variance == pytest.approx(exact)

@@ -490,7 +490,7 @@ def test_a_mean_near_zero_of_everybody_has_an_even_interval(seed):
     people = {"v": np.full(2_000, 0.02)}
     mean = survey.tally(survey.encode(people, coins=Coins.seeded(seed))).mean("v")
     low, high = mean.interval()
-    assert mean.covariance == 0
+    assert mean.shared == 0
     assert (low + high) / 2 == pytest.approx(mean.value)
     assert high - low == pytest.approx(2 * mean.reach(0.95))
     assert high - low < 0.1

@@ -506,6 +506,25 @@ def test_every_flaw_has_its_reason(strict, packed):
                 strict.tally([blob])
 
 
+def test_rows_of_bytes_are_sound_or_not(strict, packed):
+    def rows(blobs):
+        return np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
+
+    assert pack.sound(strict, rows(packed))
+    assert pack.sound(strict, rows(packed)[:0])
+    for blobs in bad_ones(packed[0]).values():
+        for blob in blobs:
+            if len(blob) == len(packed[0]):
+                assert not pack.sound(strict, rows([packed[1], blob, packed[2]]))
+
+
+def test_a_table_of_reports_is_marked(strict, packed):
+    table = pack.unpack(strict, packed)
+    assert arrow.is_marked(table.schema)
+    assert not arrow.is_marked(table.schema.with_metadata(None))
+    assert not arrow.is_marked(table.schema.with_metadata({"other": "x"}))
+
+
 def test_a_refusal_says_what_was_found_and_what_was_expected(strict, packed):
     good, other = packed[0], flipped(packed[0], 8)
     for blob, needle in (

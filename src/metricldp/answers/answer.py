@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("cross-fitted", "bernstein"),
 )
 BRACKET_NOTE = "the interval is a bracket"
+_SMALLEST = 1e-12
+"""The smallest probability that is told."""
 _WORTH = 0.8
 """A bracket is taken where it is planned to be shorter than this share of the plain interval."""
 
@@ -63,6 +66,24 @@ class Bracket(Protocol):
         """An interval that holds for any number of people, however few."""
 
 
+class Made(Protocol):
+    """The sums over people that an answer is made of: see `arithmetic.py`."""
+
+    def scaled(self, factor: float) -> Made:
+        """Of the answer times a factor."""
+
+    def covariance(self, other: Any, about: str) -> float:
+        """With what other sums make."""
+
+    def combined(
+        self, parts: Sequence[tuple[float, Answer]], constant: float, words: str
+    ) -> Answer:
+        """The sum of some answers, each times a factor, and of a constant."""
+
+    def divided(self, one: Answer, other: Answer) -> Answer:
+        """One answer over the other."""
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
     """An unbiased value and an unbiased estimate of its variance.
@@ -98,6 +119,8 @@ class Answer:
     """How many it is from."""
     lie: Lie | None = field(default=None, compare=False)
     """The least and the most that one report can add to that sum."""
+    made: Made | None = field(default=None, compare=False)
+    """What it is made of, so that answers can be added and divided; None where that is unknown."""
 
     @property
     def stderr(self) -> float:
@@ -215,7 +238,102 @@ class Answer:
             jump=self.jump * abs(factor),
             hidden=self.hidden * factor**2,
             scale=self.scale * factor or 1.0,
+            made=self.made and self.made.scaled(factor),
         )
+
+    # Arithmetic ----------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Answer:
+        return self._with(other, 1.0)
+
+    def __radd__(self, other: Any) -> Answer:
+        """So that `sum` of many answers works, which starts from 0."""
+        return self if is_number(other) and other == 0 else self._with(other, 1.0)
+
+    def __sub__(self, other: Any) -> Answer:
+        return self._with(other, -1.0)
+
+    def __rsub__(self, other: Any) -> Answer:
+        return (-self)._with(other, 1.0)
+
+    def __neg__(self) -> Answer:
+        return self * -1
+
+    def __mul__(self, factor: Any) -> Answer:
+        if isinstance(factor, Answer):
+            raise QueryError("a product of two answers is not here; multiply with a number")
+        if not is_number(factor) or not math.isfinite(factor):
+            return NotImplemented
+        times = "minus " if factor == -1 else f"{factor:.6g} times "
+        return replace(self.scaled(float(factor), self.unit), question=times + self.question)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Answer:
+        """By a number, or by another answer: then with Fieller's interval, as a mean has."""
+        if isinstance(other, Answer):
+            return self._made.divided(self, other)
+        found: Answer = NotImplemented
+        if is_number(other) and other == 0:
+            raise QueryError(f"{self.question or 'this answer'} cannot be divided by 0")
+        if is_number(other) and math.isfinite(other):
+            found = replace(self * (1 / other), question=f"{self.question} over {other:.6g}")
+        return found
+
+    def covariance(self, other: Answer) -> float:
+        """With another answer; 0 where the two are from different tallies."""
+        if not isinstance(other, Answer):
+            raise QueryError(f"a covariance is with another answer, not with {shown(other)}")
+        if not math.isfinite(self.variance + other.variance):
+            raise QueryError("an answer whose group may be nobody has no covariance with others")
+        if self.about != other.about:
+            raise QueryError("the two answers are about different things; ask both for one")
+        return self._made.covariance(other._made, self.about)
+
+    def p_value(self, number: float = 0.0) -> float:
+        """How likely a value as far from `number` would be if that were the truth.
+
+        It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
+        so at most 5% where a 95% interval does. It says nothing about how large a difference is.
+        """
+        if not is_number(number) or not math.isfinite(number):
+            raise QueryError(f"a value is compared with a number, not with {shown(number)}")
+        out, held = 1.0, _SMALLEST  # the levels of intervals: 1 - p
+        if not self._leaves_out(number, out):
+            return 1.0
+        if self._leaves_out(number, held):
+            return held
+        while out / held > 1 + 1e-6:
+            middle = math.sqrt(out * held)
+            if self._leaves_out(number, middle):
+                out = middle
+            else:
+                held = middle
+        return out
+
+    def _leaves_out(self, number: float, wrong: float) -> bool:
+        low, high = self.interval(1 - min(wrong, 1 - _SMALLEST), NORMAL)
+        return not low <= number <= high
+
+    def _with(self, other: Any, factor: float) -> Answer:
+        word = "plus" if factor > 0 else "less"
+        found: Answer = NotImplemented
+        if isinstance(other, Answer):
+            words = f"{self.question} {word} {other.question}"
+            found = self._made.combined([(1.0, self), (factor, other)], 0.0, words)
+        elif is_number(other) and math.isfinite(other):
+            words = f"{self.question} {word} {other:.6g}"
+            found = self._made.combined([(1.0, self)], factor * other, words)
+        return found
+
+    @property
+    def _made(self) -> Made:
+        if self.made is None:
+            raise QueryError(
+                f"{self.question or 'this answer'} cannot be combined with others: its covariance "
+                "is not known (so with weights and fits); counts, sums, means and shares can be"
+            )
+        return self.made
 
     def moved_by(self, liars: int) -> Ends:
         """Between what the value would lie had so many devices not lied: see `liars.py`."""

@@ -1,37 +1,28 @@
 """How two groups of people differ, with the error of the difference itself.
 
 Answers from the same reports share their noise, so the error of a difference is not what the two
-errors add up to. A difference of counts is one sum over people, of 1 in one group and -1 in the
-other. A difference of means is linear but for the means themselves: to first order its error is
-that of the sum over people of (value - mean of their group) / size of their group, plus in one
-group and minus in the other.
+errors add up to: see `arithmetic.py`. All counts and their differences are found in one pass.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
-from metricldp.answers import watched
-from metricldp.answers.answer import AUTO, Answer
-from metricldp.answers.estimate import POPULATION, RESPONDENTS
+from metricldp.answers.answer import Answer
+from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.queries import Query, Where, if_answered, parse
-from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
-from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Floats
-from metricldp.store.readings import attribute_of, read_pair
+from metricldp.store.readings import attribute_of
 
 Found = TypeVar("Found", bound=Answer)
-_SUMS = 4
-"""A difference of means rests on two sums and two counts."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +36,6 @@ class Measure:
     notes: tuple[str, ...] = ()
     open: float = 0.0
     """How far bins leave a mean open, each way."""
-
-
-@dataclass(frozen=True, repr=False)
-class Difference(Answer):
-    """A difference of two means."""
-
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
-    ) -> tuple[float, float]:
-        if not math.isfinite(self.variance):
-            return -math.inf, math.inf
-        if flag("anytime", anytime):
-            return watched.ends(self.interval, level, self.reports, _SUMS)
-        return super().interval(level, method)
 
 
 @dataclass(frozen=True)
@@ -167,9 +144,7 @@ def _means(
         mean = replace(tally._mean(measure.attribute, valued, group, about), unit=measure.unit)
         means.append(_opened(mean, measure.open))
     apart = [
-        None
-        if k == base
-        else _apart(tally, by, whole, (bars[k], bars[base]), (mean, means[base]), measure)
+        None if k == base else _less(mean, means[base], by, bars[k], bars[base], measure)
         for k, mean in enumerate(means)
     ]
     labels = tuple(bar.words for bar in bars)
@@ -189,60 +164,8 @@ def _opened(found: Found, by: float) -> Found:
     return replace(found, between=tuple(sides))
 
 
-def _apart(
-    tally: Tally,
-    by: str,
-    whole: Query,
-    bars: tuple[Chosen, Chosen],
-    means: tuple[Ratio, Ratio],
-    measure: Measure,
-) -> Difference:
-    one, other = means
-    words = f"{measure.words}, {by} {bars[0].words} less {by} {bars[1].words}"
-    value = one.value - other.value
-    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
-    variance = math.inf
-    if one.clear and other.clear:
-        variance = _variance(tally, by, whole, bars, means, measure)
-    found = Difference(
-        value,
-        variance,
-        words,
-        measure.unit,
-        one.about,
-        notes,
-        jump=one.jump + other.jump,
-        hidden=one.hidden + other.hidden,
-        reports=one.reports,
-    )
-    return _opened(found, 2 * measure.open)
-
-
-def _variance(
-    tally: Tally,
-    by: str,
-    whole: Query,
-    bars: tuple[Chosen, Chosen],
-    means: tuple[Ratio, Ratio],
-    measure: Measure,
-) -> float:
-    """Of the sum over people of (value - mean) / size in one group, less that in the other.
-
-    It is a sum of two products of functions, of which `read_pair` knows both errors and what they
-    share.
-    """
-    one, other = (
-        bar.inside.astype(np.float64) / m.denominator for bar, m in zip(bars, means, strict=True)
-    )
-    sizes = replace(whole, factors={**whole.factors, by: one - other})
-    values = _valued(sizes, measure)
-    centre = one * means[0].value - other * means[1].value
-    centres = replace(whole, factors={**whole.factors, by: centre})
-    readings = read_pair(tally.survey, values.functions, centres.functions)
-    layout = tally.store.layout_for(readings.names)
-    found = {row: float(x[0]) for row, x in tally.store.sums(readings, layout).items()}
-    second = found["numerator_second"] + found["denominator_second"] - 2 * found["both"]
-    if means[0].about == POPULATION:
-        return second * tally.n / (tally.n - 1)
-    square = found["numerator_square"] + found["denominator_square"] - 2 * found["product"]
-    return max(second - square, 0.0)
+def _less(
+    one: Answer, other: Answer, by: str, bar: Chosen, base: Chosen, measure: Measure
+) -> Answer:
+    words = f"{measure.words}, {by} {bar.words} less {by} {base.words}"
+    return replace(one - other, question=words)

@@ -244,7 +244,7 @@ def to_ratio(
         denominator=denominator,
         numerator_variance=numerator_variance,
         denominator_variance=denominator_variance,
-        covariance=covariance,
+        shared=covariance,
         possible=possible,
         numerator=numerator,
         reports=n,

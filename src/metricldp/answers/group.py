@@ -156,6 +156,6 @@ def _share(
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,
-        covariance=covariance,
+        shared=covariance,
         possible=(0.0, 1.0),
     )

@@ -163,7 +163,7 @@ class Cdf(Answers):
         found: list[Answer] = []
         for q in self.points[:-1]:
             size = q.denominator
-            spread = q.numerator_variance - 2 * p * q.covariance + p**2 * q.denominator_variance
+            spread = q.numerator_variance - 2 * p * q.shared + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
             plain = Answer(

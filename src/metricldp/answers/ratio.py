@@ -74,7 +74,8 @@ class Ratio(Answer):
     denominator: float
     numerator_variance: float
     denominator_variance: float
-    covariance: float
+    shared: float
+    """The covariance of the sum and the count."""
     possible: tuple[float, float] = (-math.inf, math.inf)
     """Between these it lies, whoever reported what."""
     numerator: float | None = None
@@ -108,7 +109,7 @@ class Ratio(Answer):
             found,
             numerator=None if self.numerator is None else self.numerator * factor,
             numerator_variance=self.numerator_variance * factor**2,
-            covariance=self.covariance * factor,
+            shared=self.shared * factor,
             possible=(low, high),
             above=above and above._replace(factor=above.factor * factor) if factor else None,
         )
@@ -125,7 +126,7 @@ class Ratio(Answer):
         return replace(
             self,
             variance=variance / self.denominator**2,
-            covariance=covariance,
+            shared=covariance,
             numerator_variance=variance + 2 * self.value * covariance - squares,
         )
 
@@ -164,7 +165,7 @@ class Ratio(Answer):
             return self.possible
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
-        middle = numerator * self.denominator - z**2 * self.covariance
+        middle = numerator * self.denominator - z**2 * self.shared
         spread = self.numerator_variance + max(0.0, beyond) * self.denominator**2
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from metricldp.answers import estimate, fits
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.arithmetic import Covariances, Terms
 from metricldp.answers.brackets import Bracket, Planner, excess
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
@@ -66,6 +67,7 @@ class Tally:
         self.planner = planner or Planner(store.survey)
         self._counted: dict[tuple[str, ...], tuple[int, Table]] = {}
         """Tables for intervals, and of how many reports they are."""
+        self.covariances: Covariances = {}
 
     @classmethod
     def of(
@@ -244,6 +246,11 @@ class Tally:
             lie=lie,
             lies=lambda mean: one_report(self.survey, beyond(mean).functions),
         )
+        ratio = replace(ratio, made=Terms((), exact=False))
+        if ratio.clear:
+            top = Terms.of(query, self, 1 / ratio.denominator)
+            bottom = Terms.of(group, self, -ratio.value / ratio.denominator)
+            ratio = replace(ratio, made=top.plus(bottom, exact=False))
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
             return ratio
@@ -412,7 +419,8 @@ class Tally:
         if not free and self.planner.assumed and (assumed := found.assumed(answer)):
             answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
         lie = partial(one_report, self.survey, query.functions)
-        return replace(answer, bracket=found.free() if free else found, lie=lie)
+        made = Terms.of(query, self)
+        return replace(answer, bracket=found.free() if free else found, lie=lie, made=made)
 
     def _unread(self, query: Query, about: str) -> Answer:
         """What is known of an answer before any report is read, with its bracket."""

@@ -297,7 +297,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         denominator=size,
         numerator_variance=numerator,
         denominator_variance=denominator,
-        covariance=shared,
+        shared=shared,
         possible=possible,
         numerator=total,
     )

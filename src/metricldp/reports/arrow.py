@@ -126,9 +126,9 @@ def check_columns(
     survey: Agreement,
     table: pa.Table,
     names: Sequence[str],
-    before: int = 0,
+    before: int,
     *,
-    trust: bool = False,
+    trust: bool,
 ) -> pa.Table:
     """Some columns of reports in the types of the survey, if all their values are possible."""
     whole = schema(survey)

@@ -110,7 +110,7 @@ class Rows:
                 self._check_weight(weight)
             table = self.engine.grouped(columns, weight).combine_chunks()
         try:
-            checked = arrow.check_columns(self.survey, table, columns, trust=True)
+            checked = arrow.check_columns(self.survey, table, columns, 0, trust=True)
         except ReportRefused as wrong:
             if wrong.reason != "range":
                 raise
