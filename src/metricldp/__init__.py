@@ -13,6 +13,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
@@ -85,5 +86,8 @@ __all__ = [
     "ValueRefused",
     "Weight",
     "Workload",
+    "all_of",
+    "any_of",
     "fit_together",
+    "none_of",
 ]

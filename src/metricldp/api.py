@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers import predict
 from metricldp.answers.brackets import Planner
+from metricldp.answers.conditions import Where
 from metricldp.answers.partition import Parted
 from metricldp.answers.predict import Prior
-from metricldp.answers.queries import Where, parse
+from metricldp.answers.queries import parse
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
 from metricldp.basics.checks import flag

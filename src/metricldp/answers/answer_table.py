@@ -140,9 +140,12 @@ class Answers(Sequence[Answer]):
 
     def _columns(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
         low, high = self.interval(level, simultaneous=self._all(simultaneous))
-        label = "label" if self.attribute in _NUMBERS else self.attribute or "question"
         numbers = (self.values, self.stderr, low, high)
-        return {label: self._marks(), **dict(zip(_NUMBERS, numbers, strict=True))}
+        return {**self._label_columns(), **dict(zip(_NUMBERS, numbers, strict=True))}
+
+    def _label_columns(self) -> dict[str, list[Any]]:
+        label = "label" if self.attribute in _NUMBERS else self.attribute or "question"
+        return {label: self._marks()}
 
     def _all(self, simultaneous: bool | None) -> bool:
         return self.simultaneous if simultaneous is None else simultaneous
@@ -163,9 +166,9 @@ class Answers(Sequence[Answer]):
 
     def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
         """Plain data for a program; None where a number is infinite, which JSON cannot say."""
-        marks, *numbers = self._columns(level, simultaneous).values()
-        shared = self.shared_notes()
-        rows = zip(marks, *(column.tolist() for column in numbers), self, strict=True)
+        columns = self._columns(level, simultaneous)
+        numbers, shared = [columns[name] for name in _NUMBERS], self.shared_notes()
+        rows = zip(self._marks(), *(column.tolist() for column in numbers), self, strict=True)
         return {
             "attribute": self.attribute,
             "about": self[0].about if len(self) else "respondents",
@@ -223,7 +226,8 @@ class Answers(Sequence[Answer]):
         few = self
         if len(self) > most and not every:  # errors of the others may not be found yet
             few = Answers(self.attribute, self.labels[:most], list(islice(self, most)))
-        marks, *numbers = (column[:most] for column in few._columns(level, every).values())
+        columns = few._columns(level, every)
+        marks, numbers = few._marks()[:most], [columns[name][:most] for name in _NUMBERS]
         interval = f"{percent(level)} {'for all' if every else 'interval'}"
         head = (self.attribute or "question", "value", "± error", interval)
         rows = [head]
@@ -274,3 +278,30 @@ class Histogram(Answers):
             for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]
         return Histogram(self.attribute, self.labels, moved, named=self.named, people=self.people)
+
+
+class Grid(Answers):
+    """The answers of all cells, row by row; `rows` and `columns` say what each is."""
+
+    def __init__(
+        self,
+        names: tuple[str, str],
+        rows: Sequence[str],
+        columns: Sequence[str],
+        found: list[Answer],
+    ) -> None:
+        labels = [f"{names[0]} {row}, {names[1]} {column}" for row in rows for column in columns]
+        super().__init__("", labels, found)
+        self.names, self.rows, self.columns = names, tuple(rows), tuple(columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.columns)
+
+    def _label_columns(self) -> dict[str, list[Any]]:
+        rows = [row for row in self.rows for _ in self.columns]
+        return dict(zip(self.names, (rows, list(self.columns) * len(self.rows)), strict=True))
+
+    def to_array(self) -> Floats:
+        """The values, a row for each of `rows`."""
+        return np.asarray(self.values).reshape(self.shape)

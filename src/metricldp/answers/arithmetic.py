@@ -150,7 +150,7 @@ class Terms:
 
     def divided(self, one: Answer, other: Answer) -> Answer:
         """One answer over the other."""
-        return _divided(one, other)
+        return divided(one, other)
 
 
 def made_of(answer: Answer) -> Terms:
@@ -226,14 +226,19 @@ def _sides(
     return tuple(sides)
 
 
-def _divided(one: Answer, other: Answer) -> Answer:
+def divided(
+    one: Answer, other: Answer, possible: tuple[float, float] = (-math.inf, math.inf)
+) -> Ratio:
+    """One answer over another, which lies within what is possible, with Fieller's interval."""
     about = _one([one.about, other.about], "about")
     if one.between or other.between:
-        return _divided_between(one, other)
+        return _divided_between(one, other, possible)
     top, bottom = made_of(one), made_of(other)
     size, error = other.value, other.stderr
     clear = abs(size) > 2 * error and math.isfinite(one.variance)
-    value = one.value / size if size else math.nan
+    value = one.value / size if size else 0.0
+    if not clear:
+        value = min(max(value, possible[0]), possible[1])
     notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
     spread, made = Spread(math.inf, (0.0, math.inf), 0.0, 0.0), None
     if clear:
@@ -262,13 +267,15 @@ def _divided(one: Answer, other: Answer) -> Answer:
         numerator_variance=numerator,
         denominator_variance=denominator,
         shared=shared,
+        possible=possible,
     )
 
 
-def _divided_between(one: Answer, other: Answer) -> Answer:
+def _divided_between(one: Answer, other: Answer, possible: tuple[float, float]) -> Ratio:
     """The same where bins leave one of them open: of all ways the lowest and the highest."""
-    middle = _divided(replace(one, between=()), replace(other, between=()))
-    ways = [_divided(a, b) for a in one.between or (one,) for b in other.between or (other,)]
+    middle = divided(replace(one, between=()), replace(other, between=()), possible)
+    tops, bottoms = one.between or (one,), other.between or (other,)
+    ways = [divided(a, b, possible) for a in tops for b in bottoms]
     ways.sort(key=lambda way: way.value)
     return replace(middle, between=(ways[0], ways[-1]))
 

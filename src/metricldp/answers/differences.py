@@ -6,15 +6,16 @@ errors add up to: see `arithmetic.py`. All counts and their differences are foun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from metricldp.answers.answer import Answer
+from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
-from metricldp.answers.queries import Query, Where, if_answered, parse
+from metricldp.answers.queries import Query, if_answered, parse
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
@@ -63,7 +64,7 @@ def mean_of(tally: Tally, attribute: str) -> Measure:
 def share_of(tally: Tally, where: Where) -> Measure:
     """The share of a group that meets a condition on one attribute."""
     query = parse(tally.survey, where)
-    if len(where) != 1 or len(query.factors) != 1:
+    if not isinstance(where, Mapping) or len(where) != 1 or len(query.factors) != 1:
         raise QueryError(
             "a share of groups is of one condition on one attribute, not of "
             f"{shown(query.words)}; other conditions belong into where"

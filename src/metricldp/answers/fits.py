@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fitted import Fitted, FittedCdf, FittedLinear, FittedQuantile
 from metricldp.answers.likelihood import Reports, Shares
@@ -35,7 +36,7 @@ from metricldp.answers.maximise import (
 )
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.predict import shares_of
-from metricldp.answers.queries import Query, Where, parse, workload_for
+from metricldp.answers.queries import Query, parse, workload_for
 from metricldp.answers.searches import checked_all
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer_table import Grid
+from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.liars import one_report
 from metricldp.answers.predict import variance_bounds
-from metricldp.answers.queries import Query, Where, asked_of, if_answered, parse
+from metricldp.answers.queries import Query, asked_of, if_answered, parse
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
@@ -26,25 +27,6 @@ from metricldp.channels import Floats
 from metricldp.store import cubes
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Readings, attribute_of, involved, read, read_one
-
-
-class Grid(Answers):
-    """The answers of all cells, row by row; `rows` and `columns` say what each is."""
-
-    def __init__(
-        self,
-        names: tuple[str, str],
-        rows: Sequence[str],
-        columns: Sequence[str],
-        found: list[Answer],
-    ) -> None:
-        labels = [f"{names[0]} {row}, {names[1]} {column}" for row in rows for column in columns]
-        super().__init__("", labels, found)
-        self.names, self.rows, self.columns = names, tuple(rows), tuple(columns)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), len(self.columns)
 
 
 def grid(

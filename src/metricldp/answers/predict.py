@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.queries import Query, Where, expected, parse, weight_of, workload_for
+from metricldp.answers.conditions import Where
+from metricldp.answers.queries import Query, expected, parse, weight_of, workload_for
 from metricldp.attributes.answered import YES, answered
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import root_of

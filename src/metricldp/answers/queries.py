@@ -6,14 +6,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.answers.conditions import ALL, ANY, Condition, Where, all_of, any_of, none_of
 from metricldp.attributes.answered import NO, YES, answered
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.selection import Span
+from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, plain, shown
@@ -22,8 +23,8 @@ from metricldp.design.workloads import Workload
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-Where = Mapping[str, Any]
-"""Attribute to a value, a pair of inclusive ends (None is open), or a list of values."""
+MOST_PRODUCTS = 64
+"""A where-clause is cut into so many parts at most, each a product of functions."""
 UNANSWERED = "unanswered"
 _NOTHING = ("none", "null", "na", "n/a", "nan", "missing")
 """What the command line says for the people who left an optional attribute out."""
@@ -36,6 +37,8 @@ _COMPARED = re.compile(rf"\s*([^<>=!]+?){_SIGN}([^<>=!]+?)(?:{_SIGN}([^<>=!]+?))
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """What a sign becomes when its two sides change places."""
 _STRICT = ("<", ">")
+OPERATORS = ("or", "and", "not", "(", ")")
+_BETWEEN = re.compile(r"(?i)(?:^|(?<=[\s()]))(or|and|not)(?=[\s()])|((?<![^\s(])\()|(\)(?![^\s)]))")
 _SIGNS = {"≤": "<=", "≥": ">=", "≠": "!="}
 
 
@@ -56,7 +59,131 @@ class Query:
 
 
 def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Query:
-    """A count query from a where-clause, None for everybody; whole domains are dropped.
+    """A where-clause as one query; a refusal of one that has to be asked in parts."""
+    found = parse_all(survey, where, about)
+    if len(found) > 1:
+        raise QueryError(
+            f"{found[0].words} is asked in {len(found)} parts, which counts, shares, sums, means "
+            "and histograms can be; here, give each attribute a range or a list of its own"
+        )
+    return found[0]
+
+
+def parse_all(survey: Agreement, where: Where | None, about: str | None = None) -> list[Query]:
+    """A where-clause as queries of which each person meets one at most; all have its words.
+
+    A or B is A, and B without A. Not (A and B) is not A, and A without B.
+    """
+    if not isinstance(where, Condition):
+        return [_parsed(survey, where, about)]
+    factors, words, notes = _products(survey, where)
+    there = {} if about is None else if_answered(survey, about)
+    if there:
+        factors = [product for f in factors if (product := _both(f, there)) is not None]
+    if not factors:
+        raise QueryError(f"nobody can be {words}; its conditions exclude each other")
+    return [Query(product, words, notes) for product in _fewer(factors)]
+
+
+Product = dict[str, Span | npt.NDArray[Any]]
+
+
+def _products(survey: Agreement, where: Where) -> tuple[list[Product], str, tuple[str, ...]]:
+    """Products that exclude each other, the words of the whole, and its notes."""
+    if not isinstance(where, Condition):
+        query = _parsed(survey, where, None)
+        words = query.words if len(where) == 1 else f"({query.words})"
+        return [dict(query.factors)], words, query.notes
+    found = [_products(survey, part) for part in where.parts]
+    said = [words for _, words, _ in found]
+    notes = tuple(dict.fromkeys(note for _, _, some in found for note in some))
+    if where.kind == ALL:
+        products: list[Product] = [{}]
+        for some, _, _ in found:
+            products = _meeting(products, some)
+        return products, " and ".join(said), notes
+    products, rest = [], [cast(Product, {})]
+    for some, _, _ in found:
+        products += _meeting(rest, some)
+        for one in some:
+            rest = _meeting(rest, _without(survey, one))
+    if where.kind == ANY:
+        return products, f"({' or '.join(said)})", notes
+    return rest, f"not {said[0]}" if len(said) == 1 else f"not ({' or '.join(said)})", notes
+
+
+def _meeting(some: Sequence[Product], others: Sequence[Product]) -> list[Product]:
+    """What is in one of some and in one of others."""
+    found = [both for one in some for other in others if (both := _both(one, other)) is not None]
+    if len(found) > MOST_PRODUCTS:
+        raise QueryError(
+            f"a where-clause of more than {MOST_PRODUCTS} parts would take long; ask for less"
+        )
+    return found
+
+
+def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Product | None:
+    found = dict(one)
+    for name, function in other.items():
+        if name in found:
+            mine, theirs = _values(found[name]), _values(function)
+            found[name] = mine if np.array_equal(mine, theirs) and _plain(mine) else mine * theirs
+            if not np.any(found[name]):
+                return None
+        else:
+            found[name] = function
+    return found
+
+
+def _without(survey: Agreement, product: Mapping[str, Any]) -> list[Product]:
+    """Everybody else: who fails the first condition, or meets it and fails the second, ..."""
+    found: list[Product] = []
+    met: Product = {}
+    for name, function in product.items():
+        left = 1.0 - _values(function)
+        if np.any(left):
+            found.append({**met, name: left})
+        met[name] = function
+    return found
+
+
+def _fewer(products: list[Product]) -> list[Product]:
+    """The same, with two that differ in one attribute put together where they can be."""
+    found: list[Product] = []
+    for product in products:
+        joined = product
+        while (place := _beside(found, joined)) is not None:
+            joined = _joined_products(found.pop(place[0]), joined, place[1])
+        found.append(joined)
+    return found
+
+
+def _beside(found: Sequence[Product], product: Product) -> tuple[int, str] | None:
+    for place, other in enumerate(found):
+        if other.keys() == product.keys():
+            apart = [n for n in other if not np.array_equal(_values(other[n]), _values(product[n]))]
+            if len(apart) == 1:
+                return place, apart[0]
+    return None
+
+
+def _joined_products(one: Product, other: Product, name: str) -> Product:
+    function = _values(one[name]) + _values(other[name])
+    rest = {key: value for key, value in one.items() if key != name}
+    return rest if (function == 1).all() else {**rest, name: function}
+
+
+def _values(function: Any) -> npt.NDArray[np.float64]:
+    inside = function.inside if isinstance(function, Span) else function
+    return np.asarray(inside, dtype=np.float64)
+
+
+def _plain(function: npt.NDArray[np.float64]) -> bool:
+    return bool(((function == 0) | (function == 1)).all())
+
+
+def _parsed(survey: Agreement, where: Any, about: str | None) -> Query:
+    """A count query from a plain where-clause, None for everybody; whole domains are dropped.
 
     An optional attribute is read together with whether it was answered: here, and where the
     question is `about` one.
@@ -79,7 +206,7 @@ def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Q
             if meant is None:
                 words.append(f"{name} not answered")
                 continue
-        chosen = described.choose(meant, name)
+        chosen = _chosen(described, meant, name)
         words.append(f"{name} {chosen.words}")
         if chosen.note:
             notes.append(chosen.note)
@@ -89,6 +216,19 @@ def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Q
         factors |= there
         words.append(f"{about} answered")
     return Query(factors, ", ".join(words) or EVERYBODY, tuple(notes))
+
+
+def _chosen(described: Attribute, meant: Any, name: str) -> Chosen:
+    """The positions of one entry; of a list with ranges in it, those of any of them."""
+    if isinstance(meant, Chosen):
+        return meant
+    if not isinstance(meant, list) or not any(isinstance(part, tuple) for part in meant):
+        return described.choose(meant, name)
+    parts = [described.choose(part, name) for part in meant]
+    inside = np.maximum.reduce([_values(part.inside) for part in parts])
+    words = " or ".join(part.words for part in parts)
+    note = "; ".join(dict.fromkeys(part.note for part in parts if part.note)) or None
+    return Chosen.of(inside > 0, words, note) if _plain(inside) else Chosen(inside, words, note)
 
 
 def valued(survey: Agreement, name: str, group: Query) -> tuple[list[Query], Query]:
@@ -166,8 +306,92 @@ def weight_of(survey: Agreement, name: object) -> Any:
     return survey.attributes[str(name)]
 
 
-def parse_text(survey: Agreement, words: list[str]) -> dict[str, Any]:
-    """A where-clause from command-line words such as age=18..29, age>=18 or region=north,south."""
+def parse_text(survey: Agreement, words: list[str]) -> Where:
+    """A where-clause from command-line words such as age=18..29, age>=18 or region=north,south.
+
+    Words that follow each other all have to be met; `or`, `not` and parentheses may stand between
+    them, as words of their own or inside of one in quotes.
+    """
+    tokens = [token for word in words for token in _tokens(survey, word)]
+    if not any(token in OPERATORS for token in tokens):
+        return _conditions(survey, tokens)
+    found, rest = _any(survey, tokens)
+    if rest:
+        raise QueryError(f"the where-clause goes on behind its end with {shown(rest[0])}")
+    return found
+
+
+def _tokens(survey: Agreement, word: str) -> list[str]:
+    """A word; or its parts, where it holds conditions with operators between them."""
+    parts = [part.strip() for part in _BETWEEN.split(word) if part and part.strip()]
+    inner = [part for part in parts if part.lower() not in OPERATORS]
+    several = len(parts) > 1 and parts.count("(") == parts.count(")")
+    several = several and all(_names_one(survey, part) for part in inner)
+    return [_lowered(part) for part in parts] if several else [_lowered(word)]
+
+
+def _lowered(token: str) -> str:
+    return token.lower() if token.lower() in OPERATORS else token
+
+
+def _names_one(survey: Agreement, part: str) -> bool:
+    """Whether it looks like a condition on an attribute that there is."""
+    return any(
+        re.match(rf"{re.escape(name)}\s*([=<>!≤≥≠])", part)
+        or re.search(rf"[<>≤≥]=?\s*{name}", part)
+        for name in survey.attributes
+    )
+
+
+def _any(survey: Agreement, tokens: list[str]) -> tuple[Where, list[str]]:
+    found, rest = _all(survey, tokens)
+    parts = [found]
+    while rest and rest[0] == "or":
+        found, rest = _all(survey, rest[1:])
+        parts.append(found)
+    return (parts[0] if len(parts) == 1 else any_of(*parts)), rest
+
+
+def _all(survey: Agreement, tokens: list[str]) -> tuple[Where, list[str]]:
+    parts: list[Where] = []
+    plain: list[str] = []
+    rest = tokens
+    while rest and rest[0] not in ("or", ")"):
+        token, *rest = rest
+        if token == "and":
+            continue
+        if token == "not":
+            one, rest = _one(survey, rest)
+            parts.append(none_of(one))
+        elif token == "(":
+            one, rest = _one(survey, [token, *rest])
+            parts.append(one)
+        else:
+            plain.append(token)
+    if plain:
+        parts.insert(0, _conditions(survey, plain))
+    if not parts:
+        raise QueryError("a condition is missing beside 'or', 'and', 'not' or a parenthesis")
+    return (parts[0] if len(parts) == 1 else all_of(*parts)), rest
+
+
+def _one(survey: Agreement, tokens: list[str]) -> tuple[Where, list[str]]:
+    """A condition, or what stands in parentheses."""
+    if tokens and tokens[0] == "(":
+        found, rest = _any(survey, tokens[1:])
+        if not rest or rest[0] != ")":
+            raise QueryError("a parenthesis of the where-clause is not closed")
+        return found, rest[1:]
+    if tokens and tokens[0] == "not":
+        found, rest = _one(survey, tokens[1:])
+        return none_of(found), rest
+    if not tokens or tokens[0] in OPERATORS:
+        raise QueryError("'not' stands before a condition, such as not age=18..29")
+    return _conditions(survey, tokens[:1]), tokens[1:]
+
+
+def _conditions(survey: Agreement, words: Sequence[str]) -> dict[str, Any]:
+    """Conditions that all have to be met."""
     where: dict[str, Any] = {}
     for word in words:
         name, meant = _condition(survey, word)
@@ -295,6 +519,8 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
         if left_out:
             return None
         meant = meant.removeprefix("=")
+        if ".." in meant and "," in meant:
+            return [_parse_meant(attribute, name, part) for part in meant.split(",")]
         if ".." in meant:
             low, _, high = meant.partition("..")
             return tuple(_name(end, names) if end.strip() else None for end in (low, high))
@@ -308,6 +534,8 @@ def _parse_meant(attribute: Attribute, name: str, meant: str) -> Any:
         raise QueryError(f"{name} takes {meant[0]}= and not ={meant[0]}, as in {name}{meant[0]}=5")
     if "..." in meant:
         raise QueryError(f"{name} takes a range with two dots, such as 10..20, not {shown(meant)}")
+    if ".." in meant and "," in meant:
+        return [_parse_meant(attribute, name, part) for part in meant.split(",")]
     if ".." in meant:
         low, _, high = meant.partition("..")
         return tuple(_number(end, name) if end.strip() else None for end in (low, high))

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +20,10 @@ from numpy.typing import ArrayLike
 from metricldp.answers import estimate, fits
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
-from metricldp.answers.arithmetic import Covariances, Terms
+from metricldp.answers.arithmetic import Covariances, Terms, divided
 from metricldp.answers.brackets import Bracket, Planner, excess
+from metricldp.answers.by import By, Quantiles, cells
+from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.fits import Fit
 from metricldp.answers.group import Group
@@ -29,7 +32,7 @@ from metricldp.answers.linear import Apart, Linear, Profile
 from metricldp.answers.maximise import Progress
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.quantiles import Cdf, Quantile
-from metricldp.answers.queries import Query, Where, asked_of, parse, valued, workload_for
+from metricldp.answers.queries import Query, asked_of, parse, parse_all, valued, workload_for
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
 from metricldp.answers.suspicion import Suspicion, suspicion
@@ -170,9 +173,25 @@ class Tally:
 
     # Questions -----------------------------------------------------------------------------------
 
-    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
-        """How many people are in all the ranges and categories of the where-clause."""
-        return self._answers([self._parsed(where)], about)[0]
+    @overload
+    def count(
+        self, where: Where | None = None, *, by: None = None, about: str = RESPONDENTS
+    ) -> Answer: ...
+
+    @overload
+    def count(self, where: Where | None = None, *, by: By, about: str = RESPONDENTS) -> Answers: ...
+
+    def count(
+        self, where: Where | None = None, *, by: By | None = None, about: str = RESPONDENTS
+    ) -> Answer | Answers:
+        """How many people are in all the ranges and categories of the where-clause.
+
+        With `by`, in each group that an attribute or two make: a table of answers.
+        """
+        if by is not None:
+            groups = cells(self.survey, by, where)
+            return groups.table(list(self.counts(groups.within(where), about=about)))
+        return self._summed(self._answers(self._parts(where), about))
 
     def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
         """Thousands of counts at once; "auto" builds the tables that so many are worth."""
@@ -180,37 +199,148 @@ class Tally:
             raise QueryError("counts takes a list of where-clauses; for a single one ask count")
         if isinstance(wheres, str) or not isinstance(wheres, Iterable):
             raise QueryError(f"counts takes a list of where-clauses, not {shown(wheres)}")
-        queries = []
+        parts = []
         for place, where in enumerate(wheres):
             try:
-                queries.append(self._parsed(where))
+                parts.append(self._parts(where))
             except QueryError as wrong:
                 raise QueryError(f"where-clause {place + 1}: {wrong}") from None
-        return Answers("", [query.words for query in queries], self._answers(queries, about))
+        found = iter(self._answers([query for some in parts for query in some], about))
+        answers = [self._summed(list(islice(found, len(some)))) for some in parts]
+        return Answers("", [some[0].words for some in parts], answers)
 
-    def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
-        """The same as a share of all who reported."""
+    @overload
+    def fraction(
+        self,
+        where: Where | None = None,
+        *,
+        of: Where | None = None,
+        by: None = None,
+        about: str = RESPONDENTS,
+    ) -> Answer: ...
+
+    @overload
+    def fraction(
+        self,
+        where: Where | None = None,
+        *,
+        of: Where | None = None,
+        by: By,
+        about: str = RESPONDENTS,
+    ) -> Answers: ...
+
+    def fraction(
+        self,
+        where: Where | None = None,
+        *,
+        of: Where | None = None,
+        by: By | None = None,
+        about: str = RESPONDENTS,
+    ) -> Answer | Answers:
+        """The same as a share of all who reported; or, with `of`, of the people of another clause.
+
+        A share within a group is an estimate over an estimate, with Fieller's interval. With `by`,
+        the share within each group that an attribute or two make.
+        """
         if not self.n:
             raise QueryError("a fraction of no reports at all has no answer")
-        return self.count(where, about=about).scaled(1 / self.n, "of all")
+        if by is not None:
+            if where is None:
+                raise QueryError("a share in each group is of a where-clause; say which")
+            groups = cells(self.survey, by, all_of(where, of or {}))
+            return groups.answers(of, lambda whole: self.fraction(where, of=whole, about=about))
+        if of is None:
+            return self.count(where, about=about).scaled(1 / self.n, "of all")
+        check_about(about, self.n)
+        whole = self.count(of, about=about)
+        both = of if where is None else all_of(where, of)
+        words = f"{self._parts(where)[0].words} among {whole.question}"
+        share = divided(self.count(both, about=about), whole, (0.0, 1.0))
+        return replace(share, question=words, unit="of the group")
+
+    @overload
+    def sum(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: None = None,
+        about: str = RESPONDENTS,
+    ) -> Answer: ...
+
+    @overload
+    def sum(
+        self, attribute: str, where: Where | None = None, *, by: By, about: str = RESPONDENTS
+    ) -> Answers: ...
 
     def sum(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        """The sum of an attribute or of a weight over the people of the where-clause."""
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: By | None = None,
+        about: str = RESPONDENTS,
+    ) -> Answer | Answers:
+        """The sum of an attribute or of a weight over the people of the where-clause.
+
+        With `by`, in each group that an attribute or two make.
+        """
+        if by is not None:
+            groups = cells(self.survey, by, where, attribute)
+            return groups.answers(where, lambda group: self.sum(attribute, group, about=about))
         if attribute_of(self.survey, attribute).kind == "weight":
             query = self._parsed(where, attribute)
             return weighted_sum(self.store, attribute, query, about)
-        queries, _ = valued(self.survey, attribute, self._parsed(where, attribute))
+        return self._summed(
+            [self._sum(attribute, part, about) for part in self._parts(where, attribute)]
+        )
+
+    def _sum(self, attribute: str, group: Query, about: str) -> Answer:
+        queries, _ = valued(self.survey, attribute, group)
         answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
         return replace(answers[0], between=tuple(answers[1:]))
 
+    @overload
     def mean(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Ratio:
-        """The mean of an attribute over the people of the where-clause, with Fieller's interval."""
-        attribute_of(self.survey, attribute)
-        queries, group = valued(self.survey, attribute, self._parsed(where, attribute))
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: None = None,
+        about: str = RESPONDENTS,
+    ) -> Ratio: ...
+
+    @overload
+    def mean(
+        self, attribute: str, where: Where | None = None, *, by: By, about: str = RESPONDENTS
+    ) -> Answers: ...
+
+    def mean(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: By | None = None,
+        about: str = RESPONDENTS,
+    ) -> Ratio | Answers:
+        """The mean of an attribute over the people of the where-clause, with Fieller's interval.
+
+        With `by`, in each group that an attribute or two make.
+        """
+        if by is not None:
+            groups = cells(self.survey, by, where, attribute)
+            return groups.answers(where, lambda group: self.mean(attribute, group, about=about))
+        described = attribute_of(self.survey, attribute)
+        parts = self._parts(where, attribute)
+        if len(parts) > 1:
+            check_about(about, self.n)
+            size = self._summed(self._answers(parts, about))
+            sums = self._summed([self._sum(attribute, part, about) for part in parts])
+            values, _ = described.numbers(attribute)
+            possible = float(values.min()), float(values.max())
+            words = f"{attribute} among {parts[0].words}"
+            return replace(divided(sums, size, possible), unit=attribute, question=words)
+        queries, group = valued(self.survey, attribute, parts[0])
         ratios = [self._mean(attribute, query, group, about) for query in queries]
         return replace(ratios[0], between=tuple(ratios[1:]))
 
@@ -257,18 +387,49 @@ class Tally:
         # Rounding at random hides part of a covariance, but not of the values less their mean.
         return ratio.with_residual(self._answers([residual], about)[0].stderr ** 2)
 
+    @overload
     def histogram(
         self,
         attribute: str,
         where: Where | None = None,
         *,
         width: float | None = None,
+        by: None = None,
         about: str = RESPONDENTS,
-    ) -> Histogram:
-        """A count for every value of an attribute, or for bars `width` of its own units wide."""
+    ) -> Histogram: ...
+
+    @overload
+    def histogram(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        width: float | None = None,
+        by: str,
+        about: str = RESPONDENTS,
+    ) -> Answers: ...
+
+    def histogram(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        width: float | None = None,
+        by: str | None = None,
+        about: str = RESPONDENTS,
+    ) -> Histogram | Answers:
+        """A count for every value of an attribute, or for bars `width` of its own units wide.
+
+        With `by`, one in each group that another attribute makes: a table of both.
+        """
+        if by is not None:
+            if not isinstance(by, str):
+                raise QueryError(f"a histogram is by one other attribute, not by {shown(by)}")
+            return self.count(where, by={by: None, attribute: width}, about=about)
         described = attribute_of(self.survey, attribute)
-        query = self._parsed(where, attribute)
-        if attribute in query.factors:
+        parts = self._parts(where, attribute)
+        query = parts[0]
+        if any(attribute in part.factors for part in parts):
             raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
         if described.kind == "weight":
             raise QueryError(f"{attribute} is a weight; ask for its sum")
@@ -278,16 +439,42 @@ class Tally:
         if width is not None and len(bars) == 1:
             noted = (*noted, f"one bar of everybody: {attribute} goes {labels[0]}")
         query = replace(query, notes=(*query.notes, *noted))
-        functions = (b.inside.astype(np.float64) for b in described.bars(width, attribute))
-        answers = self.profile(
-            attribute, query, functions, asked_of(attribute, labels, query), about=about
-        )
+        words = asked_of(attribute, labels, query)
+        found = []
+        for part in parts:
+            functions = (b.inside.astype(np.float64) for b in described.bars(width, attribute))
+            found.append(self.profile(attribute, part, functions, words, about=about))
+        answers = [self._summed(list(bar)) for bar in zip(*found, strict=True)]
         people = None if query.factors else self.n
         return Histogram(attribute, labels, answers, named=described.named, people=people)
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         """The share of the people at or below every value, with a band for all of it."""
         return self._cdf(attribute, where, about, literal=False)
+
+    @overload
+    def quantile(
+        self,
+        attribute: str,
+        p: float,
+        where: Where | None = None,
+        method: str = ISOTONIC,
+        *,
+        by: None = None,
+        about: str = RESPONDENTS,
+    ) -> Quantile: ...
+
+    @overload
+    def quantile(
+        self,
+        attribute: str,
+        p: float,
+        where: Where | None = None,
+        method: str = ISOTONIC,
+        *,
+        by: str | Mapping[str, float | None],
+        about: str = RESPONDENTS,
+    ) -> Quantiles: ...
 
     def quantile(
         self,
@@ -296,13 +483,21 @@ class Tally:
         where: Where | None = None,
         method: str = ISOTONIC,
         *,
+        by: str | Mapping[str, float | None] | None = None,
         about: str = RESPONDENTS,
-    ) -> Quantile:
+    ) -> Quantile | Quantiles:
         """The value x of the people with share(x - 1) < p <= share(x), and its interval.
 
         "isotonic" reads it off the monotone estimate of all shares; "binary-search" is the paper's
-        procedure on the raw ones.
+        procedure on the raw ones. With `by`, one in each group that another attribute makes.
         """
+        if by is not None:
+            groups = cells(self.survey, by, where, attribute)
+            if len(groups.names) > 1:
+                raise QueryError("quantiles are by one other attribute")
+            asked = groups.within(where)
+            found = [self.quantile(attribute, p, group, method, about=about) for group in asked]
+            return Quantiles(groups.names[0], groups.labels[0], found)
         return self.quantiles(attribute, [p], where, method, about=about)[0]
 
     def quantiles(
@@ -395,8 +590,21 @@ class Tally:
     # Sums ----------------------------------------------------------------------------------------
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
-        query = parse(self.survey, where, attribute)
+        return self._noted(parse(self.survey, where, attribute))
+
+    def _parts(self, where: Where | None, attribute: str | None = None) -> list[Query]:
+        """Queries of which each person meets one at most, and together the where-clause."""
+        return [self._noted(part) for part in parse_all(self.survey, where, attribute)]
+
+    def _noted(self, query: Query) -> Query:
         return query if self.n else replace(query, notes=(*query.notes, "no reports yet"))
+
+    def _summed(self, answers: Sequence[Answer]) -> Answer:
+        """Of parts of one where-clause, all with its words."""
+        first = answers[0]
+        if len(answers) == 1:
+            return first
+        return first._made.combined([(1.0, one) for one in answers], 0.0, first.question)
 
     def _answers(self, queries: Sequence[Query], about: str = RESPONDENTS) -> list[Answer]:
         """Answers in the order of the queries; those about the same attributes come together."""

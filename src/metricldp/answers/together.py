@@ -18,13 +18,13 @@ import numpy as np
 from metricldp.answers.answer import Answer, barely
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.brackets import Brackets
+from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS, mean_of
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
 from metricldp.answers.observed import axes_of, observed
 from metricldp.answers.quantiles import Cdf
-from metricldp.answers.queries import Where
 from metricldp.answers.ratio import Excess, Ratio
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.answer import Answer
-from metricldp.answers.queries import Where, parse
+from metricldp.answers.conditions import Where
+from metricldp.answers.queries import parse
 from metricldp.answers.tally import Tally
 from metricldp.app.plots import check_picture, histogram
 from metricldp.attributes.continuous import Continuous

@@ -14,6 +14,7 @@ import typer
 from metricldp.answers import queries
 from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.fitted import Fitted
 from metricldp.answers.liars import checked_liars
 from metricldp.answers.quantiles import Quantile
@@ -115,8 +116,8 @@ class Question:
             check_apart(plot, [survey, reports], QueryError)
         words = conditions or []
         if self.probabilities:
-            probabilities = [word for word in words if not _CONDITION.search(word)]
-            words = [word for word in words if _CONDITION.search(word)]
+            probabilities = [word for word in words if not _is_condition(word)]
+            words = [word for word in words if _is_condition(word)]
         agreed = survey_in(survey)
         check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
         where = queries.parse_text(agreed, words)
@@ -137,12 +138,12 @@ class Question:
             data["picture"], text = str(plot), f"{text}\npicture in {plot}"
         show(data, text, as_json)
 
-    def _asked(self, tally: Tally, where: dict[str, Any], given: dict[str, Any]) -> Any:
+    def _asked(self, tally: Tally, where: Where, given: dict[str, Any]) -> Any:
         """The tally's answer or, with --fit, that of a fit over the attributes in question."""
         if not given.pop("fit", False):
             return self.ask(tally, where=where, **given)
         names = [given["attribute"]] if self.attribute else []
-        names += [name for name in where if name not in names]
+        names += [name for name in attributes_in(where) if name not in names]
         if not names:
             raise QueryError("--fit needs an attribute to fit; give a condition such as age=18..29")
         if given.pop("method", ISOTONIC) != ISOTONIC:
@@ -186,6 +187,10 @@ class Question:
         )
         command.__annotations__ = {name: kind for name, (kind, _) in taken.items()}
         app.command(self.name, help=self.help)(command)
+
+
+def _is_condition(word: str) -> bool:
+    return bool(_CONDITION.search(word)) or word.lower() in queries.OPERATORS
 
 
 def _probability(word: str) -> float:

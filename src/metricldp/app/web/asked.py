@@ -92,6 +92,8 @@ def asked(survey: Agreement, name: str, said: Iterable[tuple[str, str]]) -> Aske
         raise QueryError(f"at most {MOST_WORDS} conditions at once, not {len(conditions)}")
     where = queries.parse_text(survey, conditions)
     queries.parse(survey, where)
+    if not isinstance(where, Mapping):
+        raise QueryError("this page takes plain conditions, which all have to be met")
     level = _read(single, "level", share, 0.95)
     normal_reach(level)
     about = single.get("about", RESPONDENTS)

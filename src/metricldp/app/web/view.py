@@ -149,6 +149,8 @@ def _usual_show(survey: Agreement, said: list[tuple[str, str]]) -> str:
         where = queries.parse_text(survey, words)
     except MetricLdpError:
         return "histogram"
+    if not isinstance(where, Mapping):
+        return "histogram"
     chosen = any(name == "attribute" and word for name, word in said)
     return "histogram" if chosen or {*asked_about(survey)} - {*where} else "count"
 

@@ -1,0 +1,57 @@
+"""Where-clauses put together: all of them, any of them, none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import shown
+
+ALL, ANY, NONE = "all", "any", "none"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """People who meet all, any or none of some where-clauses."""
+
+    kind: str
+    parts: tuple[Where, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise QueryError(f"{self.kind}_of takes where-clauses, at least one")
+        for part in self.parts:
+            if not isinstance(part, Mapping | Condition):
+                raise QueryError(
+                    f"{self.kind}_of takes where-clauses such as {{'age': (18, 29)}}, "
+                    f"not {shown(part)}"
+                )
+
+
+Where = Mapping[str, Any] | Condition
+"""Attribute to a value, a pair of inclusive ends (None is open), or a list of those; or several
+such clauses with `any_of`, `all_of` and `none_of`."""
+
+
+def any_of(*wheres: Where) -> Condition:
+    """People who meet one or more: `any_of({"age": (18, 29)}, {"region": "north"})`."""
+    return Condition(ANY, wheres)
+
+
+def all_of(*wheres: Where) -> Condition:
+    """People who meet every one of some where-clauses."""
+    return Condition(ALL, wheres)
+
+
+def none_of(*wheres: Where) -> Condition:
+    """Everybody who meets none of some where-clauses, those who left an answer out included."""
+    return Condition(NONE, wheres)
+
+
+def attributes_in(where: Where) -> list[str]:
+    """The attributes that a where-clause is about, each once."""
+    if not isinstance(where, Condition):
+        return list(where)
+    return list(dict.fromkeys(name for part in where.parts for name in attributes_in(part)))
