@@ -13,6 +13,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
+from metricldp.survey.agreement import Agreement
 
 AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("auto", "normal", "bracket"),
@@ -98,6 +99,8 @@ class Answer:
     """How many it is from."""
     lie: Lie | None = field(default=None, compare=False)
     """The least and the most that one report can add to that sum."""
+    survey: Agreement | None = field(default=None, compare=False)
+    """What was agreed with the people, so that a picture can say what they were promised."""
 
     @property
     def stderr(self) -> float:

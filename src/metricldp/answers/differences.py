@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from metricldp.answers import watched
+from metricldp.answers import pictures, watched
 from metricldp.answers.answer import AUTO, Answer
 from metricldp.answers.estimate import POPULATION, RESPONDENTS
-from metricldp.answers.queries import Query, Where, if_answered, parse
+from metricldp.answers.queries import EVERYBODY, Query, Where, if_answered, parse
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
@@ -71,6 +72,12 @@ class Groups:
     against: str
     differences: tuple[Answer | None, ...]
     measure: Measure | None
+    among: str = ""
+    """Whom the groups are of, in words; nothing, if of everybody."""
+
+    def plot(self, path: str | Path | None = None, **look: Any) -> Any:
+        """A picture of the groups and of their differences: a figure of matplotlib."""
+        return pictures.plot(self, path, **look)
 
 
 def mean_of(tally: Tally, attribute: str) -> Measure:
@@ -143,7 +150,8 @@ def _counts(
     found = tally.profile(by, whole, functions, words, about=about)
     apart: list[Answer | None] = list(found[len(bars) :])
     apart.insert(base, None)
-    return Groups(by, tuple(labels), tuple(found[: len(bars)]), labels[base], tuple(apart), measure)
+    rest = labels[base], tuple(apart), measure, _among(whole)
+    return Groups(by, tuple(labels), tuple(found[: len(bars)]), *rest)
 
 
 def _means(
@@ -173,7 +181,11 @@ def _means(
         for k, mean in enumerate(means)
     ]
     labels = tuple(bar.words for bar in bars)
-    return Groups(by, labels, tuple(means), labels[base], tuple(apart), measure)
+    return Groups(by, labels, tuple(means), labels[base], tuple(apart), measure, _among(whole))
+
+
+def _among(whole: Query) -> str:
+    return "" if whole.words == EVERYBODY else whole.words
 
 
 def _valued(group: Query, measure: Measure) -> Query:
@@ -214,6 +226,7 @@ def _apart(
         jump=one.jump + other.jump,
         hidden=one.hidden + other.hidden,
         reports=one.reports,
+        survey=one.survey,
     )
     return _opened(found, 2 * measure.open)
 

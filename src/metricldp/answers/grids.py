@@ -29,7 +29,10 @@ from metricldp.store.readings import Readings, attribute_of, involved, read, rea
 
 
 class Grid(Answers):
-    """The answers of all cells, row by row; `rows` and `columns` say what each is."""
+    """The answers of all cells, row by row; `rows` and `columns` say what each is.
+
+    `edges` are where rows, and where columns, of numbers begin and end; None where they are names.
+    """
 
     def __init__(
         self,
@@ -37,10 +40,12 @@ class Grid(Answers):
         rows: Sequence[str],
         columns: Sequence[str],
         found: list[Answer],
+        edges: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
     ) -> None:
         labels = [f"{names[0]} {row}, {names[1]} {column}" for row in rows for column in columns]
         super().__init__("", labels, found)
         self.names, self.rows, self.columns = names, tuple(rows), tuple(columns)
+        self.edges = edges
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,7 +75,9 @@ def grid(
     labels = [f"{row}, {names[1]} {column}" for row in rows for column in columns]
     words = asked_of(names[0], labels, group)
     found = [replace(one, question=said) for one, said in zip(found, words, strict=True)]
-    return Grid(names, rows, columns, found)
+    kinds = [attribute_of(tally.survey, name) for name in names]
+    down, across = (kind.edges_of(one) for kind, one in zip(kinds, bars, strict=True))
+    return Grid(names, rows, columns, found, (down, across))
 
 
 def table_names(tally: Tally, names: tuple[str, str], group: Query) -> tuple[str, ...] | None:
@@ -133,7 +140,11 @@ def _from_table(
     found = to_answers(sums, bounds, steps, tally.n, asked, about=about, layout="cells")
     cells = [{names[0]: row, names[1]: column} for row in functions[0] for column in functions[1]]
     return [
-        replace(one, lie=partial(one_report, tally.survey, {**group.functions, **cell}))
+        replace(
+            one,
+            lie=partial(one_report, tally.survey, {**group.functions, **cell}),
+            survey=tally.survey,
+        )
         for one, cell in zip(found, cells, strict=True)
     ]
 

@@ -243,6 +243,7 @@ class Tally:
             above=above,
             lie=lie,
             lies=lambda mean: one_report(self.survey, beyond(mean).functions),
+            survey=self.survey,
         )
         attributes = [self.survey.attributes.get(name) for name in readings.names]
         if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
@@ -275,8 +276,14 @@ class Tally:
         answers = self.profile(
             attribute, query, functions, asked_of(attribute, labels, query), about=about
         )
-        people = None if query.factors else self.n
-        return Histogram(attribute, labels, answers, named=described.named, people=people)
+        return Histogram(
+            attribute,
+            labels,
+            answers,
+            named=described.named,
+            people=None if query.factors else self.n,
+            edges=described.edges_of(described.bars(width, attribute)),
+        )
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         """The share of the people at or below every value, with a band for all of it."""
@@ -412,7 +419,8 @@ class Tally:
         if not free and self.planner.assumed and (assumed := found.assumed(answer)):
             answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
         lie = partial(one_report, self.survey, query.functions)
-        return replace(answer, bracket=found.free() if free else found, lie=lie)
+        found = found.free() if free else found
+        return replace(answer, bracket=found, lie=lie, survey=self.survey)
 
     def _unread(self, query: Query, about: str) -> Answer:
         """What is known of an answer before any report is read, with its bracket."""

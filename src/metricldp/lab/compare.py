@@ -150,6 +150,7 @@ class Comparison:
 
 
 _BEST = 5
+_RIGHT = "At the right: ε of one step to ε of the whole width. Errors are exact unless biased."
 """Rows of each group that are printed."""
 _GROUPS = (OWN, REFITTED, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
@@ -176,18 +177,18 @@ def page(found: Comparison) -> Page:
     """The whole table as text, the rows, and a picture of the best."""
     blocks = {
         f"{about} ({rows[0].questions})": [
-            Line(f"{_label(row, rows)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.error)
+            Line(_label(row, rows), row.group, row.error, f"ε {row.step:.3g} to {row.width:.3g}")
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
     }
-    title = f"{found.people:,} people; ε: one step to the whole width"
-    xlabel = "root mean squared error (people), exact unless biased"
+    title = f"Errors of counts among {found.people:,} people"
+    xlabel = "root mean squared error (people)"
     return Page(
         "compare",
         f"{found.text()}\n",
         {"compare.csv": rows_of(found.rows)},
-        [Ranking(("compare.png",), title, xlabel, blocks)],
+        [Ranking(("compare.png",), title, xlabel, blocks, note=_RIGHT)],
         kind="txt",
     )
 
