@@ -19,6 +19,7 @@ from metricldp.app.plots.shared import (
     Floats,
     finish,
     framed,
+    laid_out,
     new_figure,
     open_axes,
     readable,
@@ -54,9 +55,9 @@ class End(NamedTuple):
 # Names at the ends of lines
 
 
-def label_ends(axes: Axes, ends: Sequence[End], height: float) -> None:
-    """Names at the right of the axes, so many inches high, moved apart where they would touch."""
-    axes.get_xlim(), axes.get_ylim()  # limits are settled now
+def label_ends(axes: Axes, ends: Sequence[End]) -> None:
+    """Names at the right of axes that are laid out, moved apart where they would touch."""
+    height = axes.bbox.height / axes.figure.dpi
     places = [_place(axes, end.x, end.y) for end in ends]
     farthest = max((place[0] for place in places), default=0.0)
     order = sorted(range(len(ends)), key=lambda k: places[k][1])
@@ -108,7 +109,6 @@ def _place(axes: Axes, x: float, y: float) -> Floats:
 def named_ends(axes: Axes, curves: Sequence[Curve]) -> list[End]:
     """The ends of curves with a name; grey ones that look like another line stand beside its."""
     found: list[tuple[list[str], Curve, dict[float, float]]] = []
-    axes.get_xlim(), axes.get_ylim()
     for curve in sorted(curves, key=lambda curve: curve.color == GREY):
         points = [
             (float(x), float(y))
@@ -152,11 +152,12 @@ def panels(picture: Panels) -> Figure:
             axes.set_axis_off()
         for axes in places[1:]:
             axes.set_ylabel("")
+    framed(figure, picture.title, [" ".join(picture.note.split())])
+    laid_out(figure)
     for places, row in zip(grid, rows, strict=True):
         for axes, panel, named in zip(places, row, told[id(row)], strict=False):
             if named:
-                label_ends(axes, named_ends(axes, panel.curves), high - 1.0)
-    framed(figure, picture.title, [" ".join(picture.note.split())])
+                label_ends(axes, named_ends(axes, panel.curves))
     return figure
 
 
@@ -250,8 +251,9 @@ def tradeoff(
     figure = new_figure(WIDE, 4.0)
     axes = figure.subplots()
     _panel(axes, Panel("", xlabel, ylabel, curves, logs="xy", ticks=_few(at)))
-    label_ends(axes, named_ends(axes, curves), 2.9)
     framed(figure, title, [note])
+    laid_out(figure)
+    label_ends(axes, named_ends(axes, curves))
     return finish(figure, path)
 
 

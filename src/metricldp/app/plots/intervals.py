@@ -23,17 +23,22 @@ from metricldp.app.plots.shared import (
     Floats,
     finish,
     framed,
+    laid_out,
     new_figure,
     open_axes,
     round_ticks,
 )
 from metricldp.basics.errors import QueryError
+from metricldp.basics.optional import optional
 from metricldp.basics.text import counted
 from metricldp.lab.pages import GREY, hue
 
 if TYPE_CHECKING:
+    from matplotlib import dates
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+else:
+    dates = optional("matplotlib.dates")
 
 MOST_ROWS = 120
 """Dots below each other; a picture of more is no picture."""
@@ -189,13 +194,18 @@ def trend(
         axes.set_xticks(x[::step], list(times)[::step], parse_math=False)
     elif np.issubdtype(x.dtype, np.number):
         round_ticks(axes.xaxis, 8, counts=False)
+    else:
+        days = dates.AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(days)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(days))  # type: ignore
     round_ticks(axes.yaxis)
     open_axes(axes, grid=True)
     axes.xaxis.grid(visible=False)
-    if len(named) > 1:
-        label_ends(axes, ends, 2.5)
     read = facts(every, [every[0].unit], f"{percent(level)} intervals, each for itself", promise)
     framed(figure, title, read)
+    if len(named) > 1:
+        laid_out(figure)
+        label_ends(axes, ends)
     return finish(figure, path)
 
 

@@ -81,6 +81,13 @@ def framed(figure: Figure, title: str, facts: Sequence[str]) -> None:
         figure.supxlabel(told, fontsize=SMALL, color=SOFT, linespacing=1.35, **look)
 
 
+def laid_out(figure: Figure) -> None:
+    """Give all axes the places that they will be drawn at."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _NO_GLYPH)
+        figure.draw_without_rendering()
+
+
 def open_axes(axes: Axes, *, grid: bool = False) -> None:
     """Without a frame at the top and the right; with a grid behind everything, if asked for."""
     axes.spines[["top", "right"]].set_visible(False)
