@@ -38,7 +38,7 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
-from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
+from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, short_name, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
@@ -194,9 +194,11 @@ def page(found: Comparison) -> Page:
 
 
 def _label(row: Row, rows: Sequence[Row]) -> str:
-    """The mechanism; what people call it where several rows have it, or where it is biased."""
-    several = sum(row.mechanism == other.mechanism for other in rows) > 1
-    return row.title if row.title and (several or row.exact is None) else row.mechanism
+    """The mechanism as surveys name it; what is done with its reports, where that is the point."""
+    if row.group in (POST, FITTED):
+        return row.title
+    same = [other for other in rows if (other.mechanism, other.group) == (row.mechanism, row.group)]
+    return short_name(row.mechanism, row.title, several=len(same) > 1)
 
 
 # The work

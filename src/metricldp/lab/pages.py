@@ -121,6 +121,13 @@ def hue(place: int) -> str:
     return COLORS[place] if place < len(COLORS) else GREY
 
 
+def short_name(mechanism: str, title: str, *, several: bool) -> str:
+    """A mechanism as surveys name it; with its promise, where several of that name are shown."""
+    name = mechanism + " over cells" * ("over cells" in title)
+    _, comma, promise = title.rpartition(", ")
+    return f"{name}, {promise}" if several and comma else name
+
+
 # Pages
 
 

@@ -210,7 +210,7 @@ def cdf(
     told = f"the whole curve lies in the band with {percent(level)} confidence"
     read = facts(list(shares), [shares.attribute], told, promise)
     group = among(shares.question, shares.attribute)
-    framed(figure, title or f"Share of people up to each {shares.attribute}{group}", read)
+    framed(figure, title or f"Share of people up to each value of {shares.attribute}{group}", read)
     return finish(figure, path)
 
 

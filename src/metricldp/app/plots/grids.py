@@ -74,7 +74,8 @@ def heatmap(
         for (row, column), value in np.ndenumerate(values):
             shade = colors.to_hex(shades(max(value, 0.0) / most))
             at = float(across[column : column + 2].mean()), float(down[row : row + 2].mean())
-            _write(axes, at, value, shade)
+            room = _ACROSS * (across[column + 1] - across[column]) / (across[-1] - across[0])
+            _write(axes, at, value, shade, float(room))
     axes.set(xlim=(across[0], across[-1]), ylim=(down[0], down[-1]))
     _label(axes.yaxis, found.edges[0], found.rows)
     if found.edges[0] is None:
@@ -106,11 +107,13 @@ def _edges(edges: Sequence[float] | None, count: int) -> Floats:
     return np.array(np.arange(count + 1) - 0.5 if edges is None else edges, np.float64)
 
 
-def _write(axes: Axes, at: tuple[float, float], value: float, shade: str) -> None:
+def _write(axes: Axes, at: tuple[float, float], value: float, shade: str, room: float) -> None:
+    """A number in a cell so many inches wide, if it fits."""
     ink = "white" if contrast("white", shade) > contrast("#1a1a1a", shade) else "#1a1a1a"
     said = f"{value:,.0f}"
     said = "0" if said == "-0" else said
-    axes.text(*at, said, ha="center", va="center", fontsize=SMALL, color=ink)
+    if len(said) * 0.85 * _LETTER < room:
+        axes.text(*at, said, ha="center", va="center", fontsize=SMALL, color=ink)
 
 
 def _label(axis: Axis, edges: Sequence[float] | None, labels: Sequence[str]) -> bool:

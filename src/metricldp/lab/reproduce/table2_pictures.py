@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from metricldp.channels.mechanism import ANY_TWO
 from metricldp.design.registry import AUTO
 from metricldp.lab.contest import WITHIN
-from metricldp.lab.pages import COLORS, GREY, Curve, Panel, Panels
+from metricldp.lab.pages import COLORS, GREY, Curve, Panel, Panels, short_name
 from metricldp.lab.reproduce.table2 import Point, Setting
 
 
@@ -84,12 +84,22 @@ def _panel(
     for title in dict.fromkeys(p.title for p in here):
         mine = {getattr(p, x): p for p in here if p.title == title}
         one, row = next(iter(mine.values())), [mine.get(at) for at in ticks]
+        several = len({p.title for p in here if p.mechanism == one.mechanism}) > 1
         look = {ANY_TWO: "dashes", WITHIN: "marked"}.get(one.promise, "line")
         look = "points" if one.mechanism == AUTO else look
         heights = [getattr(p, y, math.nan) for p in row]
         bars = [2 * (getattr(p, "quantile_error", 0) or 0) for p in row]
         errors = bars if y == "quantile" else None
-        curves.append(Curve(_name(one, here), ticks, heights, _color(one), look, errors))
+        curves.append(
+            Curve(
+                short_name(one.mechanism, title, several=several),
+                ticks,
+                heights,
+                _color(one),
+                look,
+                errors,
+            )
+        )
     return Panel(told, xlabel, ylabel, curves, logs=logs, ticks=ticks)
 
 
@@ -101,11 +111,3 @@ def _color(point: Point) -> str:
     if "over cells" in point.title:
         return COLORS[len(_MARKED)]
     return COLORS[_MARKED.index(point.mechanism)] if point.mechanism in _MARKED else GREY
-
-
-def _name(point: Point, here: Sequence[Point]) -> str:
-    """The mechanism as surveys name it; with its promise, where several keep different ones."""
-    name = point.mechanism + " over cells" * ("over cells" in point.title)
-    several = len({p.title for p in here if p.mechanism == point.mechanism}) > 1
-    _, comma, promise = point.title.rpartition(", ")
-    return f"{name}, {promise}" if several and comma else name
