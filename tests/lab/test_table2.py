@@ -9,6 +9,7 @@ import pytest
 from metricldp.app.runner import write
 from metricldp.basics.errors import SurveyError
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
+from metricldp.design.registry import every_mechanism
 from metricldp.lab.contest import WITHIN, Contender, JointContender, in_table_2
 from metricldp.lab.pages import COLORS, GREY
 from metricldp.lab.reproduce import page, table2, table2_page, table2_pictures
@@ -295,6 +296,7 @@ def test_one_more_contender_is_grey_and_changes_no_colour(points, promise):
 def test_curves_are_called_as_the_mechanisms_are(points):
     """As surveys name them; with its promise, where a name stands for several."""
     known = {contender.mechanism for contender in in_table_2()} | {"auto"}
+    known |= {mechanism.name for mechanism in every_mechanism()}
     for picture in table2_pictures.pictures(SMALL, points):
         for row in picture.rows:
             for panel in row:
