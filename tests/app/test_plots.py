@@ -33,6 +33,8 @@ from metricldp.app.plots import metrics, pages
 from metricldp.app.plots.curves import panels, spread
 from metricldp.app.plots.shared import INK, TRUTH, contrast, readable
 from metricldp.app.words import promise_in_short
+from metricldp.lab import compare
+from metricldp.lab.compare import SAME, Row
 from metricldp.lab.pages import COLORS, GREY, Curve, Line, Panel, Panels, Ranking, hue
 
 NAMES = [
@@ -452,6 +454,20 @@ def test_pages_are_readable():
         assert not looking.overlaps(figure)
         assert not looking.cut_off(figure)
         assert not looking.faint(figure)
+
+
+def test_a_ranking_tells_its_lines_apart():
+    titles = {
+        "geometric": "clipped geometric noise",
+        "designed": "designed, all pairs alike",
+        "hio": "HIO, D times epsilon",
+    }
+    rows = [
+        Row("age", "ranges", SAME, mechanism, title, 1.0, 9.0, 5.0, None, None)
+        for mechanism, title in [*titles.items(), ("hio", "consistent HIO, D times epsilon")]
+    ]
+    found = [compare._label(row, rows) for row in rows]
+    assert found == ["geometric", "designed", *(row.title for row in rows[2:])]
 
 
 def test_digits_are_never_turned():

@@ -198,7 +198,9 @@ def _label(row: Row, rows: Sequence[Row]) -> str:
     if row.group in (POST, FITTED):
         return row.title
     same = [other for other in rows if (other.mechanism, other.group) == (row.mechanism, row.group)]
-    return short_name(row.mechanism, row.title, several=len(same) > 1)
+    names = [short_name(one.mechanism, one.title, several=len(same) > 1) for one in same]
+    name = names[same.index(row)]
+    return row.title if names.count(name) > 1 else name
 
 
 # The work
