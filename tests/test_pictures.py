@@ -45,25 +45,34 @@ def of_the_demo(output):
     return output / "demo.png"
 
 
-def of_the_metrics_page(output):
-    """The document draws it, so the document is run."""
-    namespace = {}
-    text = (DOCS / "metrics.md").read_text("utf-8")
+@cache
+def run_document(name):
+    """Documents draw pictures, so they are run; the folder that they were drawn into."""
+    namespace, output = {}, tempfile.mkdtemp()
+    text = (DOCS / name).read_text("utf-8")
     with isolated(), contextlib.chdir(output):
         for block in BLOCK.finditer(text):
             if block["code"]:
-                run_python(block["code"], namespace, "metrics.md", 1)
-    return output / "kinds.png"
+                run_python(block["code"], namespace, name, 1)
+    return Path(output)
+
+
+def of_a_document(name, file, output):
+    return run_document(name) / file
 
 
 DRAWN = {
     "demo.png": of_the_demo,
-    "metric.png": of_the_metrics_page,
+    "metric.png": partial(of_a_document, "metrics.md", "kinds.png"),
     "figure1.png": partial(of_a_page, "figure1", "figure1.png"),
     "figure2.png": partial(of_a_page, "figure2", "figure2.png"),
     "table2-ranges.png": partial(of_a_page, "table2", "table2-ranges.png"),
     "table2-within.png": partial(of_a_page, "table2", "table2-within.png"),
     "table2-within-two.png": partial(of_a_page, "table2", "table2-within-two.png"),
+    **{
+        f"pictures-{name}.png": partial(of_a_document, "pictures.md", f"{name}.png")
+        for name in ("histogram", "cdf", "groups", "heatmap", "trend", "tradeoff")
+    },
 }
 
 
@@ -118,6 +127,6 @@ if __name__ == "__main__" and "--write" in sys.argv:
     for name, drawn in DRAWN.items():
         with tempfile.TemporaryDirectory() as directory:
             found = drawn(Path(directory))
-            if difference(DOCS / name, found) >= TOLERANCE:
+            if not (DOCS / name).exists() or difference(DOCS / name, found) >= TOLERANCE:
                 shutil.copyfile(found, DOCS / name)
                 print(f"docs/{name} is drawn anew")

@@ -14,10 +14,12 @@ from metricldp.answers import predict
 from metricldp.answers.brackets import Planner
 from metricldp.answers.conditions import Where
 from metricldp.answers.partition import Parted
+from metricldp.answers.pictures import hang
 from metricldp.answers.predict import Prior
 from metricldp.answers.queries import parse
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
+from metricldp.app.plots import PICTURES
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import shown
@@ -32,6 +34,8 @@ from metricldp.survey.certify import Certificate, certify
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+hang(PICTURES)
 
 
 class Survey(Parted):

@@ -9,8 +9,10 @@ import pytest
 from metricldp.app.runner import write
 from metricldp.basics.errors import SurveyError
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
+from metricldp.design.registry import every_mechanism
 from metricldp.lab.contest import WITHIN, Contender, JointContender, in_table_2
-from metricldp.lab.reproduce import page, table2, table2_page
+from metricldp.lab.pages import COLORS, GREY
+from metricldp.lab.reproduce import page, table2, table2_page, table2_pictures
 from metricldp.lab.reproduce.table2 import attributes_of, crowd_of
 
 SMALL = replace(
@@ -153,14 +155,14 @@ def test_every_point_has_two_epsilons(points):
             assert (p.step, p.width) == (p.epsilon, p.attributes * windows * p.epsilon)
         elif not p.mechanism.startswith("hio"):
             assert (p.step, p.width) == (p.epsilon, p.attributes * p.epsilon)
-    last = [p for p in table2_page._meant(points, 1, 64) if p.within == 63]
+    last = [p for p in table2_pictures.meant(points, 1, 64) if p.within == 63]
     assert all(p.width == pytest.approx(1) for p in last), "an equal promise at the width"
 
 
 def test_an_equal_meaning(points):
     """At w = m - 1 all promises have the same width, and epsilon per step is by far the worst."""
     for attributes, size, withins in SMALL.meanings:
-        here = table2_page._meant(points, attributes, size)
+        here = table2_pictures.meant(points, attributes, size)
         best = {
             (w, promise): min(p.error for p in here if (p.within, p.promise) == (w, promise))
             for w in withins
@@ -176,7 +178,7 @@ def test_an_equal_meaning(points):
 
 
 def test_what_is_designed_for_all_pairs_is_the_best_plain_mechanism(points):
-    here = [p for p in table2_page._meant(points, 1, 8) if p.promise == ANY_TWO]
+    here = [p for p in table2_pictures.meant(points, 1, 8) if p.promise == ANY_TWO]
     first, *others = sorted({(p.error, p.title) for p in here})
     assert first[1] == "designed, all pairs alike"
     assert others[0][1] == "shaped noise, all pairs alike"
@@ -185,8 +187,8 @@ def test_what_is_designed_for_all_pairs_is_the_best_plain_mechanism(points):
 
 def test_where_tents_have_no_channel_their_curve_is_broken(points):
     """Within 8 of 64 values some would be below 0; a line across would be made up."""
-    panel = table2_page.pictures(SMALL, points)[-2].rows[0][1]
-    tents = next(curve for curve in panel.curves if curve.label == "tents, within w")
+    panel = table2_pictures.pictures(SMALL, points)[-2].rows[1][0]
+    tents = next(curve for curve in panel.curves if curve.label == "tents")
     assert np.isfinite(tents.y).tolist() == [True, False, True]
 
 
@@ -250,7 +252,7 @@ def test_no_number_of_the_page_is_without_its_promise(points, checked):
     assert "m = 256 and epsilon = 1 per step it is 255" in " ".join(text.split())
     assert "nan" not in text
     assert re.search(r"^HIO with Hadamard response, epsilon in all .*too few sizes", text, re.M)
-    grid = table2_page._meaning_grid(table2_page._meant(points, 1, 64)).splitlines()
+    grid = table2_page._meaning_grid(table2_pictures.meant(points, 1, 64)).splitlines()
     kept = {line.partition("  ")[0]: line.split()[-3:] for line in grid}
     assert kept["epsilon within w: step"] == ["1", "1", "1"]
     assert kept["epsilon within w: width"] == ["63", "8", "1"]
@@ -263,12 +265,13 @@ def test_errors_that_do_not_change_have_an_exponent():
 
 
 def test_every_picture_says_what_its_lines_mean(points):
-    for picture in table2_page.pictures(SMALL, points):
-        first, *others = picture.title.split("\n")
-        assert len(first) < 90
-        assert "Solid lines: ε" in others[0]
-        assert "Dashes: ε between any two values" in others[-1]
-        assert ("within" in picture.files[0]) == ("Dots: ε within w;" in others[0])
+    for picture in table2_pictures.pictures(SMALL, points):
+        assert len(picture.title) < 90
+        note = " ".join(picture.note.split())
+        assert "Solid lines" in note
+        assert "Dashes: ε between any two values" in note
+        assert ("within" in picture.files[0]) == ("Dots: ε within w," in note)
+        assert {curve.color for curve in curves(picture)} <= {*COLORS, GREY}
 
 
 def test_joint_mechanisms_need_several_attributes():
@@ -278,14 +281,29 @@ def test_joint_mechanisms_need_several_attributes():
 
 
 @pytest.mark.parametrize("promise", [PER_STEP, ANY_TWO])
-def test_one_more_contender_has_a_colour_of_its_own(points, promise):
-    """However many there are; those that were there before keep theirs."""
-    known = {c.label: c.color for p in table2_page.pictures(SMALL, points) for c in curves(p)}
-    more = [replace(points[0], title=f"newcomer {k}", promise=promise) for k in range(30)]
-    drawn = curves(table2_page.pictures(SMALL, [*points, *more])[0])
+def test_one_more_contender_is_grey_and_changes_no_colour(points, promise):
+    known = {c.label: c.color for p in table2_pictures.pictures(SMALL, points) for c in curves(p)}
+    more = [
+        replace(points[0], mechanism=f"new-{k}", title=f"newcomer {k}", promise=promise)
+        for k in range(30)
+    ]
+    drawn = curves(table2_pictures.pictures(SMALL, [*points, *more])[0])
     colors = {curve.label: curve.color for curve in drawn}
-    assert len(set(colors.values())) == len(colors) > 30
-    assert known.items() >= {k: v for k, v in colors.items() if k in known}.items()
+    assert all(colors.pop(f"new-{k}") == GREY for k in range(30))
+    assert colors.items() <= known.items()
+
+
+def test_curves_are_called_as_the_mechanisms_are(points):
+    """As surveys name them; with its promise, where a name stands for several."""
+    known = {contender.mechanism for contender in in_table_2()} | {"auto"}
+    known |= {mechanism.name for mechanism in every_mechanism()}
+    for picture in table2_pictures.pictures(SMALL, points):
+        for row in picture.rows:
+            for panel in row:
+                labels = [curve.label for curve in panel.curves]
+                assert len(set(labels)) == len(labels)
+                names = {label.partition(",")[0].removesuffix(" over cells") for label in labels}
+                assert names <= known
 
 
 def curves(picture):

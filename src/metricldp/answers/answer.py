@@ -14,6 +14,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
+from metricldp.survey.agreement import Agreement
 
 AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("auto", "normal", "bracket"),
@@ -121,6 +122,8 @@ class Answer:
     """The least and the most that one report can add to that sum."""
     made: Made | None = field(default=None, compare=False)
     """What it is made of, so that answers can be added and divided; None where that is unknown."""
+    survey: Agreement | None = field(default=None, compare=False)
+    """What was agreed with the people, so that a picture can say what they were promised."""
 
     @property
     def stderr(self) -> float:

@@ -8,10 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from operator import index as as_index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from metricldp.answers import pictures
 from metricldp.answers.answer import (
     AUTO,
     NORMAL,
@@ -187,6 +189,13 @@ class Answers(Sequence[Answer]):
             ],
         }
 
+    def plot(self, path: str | Path | None = None, **look: Any) -> Any:
+        """A picture, as a figure of matplotlib; into a file as well, if one is named.
+
+        `metricldp.app.plots` has all of them, and tells what each can be asked for.
+        """
+        return pictures.plot(self, path, **look)
+
     def shared_notes(self) -> list[str]:
         """What is noted of every answer."""
         first = self[0].notes if len(self) else ()
@@ -251,12 +260,20 @@ class Histogram(Answers):
         *,
         named: bool = False,
         people: int | None = None,
+        edges: Sequence[float] | None = None,
     ) -> None:
         super().__init__(attribute, labels, answers)
         self.named = named
         """Whether the labels are names, of levels or categories, and not numbers."""
         self.people = people
         """How many people all bars hold together, where that is known: everybody who reported."""
+        self.edges = None if edges is None else tuple(edges)
+        """Where bars of numbers begin and end: one more than there are bars."""
+
+    def with_answers(self, answers: Sequence[Answer], people: int | None) -> Histogram:
+        """The same bars with other answers, of so many people."""
+        bars = self.attribute, self.labels, answers
+        return Histogram(*bars, named=self.named, people=people, edges=self.edges)
 
     def norm_sub(self, total: float | None = None) -> Histogram:
         """The nearest bars that are not negative and add up to `total`, everybody unless stated.
@@ -277,11 +294,14 @@ class Histogram(Answers):
             )
             for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]
-        return Histogram(self.attribute, self.labels, moved, named=self.named, people=self.people)
+        return self.with_answers(moved, self.people)
 
 
 class Grid(Answers):
-    """The answers of all cells, row by row; `rows` and `columns` say what each is."""
+    """The answers of all cells, row by row; `rows` and `columns` say what each is.
+
+    `edges` are where rows, and where columns, of numbers begin and end; None where they are names.
+    """
 
     def __init__(
         self,
@@ -289,10 +309,12 @@ class Grid(Answers):
         rows: Sequence[str],
         columns: Sequence[str],
         found: list[Answer],
+        edges: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
     ) -> None:
         labels = [f"{names[0]} {row}, {names[1]} {column}" for row in rows for column in columns]
         super().__init__("", labels, found)
         self.names, self.rows, self.columns = names, tuple(rows), tuple(columns)
+        self.edges = edges
 
     @property
     def shape(self) -> tuple[int, int]:

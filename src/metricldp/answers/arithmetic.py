@@ -176,6 +176,7 @@ def _combined(parts: Sequence[tuple[float, Answer]], constant: float, words: str
         tuple(dict.fromkeys(note for _, answer in parts for note in answer.notes)),
         reports=sum({id(t.tally.store): t.n for t in whole.terms}.values()),
         made=whole,
+        survey=first.survey,
         sums=len({id(t.tally.store) for t in whole.terms}) if whole.exact else len(whole.terms),
     )
     if not all(math.isfinite(answer.variance) for _, answer in parts):
@@ -262,6 +263,7 @@ def divided(
         spread.hidden,
         reports=max(one.reports, other.reports),
         made=made,
+        survey=one.survey,
         numerator=one.value * sign,
         denominator=size * sign,
         numerator_variance=numerator,

@@ -33,6 +33,8 @@ class Cells:
     """Of the groups along each attribute."""
     clauses: tuple[dict[str, Chosen], ...]
     """Row by row."""
+    edges: tuple[Sequence[float] | None, ...] = ()
+    """Where the groups along each attribute begin and end, if they are numbers."""
 
     def within(self, where: Where | None) -> list[Where]:
         """Each group, of the people of a where-clause only."""
@@ -46,7 +48,7 @@ class Cells:
         if len(self.names) == 1:
             return Answers(self.names[0], self.labels[0], found)
         (one, two), (rows, columns) = self.names, self.labels
-        return Grid((one, two), rows, columns, list(found))
+        return Grid((one, two), rows, columns, list(found), (self.edges[0], self.edges[1]))
 
     def answers(self, where: Where | None, ask: Callable[[Where], Answer]) -> Answers:
         """A question for each group."""
@@ -78,7 +80,10 @@ def cells(survey: Agreement, by: By, where: Where | None, about: str | None = No
     else:
         clauses = [{names[0]: one, names[1]: two} for one in bars[0] for two in bars[1]]
     labels = tuple(tuple(bar.words for bar in some) for some in bars)
-    return Cells(names, labels, tuple(clauses))
+    edges = [
+        attribute_of(survey, name).edges_of(some) for name, some in zip(names, bars, strict=True)
+    ]
+    return Cells(names, labels, tuple(clauses), tuple(edges))
 
 
 def _widths(by: By) -> dict[str, float | None]:

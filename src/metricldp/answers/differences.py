@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from metricldp.answers import pictures
 from metricldp.answers.answer import Answer
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
-from metricldp.answers.queries import Query, if_answered, parse
+from metricldp.answers.queries import EVERYBODY, Query, if_answered, parse
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
@@ -49,6 +51,12 @@ class Groups:
     against: str
     differences: tuple[Answer | None, ...]
     measure: Measure | None
+    among: str = ""
+    """Whom the groups are of, in words; nothing, if of everybody."""
+
+    def plot(self, path: str | Path | None = None, **look: Any) -> Any:
+        """A picture of the groups and of their differences: a figure of matplotlib."""
+        return pictures.plot(self, path, **look)
 
 
 def mean_of(tally: Tally, attribute: str) -> Measure:
@@ -121,7 +129,8 @@ def _counts(
     found = tally.profile(by, whole, functions, words, about=about)
     apart: list[Answer | None] = list(found[len(bars) :])
     apart.insert(base, None)
-    return Groups(by, tuple(labels), tuple(found[: len(bars)]), labels[base], tuple(apart), measure)
+    rest = labels[base], tuple(apart), measure, _among(whole)
+    return Groups(by, tuple(labels), tuple(found[: len(bars)]), *rest)
 
 
 def _means(
@@ -149,7 +158,11 @@ def _means(
         for k, mean in enumerate(means)
     ]
     labels = tuple(bar.words for bar in bars)
-    return Groups(by, labels, tuple(means), labels[base], tuple(apart), measure)
+    return Groups(by, labels, tuple(means), labels[base], tuple(apart), measure, _among(whole))
+
+
+def _among(whole: Query) -> str:
+    return "" if whole.words == EVERYBODY else whole.words
 
 
 def _valued(group: Query, measure: Measure) -> Query:

@@ -162,12 +162,10 @@ class Fit:
         """A count for every value of an attribute, or for bars `width` of its own units wide."""
         described = self._held(attribute)
         profile = self._profile(attribute, self._parsed(where, attribute))
-        unbiased = self._tally.histogram(attribute, where, width=width, about=about)
+        unbiased: Histogram = self._tally.histogram(attribute, where, width=width, about=about)
         values = [float(profile @ bar.inside) for bar in described.bars(width, attribute)]
         answers = _fitted(values, unbiased)
-        return Histogram(
-            attribute, unbiased.labels, answers, named=unbiased.named, people=unbiased.people
-        )
+        return unbiased.with_answers(answers, unbiased.people)
 
     def cdf(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS

@@ -69,6 +69,8 @@ class Fitted(Answer):
             unbiased.jump,
             unbiased.hidden,
             unbiased.layout,
+            reports=unbiased.reports,
+            survey=unbiased.survey,
             unbiased=unbiased,
         )
 

@@ -52,7 +52,9 @@ def grid(
     labels = [f"{row}, {names[1]} {column}" for row in rows for column in columns]
     words = asked_of(names[0], labels, group)
     found = [replace(one, question=said) for one, said in zip(found, words, strict=True)]
-    return Grid(names, rows, columns, found)
+    kinds = [attribute_of(tally.survey, name) for name in names]
+    down, across = (kind.edges_of(one) for kind, one in zip(kinds, bars, strict=True))
+    return Grid(names, rows, columns, found, (down, across))
 
 
 def table_names(tally: Tally, names: tuple[str, str], group: Query) -> tuple[str, ...] | None:
@@ -115,7 +117,11 @@ def _from_table(
     found = to_answers(sums, bounds, steps, tally.n, asked, about=about, layout="cells")
     cells = [{names[0]: row, names[1]: column} for row in functions[0] for column in functions[1]]
     return [
-        replace(one, lie=partial(one_report, tally.survey, {**group.functions, **cell}))
+        replace(
+            one,
+            lie=partial(one_report, tally.survey, {**group.functions, **cell}),
+            survey=tally.survey,
+        )
         for one, cell in zip(found, cells, strict=True)
     ]
 

@@ -153,6 +153,7 @@ def _share(
         lie=None if size_variance else count.lie,
         scale=1 / size,
         reports=count.reports,
+        survey=count.survey,
         denominator=size,
         numerator_variance=variance,
         denominator_variance=size_variance,

@@ -140,7 +140,12 @@ class Linear(Answers):
         counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
         answers = self.profile.answers(rows, words)
         return [
-            replace(answer, unit="people" if counts else "weighted people", lie=self._lie(row))
+            replace(
+                answer,
+                unit="people" if counts else "weighted people",
+                lie=self._lie(row),
+                survey=self.profile.survey,
+            )
             for answer, counts, row in zip(answers, counting, rows, strict=True)
         ]
 

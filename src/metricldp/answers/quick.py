@@ -57,4 +57,5 @@ class Quick(Tally):
     def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
         bracket = Unplanned(self.planner, query, self.n, self._table, lambda: self.n)
         lie = partial(one_report, self.survey, query.functions)
-        return replace(answer, bracket=bracket.free() if free else bracket, lie=lie)
+        found = bracket.free() if free else bracket
+        return replace(answer, bracket=found, lie=lie, survey=self.survey)

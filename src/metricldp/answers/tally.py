@@ -375,6 +375,7 @@ class Tally:
             above=above,
             lie=lie,
             lies=lambda mean: one_report(self.survey, beyond(mean).functions),
+            survey=self.survey,
         )
         ratio = replace(ratio, made=Terms((), exact=False))
         if ratio.clear:
@@ -439,14 +440,20 @@ class Tally:
         if width is not None and len(bars) == 1:
             noted = (*noted, f"one bar of everybody: {attribute} goes {labels[0]}")
         query = replace(query, notes=(*query.notes, *noted))
+        parts = [replace(part, notes=query.notes) for part in parts]
         words = asked_of(attribute, labels, query)
         found = []
         for part in parts:
             functions = (b.inside.astype(np.float64) for b in described.bars(width, attribute))
             found.append(self.profile(attribute, part, functions, words, about=about))
-        answers = [self._summed(list(bar)) for bar in zip(*found, strict=True)]
-        people = None if query.factors else self.n
-        return Histogram(attribute, labels, answers, named=described.named, people=people)
+        return Histogram(
+            attribute,
+            labels,
+            [self._summed(list(bar)) for bar in zip(*found, strict=True)],
+            named=described.named,
+            people=None if query.factors else self.n,
+            edges=described.edges_of(described.bars(width, attribute)),
+        )
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         """The share of the people at or below every value, with a band for all of it."""
@@ -627,8 +634,9 @@ class Tally:
         if not free and self.planner.assumed and (assumed := found.assumed(answer)):
             answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
         lie = partial(one_report, self.survey, query.functions)
+        found = found.free() if free else found
         made = Terms.of(query, self)
-        return replace(answer, bracket=found.free() if free else found, lie=lie, made=made)
+        return replace(answer, bracket=found, lie=lie, made=made, survey=self.survey)
 
     def _unread(self, query: Query, about: str) -> Answer:
         """What is known of an answer before any report is read, with its bracket."""

@@ -205,11 +205,10 @@ class Together:
         return added(self._each(lambda tally: tally.mean(attribute, where, about=about)))
 
     def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> Histogram:
-        found = self._each(lambda tally: tally.histogram(attribute, where, **how))
-        first, people = found[0], [one.people for one in found if one.people is not None]
+        found: list[Histogram] = self._each(lambda t: t.histogram(attribute, where, **how))
+        people = [one.people for one in found if one.people is not None]
         total = sum(people) if len(people) == len(found) else None
-        answers = _row_by_row(found)
-        return Histogram(attribute, first.labels, answers, named=first.named, people=total)
+        return found[0].with_answers(_row_by_row(found), total)
 
     def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
         found = self._each(lambda tally: tally.cdf(attribute, where, about=about))
@@ -247,6 +246,7 @@ def added(answers: Sequence[_A]) -> _A:
         jump=max(one.jump for one in answers),
         hidden=max(one.hidden for one in answers),
         bracket=_bracket_of_all(answers),
+        reports=sum(one.reports for one in answers),
     )
 
 
@@ -291,6 +291,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         notes=(*kept, note) if note else tuple(kept),
         bounds=(0.0, math.inf),
         bracket=None,
+        reports=sum(one.reports for one in answers),
         above=_above_all(answers),
         jump=max(one.jump * abs(one.denominator) for one in answers) / (abs(size) or 1.0),
         hidden=max(one.hidden * one.denominator**2 for one in answers) / (size**2 or 1.0),

@@ -43,4 +43,4 @@ def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
     found = estimate.to_weighted_sum(
         sums, kept, steps.of(0), store.n, asked, unit=name, about=about, layout=layout
     )
-    return replace(found, lie=lie)
+    return replace(found, lie=lie, survey=survey)

@@ -13,7 +13,7 @@ import numpy as np
 from metricldp.answers.liars import one_report
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios
+from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios, unit_of
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -301,7 +301,7 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
 def _difference_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> list[str]:
     """The promise of a metric that asks how far apart values are, by some examples."""
     metric, cap = attribute.distances, attribute.cap
-    told = f"  promise   epsilon {plain(attribute.epsilon)} {_unit(attribute)}"
+    told = f"  promise   epsilon {plain(attribute.epsilon)} {unit_of(attribute)}"
     lines = [told if cap is None else f"{told}, never above {plain(cap)}"]
     for apart, what in _examples(attribute).items():
         far = metric.distance(0, round(apart / attribute.grid_step))
@@ -425,14 +425,6 @@ def _rounding_lines(attribute: Attribute) -> list[str]:
         f"            themselves. The price: {price}",
         "            and ranges fade in and out around their ends.",
     ]
-
-
-def _unit(attribute: Attribute) -> str:
-    within: float | None = getattr(attribute, "within", None)
-    noun = " level" if attribute.named else ""
-    units: float = getattr(attribute, "per", 1.0) if within is None else within
-    said = "per" if within is None else "within"
-    return f"{said} {plain(units)}{noun}{'s' if noun and units != 1 else ''}"
 
 
 def _examples(attribute: Attribute) -> dict[float, str]:

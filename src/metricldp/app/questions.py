@@ -94,7 +94,7 @@ class Question:
     options: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """Each its type for the command line, and its default."""
     data: Callable[..., dict[str, Any]] = lambda found, *level, **how: found.to_dict(*level, **how)
-    draw: Callable[..., None] | None = None
+    draw: Callable[..., Any] | None = None
     probabilities: bool = False
     """Whether words that are no conditions are probabilities."""
 

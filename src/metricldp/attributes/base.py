@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -217,6 +217,20 @@ class Attribute(ABC):
             cuts, note = self._cuts(self._checked_width(width, name), name)
         for first, end in pairwise(cuts):
             yield Chosen(Span(first, end, self.size), self.label(first, end - 1), note)
+
+    def edges_of(self, bars: Iterable[Chosen]) -> list[float] | None:
+        """Where bars of numbers meet: half way between the last value of one and the first of next.
+
+        Names have no such places.
+        """
+        if self.named:
+            return None
+        spans = [bar.first_and_last for bar in bars]
+        lows = [float(self.values_at(first)[0]) for first, _ in spans]
+        highs = [float(self.values_at(last)[1]) for _, last in spans]
+        gap = max(0.0, lows[1] - highs[0]) if len(spans) > 1 else float(lows == highs)
+        meet = [(high + low) / 2 for high, low in zip(highs[:-1], lows[1:], strict=True)]
+        return [lows[0] - gap / 2, *meet, highs[-1] + gap / 2]
 
     @property
     def narrowest_bar(self) -> float:

@@ -60,6 +60,14 @@ class Chosen:
         return self.part.inside if isinstance(self.part, Span) else self.part
 
     @property
+    def first_and_last(self) -> tuple[int, int]:
+        """The ends of the part, as positions."""
+        if isinstance(self.part, Span):
+            return self.part.first, self.part.end - 1
+        places = np.flatnonzero(self.part)
+        return int(places[0]), int(places[-1])
+
+    @property
     def whole(self) -> bool:
         return isinstance(self.part, Span) and self.part.end - self.part.first == self.part.size
 

@@ -38,7 +38,7 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
-from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, silent
+from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, short_name, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
@@ -150,6 +150,7 @@ class Comparison:
 
 
 _BEST = 5
+_RIGHT = "At the right: ε of one step to ε of the whole width. Errors are exact unless biased."
 """Rows of each group that are printed."""
 _GROUPS = (OWN, REFITTED, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
@@ -176,26 +177,30 @@ def page(found: Comparison) -> Page:
     """The whole table as text, the rows, and a picture of the best."""
     blocks = {
         f"{about} ({rows[0].questions})": [
-            Line(f"{_label(row, rows)}, ε {row.step:.3g} to {row.width:.3g}", row.group, row.error)
+            Line(_label(row, rows), row.group, row.error, f"ε {row.step:.3g} to {row.width:.3g}")
             for row in rows
         ]
         for about, rows in found.blocks(_BEST).items()
     }
-    title = f"{found.people:,} people; ε: one step to the whole width"
-    xlabel = "root mean squared error (people), exact unless biased"
+    title = f"Errors of counts among {found.people:,} people"
+    xlabel = "root mean squared error (people)"
     return Page(
         "compare",
         f"{found.text()}\n",
         {"compare.csv": rows_of(found.rows)},
-        [Ranking(("compare.png",), title, xlabel, blocks)],
+        [Ranking(("compare.png",), title, xlabel, blocks, note=_RIGHT)],
         kind="txt",
     )
 
 
 def _label(row: Row, rows: Sequence[Row]) -> str:
-    """The mechanism; what people call it where several rows have it, or where it is biased."""
-    several = sum(row.mechanism == other.mechanism for other in rows) > 1
-    return row.title if row.title and (several or row.exact is None) else row.mechanism
+    """The mechanism as surveys name it; what is done with its reports, where that is the point."""
+    if row.group in (POST, FITTED):
+        return row.title
+    same = [other for other in rows if (other.mechanism, other.group) == (row.mechanism, row.group)]
+    names = [short_name(one.mechanism, one.title, several=len(same) > 1) for one in same]
+    name = names[same.index(row)]
+    return row.title if names.count(name) > 1 else name
 
 
 # The work

@@ -5,10 +5,9 @@ Nothing here knows how a picture is made. Colours are names that every library o
 
 from __future__ import annotations
 
-import colorsys
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy.typing as npt
@@ -26,10 +25,15 @@ def silent(done: float) -> None:
 
 # Pictures
 
+COLORS = ("#0072b2", "#d55e00", "#1a1a1a", "#8a2be2", "#7a3b00", "#a0006d")
+"""Told apart on paper and by people who do not see red and green; the first stand out most."""
+GREY = "#8c8c8c"
+"""Lines that are there to compare with."""
+
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one colour, joined by a line, dashes or nothing; a label for the legend."""
+    """Points of one colour, joined by a line, dashes or nothing; a label at its end, or none."""
 
     label: str
     x: npt.ArrayLike
@@ -66,6 +70,8 @@ class Picture:
 
     files: tuple[str, ...]
     title: str
+    note: str = field(default="", kw_only=True)
+    """What stands below in small letters: how to read it, and what was promised."""
 
     def quick(self) -> Self:
         """The same, said to be a small version."""
@@ -81,11 +87,12 @@ class Panels(Picture):
 
 
 class Line(NamedTuple):
-    """A line of a ranking."""
+    """A line of a ranking; beside its value stands in small letters what it promises."""
 
     label: str
     group: str
     value: float
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,13 +116,16 @@ class MetricGraph(Picture):
         return self
 
 
-def hue(place: int, palette: Sequence[str]) -> str:
-    """A colour of the palette; beyond its end hues a golden angle apart, for any number."""
-    if place < len(palette):
-        return palette[place]
-    angle = (place - len(palette)) * 0.6180339887 % 1
-    parts = colorsys.hls_to_rgb(angle, 0.35 + 0.1 * (place % 3), 0.6)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+def hue(place: int) -> str:
+    """The first few have colours, all others are grey."""
+    return COLORS[place] if place < len(COLORS) else GREY
+
+
+def short_name(mechanism: str, title: str, *, several: bool) -> str:
+    """A mechanism as surveys name it; with its promise, where several of that name are shown."""
+    name = mechanism + " over cells" * ("over cells" in title)
+    _, comma, promise = title.rpartition(", ")
+    return f"{name}, {promise}" if several and comma else name
 
 
 # Pages

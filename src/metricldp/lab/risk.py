@@ -39,8 +39,8 @@ MOST_POSITIONS = 1 << 12
 MOST_IN_SHORT = 1 << 8
 """Up to so many positions it takes a moment."""
 _SERIES = (1, 2, 5)
+_DASHES = "Dots: how often the best guess is right. Dashes: the most that the metric allows."
 _ROUNDING = 1e-12
-_COLORS = ("#1b4965", "#d1495b", "#3a8f5c")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Risk:
         for name, found in groupby(self.chances, lambda chance: chance.attribute):
             title, curves = name, []
             for place, (within, same) in enumerate(groupby(found, lambda chance: chance.within)):
-                listed, color = list(same), hue(place, _COLORS)
+                listed, color = list(same), hue(place)
                 what = "exactly" if within is None else "nearly"
                 title += "" if within is None else f" (nearly: within {plain(within)})"
                 x = [chance.reports for chance in listed]
@@ -143,7 +143,8 @@ class Risk:
             axes = "reports of one person", "right guesses (%)"
             panels.append(Panel(title, *axes, curves, logs="", from_zero=True))
         rows = [panels[start : start + 3] for start in range(0, len(panels), 3)]
-        return Panels((file,), f"What an attacker learns, people {self.prior}", rows)
+        title = f"What an attacker learns, people {self.prior}"
+        return Panels((file,), title, rows, size=(2.6, 2.9), note=_DASHES)
 
 
 def _after(reports: int) -> str:

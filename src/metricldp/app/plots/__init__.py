@@ -1,8 +1,39 @@
-"""Pictures, the only files that import matplotlib: of answers, of metrics, of pages."""
+"""Pictures, the only files that import matplotlib: of answers, of metrics, of pages.
 
+Every function returns a figure of matplotlib, and writes it into a file if one is named.
+"""
+
+from metricldp.answers.answer_table import Answers, Grid, Histogram
+from metricldp.answers.differences import Groups
+from metricldp.answers.pictures import Draw
+from metricldp.answers.quantiles import Cdf
 from metricldp.app.plots.answers import cdf, histogram
+from metricldp.app.plots.curves import tradeoff
+from metricldp.app.plots.grids import heatmap
+from metricldp.app.plots.intervals import groups, intervals, trend
 from metricldp.app.plots.metrics import metric_graph
 from metricldp.app.plots.pages import draw
 from metricldp.app.plots.shared import check_picture
 
-__all__ = ["cdf", "check_picture", "draw", "histogram", "metric_graph"]
+PICTURES: dict[type, Draw] = {
+    Answers: intervals,
+    Cdf: cdf,
+    Grid: heatmap,
+    Groups: groups,
+    Histogram: histogram,
+}
+"""What `.plot()` of each kind of answers draws."""
+
+__all__ = [
+    "PICTURES",
+    "cdf",
+    "check_picture",
+    "draw",
+    "groups",
+    "heatmap",
+    "histogram",
+    "intervals",
+    "metric_graph",
+    "tradeoff",
+    "trend",
+]

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.app.plots.shared import INK, TRUTH, Floats, check_picture, new_figure, save
+from metricldp.app.plots.shared import (
+    INK,
+    SMALL,
+    TRUTH,
+    USUAL,
+    WIDE,
+    Floats,
+    check_picture,
+    finish,
+    framed,
+    new_figure,
+)
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError, ValueRefused
 from metricldp.basics.optional import optional
@@ -29,7 +40,11 @@ else:
     colors = optional("matplotlib.colors")
     lines = optional("matplotlib.lines")
 
-_DISTANCE = "distance (epsilon); the smaller, the harder to tell apart"
+_TITLE = "How far apart values are"
+_DISTANCE = "distance (ε)"
+_WAYS = "Any two are as far apart as the shortest way between them is long."
+_UPRIGHT = 5
+"""Labels of up to so many letters are never turned: 6 and 9 would look alike."""
 _MOST_NODES = 60
 _TURNS = 24
 """So many ways to turn the inner values within the others are tried."""
@@ -43,12 +58,12 @@ _MOST_LENGTHS = 24
 
 def metric_graph(
     metric: Attribute | Metric,
-    path: str | Path,
+    path: str | Path | None = None,
     *,
     labels: Sequence[str] | None = None,
-    title: str = "Thick: hard to tell apart",
+    title: str = _TITLE,
     marked: Collection[Any] = (),
-) -> None:
+) -> Figure:
     """A metric as a graph: a node for each value, an edge for each generating pair.
 
     The distance of any two values is the length of the shortest path; the thicker an edge, the
@@ -56,9 +71,10 @@ def metric_graph(
     a label for each. `marked` values (of a metric: positions), such as sensitive ones, stand out.
     There can be 2 to 60 values, and the file ends in .png, .svg or .pdf.
     """
-    check_picture(Path(path))
+    if path is not None:
+        check_picture(Path(path))
     distances, names, positions = _read_metric(metric, labels, marked)
-    save(metric_figure(distances, names, title, positions), [path])
+    return finish(metric_figure(distances, names, title, positions), path)
 
 
 def metric_figure(
@@ -72,26 +88,34 @@ def metric_figure(
     wide, high = np.ptp(nodes, axis=0)
     flat = not high
     figure = (
-        new_figure(max(6.0, 0.55 * size), 2.4)
+        new_figure(max(WIDE, 0.4 * size), 1.9)
         if flat
-        else new_figure(8, 2.4 + 5 * min(1, high / max(wide, 1e-9)))
+        else new_figure(WIDE, 1.6 + 4.4 * min(1, high / max(wide, 1e-9)))
     )
     axes = figure.subplots()
     _draw_edges(axes, nodes, pairs, lengths)
     inks = [TRUTH if position in marked else INK for position in range(size)]
     axes.scatter(
-        nodes[:, 0], nodes[:, 1], s=70, color=inks, edgecolor="white", linewidth=1.2, zorder=5
+        nodes[:, 0], nodes[:, 1], s=45, color=inks, edgecolor="white", linewidth=1, zorder=5
     )
+    longest = max(map(len, labels))
     for position, label in enumerate(labels):
         rim = not flat and bool(np.isclose(np.linalg.norm(nodes[position]), 1))
-        turn = rim and size > 12
+        turn = rim and size > 12 and longest > _UPRIGHT
         _draw_label(axes, nodes[position], label, color=inks[position], turned=turn, flat=flat)
-    figure.suptitle(title, parse_math=False)
+    framed(figure, title, [f"{_told(lengths)} {_WAYS}"])
     axes.set_axis_off()
-    axes.margins(*((0.06, 0.5) if flat else (0.16, 0.16)))
+    axes.margins(*((0.06, 0.5) if flat else (0.1, 0.1)))
     if not flat:
         axes.set_aspect("equal")
     return figure
+
+
+def _told(lengths: Sequence[Fraction]) -> str:
+    """What edges mean."""
+    if len(set(lengths)) == 1:
+        return f"Every edge is ε {plain(float(lengths[0]))} long."
+    return "Thick and dark edges: hard to tell apart; thin and light ones: easier."
 
 
 def _read_metric(
@@ -213,48 +237,56 @@ def _draw_edges(
     """
     kinds = sorted(set(lengths))
     few = len(kinds) <= _MOST_KINDS
+    alpha = 1.0 if len(pairs) <= 40 else 0.6
     low, wide = float(kinds[0]), float(kinds[-1] - kinds[0]) or 1.0
-    thin = min(1.0, (40 / len(pairs)) ** 0.5)
+    thin = min(0.9, (24 / len(pairs)) ** 0.5)
     for (x, other), length in zip(pairs, lengths, strict=True):
         ends, far = nodes[[x, other]], (float(length) - low) / wide
         axes.plot(
-            *ends.T, color=_shade(far), linewidth=thin * (2.2 - 1.4 * far), zorder=1 - far / 2
+            *ends.T,
+            color=_shade(far),
+            linewidth=thin * (2.2 - 1.4 * far),
+            alpha=alpha,
+            zorder=1 - far / 2,
         )
         if not few and len(pairs) <= _MOST_LENGTHS:
             axes.text(
                 ends[:, 0].mean(),
                 ends[:, 1].mean(),
-                plain(float(length)),
+                plain(float(f"{float(length):.3g}")),
                 parse_math=False,
-                fontsize=8,
+                fontsize=SMALL,
                 ha="center",
                 va="center",
                 bbox=_plate(0.15, 1.0),
                 zorder=2,
             )
-    if few:
+    if few and len(kinds) > 1:
         handles = [
             lines.Line2D(
                 [], [], color=_shade(far), lw=1.5 * (2.2 - 1.4 * far), label=plain(float(kind))
             )
             for kind, far in ((kind, (float(kind) - low) / wide) for kind in kinds)
         ]
-        axes.figure.legend(
+        axes.legend(
             handles=handles,
             title=_DISTANCE,
-            loc="outside lower center",
-            ncols=len(kinds),
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+            fontsize=USUAL,
+            title_fontsize=USUAL,
             frameon=False,
         )
-    elif len(pairs) > _MOST_LENGTHS:
+    elif not few and len(pairs) > _MOST_LENGTHS:
         shades = colors.ListedColormap([_shade(far) for far in np.linspace(0, 1, 64)])
-        axes.figure.colorbar(
+        bar = axes.figure.colorbar(
             cm.ScalarMappable(colors.Normalize(low, low + wide), shades),
             ax=axes,
-            location="bottom",
+            location="right",
             shrink=0.5,
-            label=_DISTANCE,
         )
+        bar.set_label(_DISTANCE, fontsize=USUAL)
+        bar.ax.tick_params(labelsize=USUAL)
 
 
 def _plate(pad: float, alpha: float) -> dict[str, Any]:
@@ -280,20 +312,21 @@ def _draw_label(
     """Outside of its node, seen from the middle; along the radius where many share a circle."""
     angle = 90.0 if flat else float(np.degrees(np.arctan2(node[1], node[0])))
     x, y = np.cos(np.radians(angle)), np.sin(np.radians(angle))
-    left, beside = x < -1e-9, turned or abs(x) > 0.3
+    deep_inside = not flat and np.linalg.norm(node) < 0.5
+    left, beside = x < -1e-9, turned or (abs(x) > 0.3 and not deep_inside)
     beyond = "right" if left else "left"
     axes.annotate(
         textwrap.shorten(label, 24, placeholder="...") if len(label) > 24 else label,
         (node[0], node[1]),
-        xytext=(9 * x, 9 * y),
+        xytext=(8 * x, 8 * y),
         textcoords="offset points",
         rotation=(angle - 180 if left else angle) if turned else 0,
         rotation_mode="anchor",
         ha=beyond if beside else "center",
         va="center" if beside else ("bottom" if y >= 0 else "top"),
         color=color,
-        fontsize=9,
-        bbox=_plate(0.1, 0.75),
+        fontsize=USUAL,
+        bbox=_plate(0.1, 0.8),
         parse_math=False,
         zorder=4,
     )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from metricldp.answers import differences, grids, queries, watched
 from metricldp.answers.answer import Answer, finite, percent
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.quick import Quick
 from metricldp.app.questions import QUESTIONS
@@ -30,7 +27,6 @@ from metricldp.app.web.charts import Row
 from metricldp.app.web.costs import table_is_best
 from metricldp.app.web.scene import Scene
 from metricldp.app.web.tables import Table
-from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.design.plans import workload_of
@@ -201,17 +197,14 @@ def _histogram(tally: Quick, asked: Asked) -> Found:
     if described is not None and not described.is_weight:
         count = sum(1 for _ in described.bars(asked.width, asked.attribute))
         check_bars(asked.attribute, count, MOST_BARS, "bars")
-    found: Answers = _asked_of(tally, asked, width=asked.width)
-    assert described is not None
+    found: Histogram = _asked_of(tally, asked, width=asked.width)
     data = _rows_data(found, asked, asked.simultaneous)
-    bars = list(described.bars(asked.width, asked.attribute))
     rows = _rows(data)
     title = f"People by {asked.attribute}{among(asked)}"
     told = f"{title}: {_span(rows)}, each with its {percent(asked.level)} interval."
     scene = charts.names(rows, title, told, "people")
-    if not described.named and len(rows) > 1:
-        edges = _edges(described, [bar.inside for bar in bars])
-        scene = charts.steps(edges, rows, title, told, asked.attribute, "people")
+    if found.edges is not None and len(rows) > 1:
+        scene = charts.steps(found.edges, rows, title, told, asked.attribute, "people")
     table = _table(data, title, asked.attribute)
     return Found(title, data, table, (), _noted(asked, data["notes"]), scene)
 
@@ -219,21 +212,6 @@ def _histogram(tally: Quick, asked: Asked) -> Found:
 def _span(rows: Sequence[Row]) -> str:
     most = max(rows, key=lambda row: row.value)
     return f"{len(rows)} bars, the highest at {most.label} with about {most.value:,.0f} people"
-
-
-def _edges(described: Attribute, bars: Sequence[Any]) -> list[float]:
-    """Where bars of numbers meet: half way between the last value of one and the first of next."""
-    ends = []
-    for inside in bars:
-        places = np.flatnonzero(inside)
-        first, last = (
-            described.values_at(int(places[0]))[0],
-            described.values_at(int(places[-1]))[1],
-        )
-        ends.append((float(first), float(last)))
-    gap = ends[1][0] - ends[0][1]
-    middles = [(a[1] + b[0]) / 2 for a, b in itertools.pairwise(ends)]
-    return [ends[0][0] - gap / 2, *middles, ends[-1][1] + gap / 2]
 
 
 def _linear(tally: Quick, asked: Asked) -> Found:

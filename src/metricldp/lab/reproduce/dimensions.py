@@ -21,7 +21,18 @@ from metricldp.design.limits import limit
 from metricldp.design.registry import BUILT_IN
 from metricldp.design.shapes import extreme_shapes
 from metricldp.design.torus import CellWorkload, Torus, best_torus, in_units
-from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, rows_of
+from metricldp.lab.pages import (
+    COLORS,
+    GREY,
+    Curve,
+    Page,
+    Panel,
+    Panels,
+    Progress,
+    block,
+    filled,
+    rows_of,
+)
 from metricldp.metrics import Line
 from metricldp.metrics.grid import Grid, summed
 
@@ -162,7 +173,8 @@ def page(setting: Setting, progress: Progress) -> Page:
     fitted = slopes(rows)
     tables = {"dimensions.csv": rows_of(rows), "dimensions-slopes.csv": rows_of(fitted)}
     title = f"Error of boxes over D attributes of {setting.values[0]} values"
-    drawn = Panels(("dimensions.png", "dimensions.svg"), title, [picture(rows)], size=(3.9, 3.9))
+    files, note = ("dimensions.png", "dimensions.svg"), "Epsilon per step of each attribute."
+    drawn = Panels(files, title, [picture(rows)], size=(2.3, 3.6), note=note)
     return Page("dimensions", describe(rows, fitted), tables, [drawn])
 
 
@@ -214,12 +226,12 @@ def _number(value: float | None) -> str:
 
 
 _COLORS = {
-    "bound": "#999999",
-    "threshold": "#d1495b",
-    "geometric": "#edae49",
-    "shaped": "#7a5195",
-    "block": "#1b4965",
-    "limit": "#3a8f5c",
+    "bound": GREY,
+    "threshold": COLORS[1],
+    "geometric": COLORS[0],
+    "shaped": COLORS[3],
+    "block": COLORS[5],
+    "limit": COLORS[2],
 }
 _LABELS = {
     "bound": "the paper's order, (2/ε²)^D",

@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from metricldp.basics.text import table
 from metricldp.lab.pages import (
+    COLORS,
+    GREY,
     Curve,
     MetricGraph,
     Page,
@@ -34,12 +36,13 @@ QUICK_NOTE = "\nA quick version, for trying things out: fewer values than the pa
 def page(setting: Setting, progress: Progress) -> Page:
     """Compute, and simulate some points."""
     exact, simulated = points(setting), simulate(setting, progress)
-    title = "Figure 1 again: m = {size} values, n = {people:,} people, ε = {epsilon:g}"
+    title = "Figure 1 again: {size} values, {people:,} people, ε = {epsilon:g}"
     errors = Panels(
         ("figure1.png", "figure1.svg"),
         title.format(**asdict(setting)),
         picture(exact, simulated),
-        size=(9.4, 5.4),
+        size=(5.3, 4.0),
+        note=_NOTE,
     )
     return Page(
         "figure1",
@@ -53,19 +56,21 @@ def metric_picture() -> MetricGraph:
     """A small E_S: three sensitive values of nine."""
     metric = Sensitive(frozenset({0, 1, 2}), Fraction(1))
     labels = [f"{'sensitive' if x in metric.places else 'value'} {x + 1}" for x in range(9)]
-    title = "E_S: epsilon where an edge is, 2 epsilon by way of a sensitive value"
+    title = "E_S: ε where an edge is, 2ε by way of a sensitive value"
     return MetricGraph(("figure1-metric.png",), title, metric, labels, metric.places)
 
 
 _CURVES = {
-    "laplace": ("E_S: matrix mechanism, Laplace noise (paper)", "#1b4965", "line"),
-    "matrix": ("E_S: channel matrix, discrete noise", "#62b6cb", "line"),
-    "clipped": ("E_S: channel matrix, clipped to bits", "#edae49", "line"),
-    "unary": ("E_S: channel unary", "#3a8f5c", "line"),
-    "histogram": ("ε-LDP: histogram encoding (paper)", "#d1495b", "dashes"),
-    "unary_plain": ("ε-LDP: optimised unary encoding", "#7a5195", "dashes"),
-    "subset": ("ε-LDP: subset selection", "black", "dashes"),
+    "laplace": ("matrix, Laplace noise (paper)", COLORS[2], "line"),
+    "matrix": ("matrix", COLORS[0], "line"),
+    "clipped": ("matrix, clipped to bits", GREY, "line"),
+    "unary": ("unary", COLORS[1], "line"),
+    "histogram": ("histogram-sum (paper)", COLORS[2], "dashes"),
+    "unary_plain": ("unary-optimised", GREY, "dashes"),
+    "subset": ("subset", COLORS[3], "dashes"),
 }
+_NOTE = """Solid lines keep E_S: ε between two values of which one is sensitive, 2ε between others.
+Dashes keep ε between any two values. Lines are exact; dots are simulated, ± 2 standard errors."""
 
 
 def picture(exact: list[Point], simulated: list[Simulated]) -> list[list[Panel]]:
@@ -80,14 +85,14 @@ def picture(exact: list[Point], simulated: list[Simulated]) -> list[list[Panel]]
     ]
     for mechanism in PLANS:
         mine = [s for s in simulated if s.mechanism == mechanism]
-        label, color = f"E_S: channel {mechanism}, simulated ± 2 s.e.", _CURVES[mechanism][1]
+        color = _CURVES[mechanism][1]
         places, means = [s.sensitive for s in mine], [s.mean / 1e6 for s in mine]
         errors = [2 * s.standard_error / 1e6 for s in mine]
-        curves.append(Curve(label, places, means, color, "points", errors))
+        curves.append(Curve("", places, means, color, "points", errors))
     panel = Panel(
-        "ε-LDP: ε between any two values.  E_S: 2ε between two outside S, ε otherwise",
-        "number of sensitive values |S|",
-        "total squared error of all frequencies (millions of people²)",
+        "",
+        "sensitive values",
+        "total squared error (millions of people²)",
         curves,
         logs="",
         from_zero=True,

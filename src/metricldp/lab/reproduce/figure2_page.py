@@ -7,7 +7,18 @@ from dataclasses import asdict
 
 from metricldp.answers.theorems import paper_range_variance
 from metricldp.basics.text import table
-from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
+from metricldp.lab.pages import (
+    GREY,
+    Curve,
+    Page,
+    Panel,
+    Panels,
+    Progress,
+    block,
+    filled,
+    hue,
+    rows_of,
+)
 from metricldp.lab.reproduce.figure2 import (
     LIMIT,
     MECHANISMS,
@@ -25,18 +36,19 @@ QUICK_NOTE = "A quick version, for trying things out: fewer attributes than the 
 def page(setting: Setting, progress: Progress) -> Page:
     """Simulate, and compute the error of each range."""
     points, ranges = simulate(setting, progress), each_range(setting)
-    title = _TITLE.format(**asdict(setting))
+    title, files = _TITLE.format(**asdict(setting)), ("figure2.png", "figure2.svg")
     return Page(
         "figure2",
         describe(setting, points, ranges),
         {"figure2.csv": rows_of(points), "figure2-ranges.csv": rows_of(ranges)},
-        [Panels(("figure2.png", "figure2.svg"), title, picture(points, ranges))],
+        [Panels(files, title, picture(points, ranges), size=(2.65, 2.7), note=_NOTE)],
     )
 
 
 _TITLE = "Figure 2 again: {people} people, {size} values per attribute, Zipf {zipf}"
-_COLORS = ("#d1495b", "#1b4965", "#3a8f5c")
-_SHADES = ("#f4a582", "#d6604d", "#9e1a3a", "#4a0720")
+_NOTE = """Lines are exact, dots are simulated, ± 2 standard errors. Dashes: Theorem 2, constant 1.
+Below: for every range the exact error of threshold-paper over what Theorem 3 allows."""
+_SHADES = ("#5aa9d6", "#0072b2", "#8a2be2", "#1a1a1a")
 
 
 def picture(points: list[Point], ranges: list[RangeError]) -> list[list[Panel]]:
@@ -51,14 +63,13 @@ def _against_epsilon(points: list[Point], attributes: int, queries: str) -> Pane
     paper = [p for p in here if p.mechanism == MECHANISMS[0]]
     epsilons = [p.epsilon for p in paper]
     bound = [p.theorem2 for p in paper]
-    curves = [Curve("Theorem 2, constant 1", epsilons, bound, "black", "dashes")]
+    curves = [Curve("Theorem 2", epsilons, bound, GREY, "dashes")]
     for place, mechanism in enumerate(MECHANISMS):
         mine = [p for p in here if p.mechanism == mechanism]
-        color, errors = hue(place, _COLORS), [2 * p.standard_error for p in mine]
+        color, errors = hue((2, 1, 0)[place]), [2 * p.standard_error for p in mine]
         exact, drawn = [p.exact for p in mine], [p.simulated for p in mine]
-        curves.append(Curve(f"{mechanism}, exact", epsilons, exact, color))
-        label = f"{mechanism}, simulated ± 2 s.e."
-        curves.append(Curve(label, epsilons, drawn, color, "points", errors))
+        curves.append(Curve(mechanism, epsilons, exact, color))
+        curves.append(Curve("", epsilons, drawn, color, "points", errors))
     return Panel(
         f"D = {attributes}: {queries}",
         "epsilon per step",
@@ -75,11 +86,9 @@ def _each_range(ranges: list[RangeError], attributes: int) -> Panel:
     for place, epsilon in enumerate(shown):
         mine = [r for r in ranges if (r.attributes, r.epsilon) == (attributes, epsilon)]
         inside, ratios = [100 * r.inside for r in mine], [r.ratio for r in mine]
-        curves.append(
-            Curve(f"epsilon = {epsilon:g}", inside, ratios, hue(place, _SHADES), "points")
-        )
+        curves.append(Curve(f"ε = {epsilon:g}", inside, ratios, _SHADES[place], "points"))
     return Panel(
-        f"D = {attributes}: each range, threshold-paper",
+        f"D = {attributes}: each range",
         "people inside the range (%)",
         "exact error over Theorem 3",
         curves,

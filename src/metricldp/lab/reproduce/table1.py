@@ -214,10 +214,12 @@ def page(setting: Setting, progress: Progress) -> Page:
         for cost in same_size
     ]
     title = "Table 1 measured: the collector's three layouts, threshold-paper"
-    drawn = Panels(("table1.png", "table1.svg"), title, picture(sweeps, costs), size=(4.2, 3.4))
+    files = ("table1.png", "table1.svg")
+    drawn = Panels(files, title, picture(sweeps, costs), size=(2.2, 2.4), note=_NOTE)
     return Page("table1", describe(sweeps, costs), {"table1.csv": rows}, [drawn])
 
 
+_NOTE = "Dots are measured. Dashes: the paper's orders, through the last point of each line."
 QUICK_NOTE = "\nA quick version, for trying things out: much too small to show how costs grow.\n"
 Costs = Mapping[str, Sequence[Sequence[Cost]]]
 
@@ -290,7 +292,6 @@ def _in_units(number: float, units: Mapping[str, float]) -> str:
     return f"{number / units[unit]:.3g} {unit}"
 
 
-_COLORS = ("#d1495b", "#1b4965", "#3a8f5c")
 _UNITS = {"build": "build (s)", "query": "one query (s)", "kept": "memory kept (bytes)"}
 
 
@@ -313,9 +314,8 @@ def _panel(
             continue
         orders = [paper_order(size, layout)[measure] for size in sizes]
         scaled = [measured[-1] * order / orders[-1] for order in orders]
-        color, order = hue(k, _COLORS), f"{layout}, the paper's order\nthrough the last point"
-        curves.append(Curve(layout, grown, measured, color, "marked"))
-        curves.append(Curve(order, grown, scaled, color, "dashes"))
+        curves.append(Curve(layout, grown, measured, hue(k), "marked"))
+        curves.append(Curve("", grown, scaled, hue(k), "dashes"))
     fixed = asdict(sizes[0])
     others = ", ".join(f"{_WORDS[k]} = {v:,}" for k, v in fixed.items() if k != name)
     return Panel(

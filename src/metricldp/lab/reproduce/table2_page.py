@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from metricldp.basics.text import counted, table
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
 from metricldp.design.registry import AUTO
 from metricldp.lab.contest import WITHIN
-from metricldp.lab.pages import Curve, Page, Panel, Panels, Progress, block, filled, hue, rows_of
+from metricldp.lab.pages import Page, Progress, block, filled, rows_of
 from metricldp.lab.reproduce.table2 import (
     FALSE_ALARM,
     FEWEST,
@@ -25,6 +25,7 @@ from metricldp.lab.reproduce.table2 import (
     points,
     slopes,
 )
+from metricldp.lab.reproduce.table2_pictures import meant, pictures
 
 QUICK_NOTE = "\nA quick version, for trying things out: smaller domains and fewer people.\n"
 _RESAMPLED = ("errors", "quantiles")
@@ -46,105 +47,6 @@ def page(setting: Setting, progress: Progress) -> Page:
         {f"{name}.csv": rows_of(rows, _RESAMPLED) for name, rows in tables.items()},
         pictures(setting, found),
     )
-
-
-# Pictures
-
-
-def pictures(setting: Setting, found: Sequence[Point]) -> list[Panels]:
-    """Against m, for ranges and for quantiles; against D; and against the meaning of epsilon."""
-    one = f"of one attribute, ε = {setting.epsilon:g}."
-    over = f"Ranges over D attributes of {setting.modest} values, ε = {setting.epsilon:g} for each."
-    error = "error", "mean squared error / people (people² per person)"
-    quantile = "quantile", "mean error of quantiles × √people (± 2 s.e.)"
-    against_m = "m", "size", "m, the number of values"
-    against_d = "D", "attributes", "D, the number of attributes"
-    shown = {
-        "ranges": (f"Ranges {one}", against_m, error, "xy"),
-        "quantiles": (f"Quantiles {one}", against_m, quantile, "xy"),
-        "attributes": (over, against_d, error, "y"),
-    }
-    colors = _colors(found)
-    drawn = [
-        Panels(
-            (f"table2-{name}.png", f"table2-{name}.svg"),
-            title + _LOOKS,
-            [[_panel([p for p in found if p.panel == across[0]], colors, across[1:], up, logs)]],
-            size=(8.2, 6.2),
-        )
-        for name, (title, across, up, logs) in shown.items()
-    ]
-    for attributes, told in {1: "", 2: " in each of two attributes"}.items():
-        sizes = [size for count, size, _ in setting.meanings if count == attributes]
-        here = [[p for p in _meant(found, attributes, m) if p.mechanism in _DRAWN] for m in sizes]
-        name = f"table2-within{'-two' * (attributes > 1)}"
-        panels = [
-            _panel(some, colors, ("within", "w, in steps"), error, "xy", f"{size:,} values")
-            for some, size in zip(here, sizes, strict=True)
-        ]
-        title = _EQUALLY.format(epsilon=setting.epsilon, told=told)
-        wide = 8.2 if len(panels) == 1 else 5.4
-        drawn += [Panels((f"{name}.png", f"{name}.svg"), title, [panels], size=(wide, 6.2))]
-    return drawn
-
-
-_LOOKS = "\nSolid lines: ε per step. Dashes: ε between any two values."
-_EQUALLY = """An equal meaning: values up to w steps apart get ε = {epsilon:g}{told}.
-Dots: ε within w; from end to end ε for every w steps. Solid lines: ε/w per step.
-Dashes: ε between any two values, near or far."""
-_DRAWN = (
-    *("geometric", "shaped", "threshold", "faces", "designed", "tents", AUTO, "haar"),
-    *("hierarchy-4-unary", "unary-optimised", "hio-hashing"),
-)
-"""Who is in the pictures of an equal meaning; tables have everybody."""
-
-
-def _meant(found: Sequence[Point], attributes: int, size: int) -> list[Point]:
-    """Where the meaning of epsilon changes, for so many attributes and values."""
-    return [p for p in found if (p.panel, p.attributes, p.size) == ("within", attributes, size)]
-
-
-def _panel(
-    here: Sequence[Point],
-    colors: Mapping[str, str],
-    across: tuple[str, str],
-    up: tuple[str, str],
-    logs: str,
-    told: str = "",
-) -> Panel:
-    """Of one sweep: the field along the x axis, its label; the field of the y axis, its label."""
-    (x, xlabel), (y, ylabel) = across, up
-    here = [p for p in here if getattr(p, y)]
-    ticks = sorted({getattr(p, x) for p in here})
-    curves = []
-    for title in dict.fromkeys(p.title for p in here):
-        mine = {getattr(p, x): p for p in here if p.title == title}
-        one, row = next(iter(mine.values())), [mine.get(at) for at in ticks]
-        look = {ANY_TWO: "dashes", WITHIN: "marked"}.get(one.promise, "line")
-        look = "points" if one.mechanism == AUTO else look
-        heights = [getattr(p, y, math.nan) for p in row]
-        bars = [2 * (getattr(p, "quantile_error", 0) or 0) for p in row]
-        errors = bars if y == "quantile" else None
-        curves.append(Curve(title, ticks, heights, colors[title], look, errors))
-    return Panel(told, xlabel, ylabel, curves, logs=logs, ticks=ticks)
-
-
-_COLD = ("#17a2a2", "#5ad1e6", "#3d87e0", "#11118f", "#7fb2ff", "#5b7f96", "#004c6d")
-_STRONG = ("#e6007e", "#ff6f00", "#c9a0dc", "#000000", "#8b0000")
-_WARM = (
-    *("#7a1f3d", "#f2a0a0", "#d1495b", "#e08e45", "#a65f1f", "#e9c716", "#8a8d0f"),
-    *("#9bd067", "#2f8f3a", "#0d4f2b", "#5fd3b3", "#00c853", "#222222"),
-    *("#8c6bb1", "#c994c7", "#54278f", "#9e9ac8"),
-)
-
-
-def _colors(found: Sequence[Point]) -> dict[str, str]:
-    """By title: cold for epsilon per step, strong as meant, else warm and green."""
-    colors: dict[str, str] = {}
-    for promise, palette in ((PER_STEP, _COLD), (WITHIN, _STRONG), (ANY_TWO, _WARM)):
-        titles = dict.fromkeys(p.title for p in found if p.promise == promise)
-        colors |= {title: hue(place, palette) for place, title in enumerate(titles)}
-    return colors
 
 
 # What it says
@@ -278,7 +180,7 @@ def _cell(point: Point, what: str) -> str:
 
 def _meaning(found: Sequence[Point], attributes: int, size: int) -> Iterator[str]:
     """Against w, for so many attributes and values: who is best, and the table."""
-    here = _meant(found, attributes, size)
+    here = meant(found, attributes, size)
     yield f"### {counted(attributes, 'attribute', 'attributes')} of {size:,} values\n"
     yield from (filled(f"- {line}") for line in _best_as_meant(here))
     yield f"\n{block(_meaning_grid(here))}"
