@@ -178,6 +178,7 @@ CALLS = {
     "survey.encode": (SURVEY.encode, {"people": PEOPLE}),
     "survey.report": (SURVEY.report, {"person": PERSON}),
     "survey.tally": (SURVEY.tally, {"collected": []}),
+    "survey.decode": (SURVEY.decode, {"collected": TALLY.store.table, "where": {"age": (1, 2)}}),
     "survey.predict": (SURVEY.predict, {"where": {"age": (1, 2)}, "n": 10}),
     "survey.predict a workload": (
         SURVEY.predict,
@@ -204,6 +205,7 @@ CALLS = {
     "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
     "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
+    "tally.decoded": (TALLY.decoded, {"where": {"age": (1, 2)}, "of": "income"}),
     "survey.plan_for": (
         SURVEY.plan_for,
         {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
