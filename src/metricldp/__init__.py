@@ -14,6 +14,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.fits import Fit
+from metricldp.answers.pooled import Pool, pool
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
@@ -66,6 +67,7 @@ __all__ = [
     "MetricLdpError",
     "MissingLibrary",
     "Ordinal",
+    "Pool",
     "Quantile",
     "QueryError",
     "Ratio",
@@ -86,4 +88,5 @@ __all__ = [
     "Weight",
     "Workload",
     "fit_together",
+    "pool",
 ]
