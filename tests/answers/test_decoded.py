@@ -219,6 +219,22 @@ def test_files_are_read_in_pieces_and_written_whole(tmp_path):
         survey.decode(folder, {"a": (2, 4)}).read_all()
 
 
+def test_a_file_larger_than_memory_is_never_in_memory(tmp_path):
+    """What Arrow holds while a stream is read does not grow with the file."""
+    survey = Survey({"a": Integer(0, 99, epsilon=1, mechanism="threshold")})
+    part = reports(survey, parquet.ROW_GROUP, 1)
+    most = []
+    for times in (2, 8):
+        file = tmp_path / f"{times}.parquet"
+        parquet.write(survey, file, [part] * times)
+        before, held = pa.total_allocated_bytes(), 0
+        for batch in survey.decode(file, {"a": (20, 40)}):
+            held = max(held, pa.total_allocated_bytes() - before)
+            del batch
+        most.append(held)
+    assert most[1] < 1.2 * most[0], most
+
+
 def test_what_a_column_rests_on_is_refused_in_time(tmp_path):
     survey = MIXED["weight"]
     table = reports(survey, 10, 1)
