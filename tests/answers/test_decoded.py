@@ -207,6 +207,9 @@ def test_files_are_read_in_pieces_and_written_whole(tmp_path):
         "unit": "people",
         "notes": [],
     }
+    assert all(pa.types.is_float64(f.type) and not f.nullable for f in decoder.schema)
+    summed = Decoder.of(KINDS["every kind"], {"d": "x"}, of="v")
+    assert (summed.words, summed.unit) == ("v among d x", "v")
     # A damaged file leaves the old column as it was.
     damaged = folder / "1.parquet"
     raw = bytearray(damaged.read_bytes())

@@ -424,6 +424,18 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
         (Real(0, 10, points=6, epsilon=1), Real(0, 10, points=11, epsilon=1), (2, 6), "fades"),
         (Real(0, 100, points=6, epsilon=1), BINS, (20, 50), "points and bins"),
         (
+            Real(0, 10, points=6, epsilon=1),
+            Real(0, 20, points=11, epsilon=1),
+            (2, 10),
+            "to 4 in .*out from",
+        ),
+        (
+            Continuous(0, 1, bins=2, epsilon=1),
+            Continuous(edges=[0, 0.500001, 1], epsilon=1),
+            (0, 0.5),
+            "0 to 0.5 in .* and 0 to 0.500001 in",
+        ),
+        (
             Ordinal(["low", "mid", "high"], epsilon=1),
             Ordinal(["low", "middling", "mid", "high"], epsilon=1),
             ("low", "mid"),
@@ -455,6 +467,11 @@ def test_words_that_mean_different_things_are_refused(one, other, asked, words):
         (BINS, PLACED, (30, None)),
         (BINS, OTHER, (50, 100)),
         (Continuous(0, 1, bins=10, epsilon=1), Continuous(0, 1, bins=20, epsilon=1), (0.3, 0.7)),
+        (
+            Continuous(-0.7, 0.7, bins=14, epsilon=1),
+            Continuous(-0.7, 0.7, bins=28, epsilon=1),
+            (0, 0.3),
+        ),
         (Integer(0, 99, epsilon=1), Integer(0, 120, epsilon=2), (60, None)),
         (Integer(0, 99, epsilon=1), Integer(-5, 50, epsilon=2), (None, 20)),
         (Integer(0, 9, epsilon=1), Integer(2, 8, epsilon=2), [3, 5]),
@@ -532,6 +549,7 @@ def test_meanings_know_their_words():
         ((60, None), "60 and up"),
         ([3, 5, 6], "3 and 5 to 6"),
         ((None, None), "anything"),
+        ([3, 98, 99], "3 and 98 to 99"),
     ):
         assert meaning(age, age.choose(asked, "age"), asked).words == words
 

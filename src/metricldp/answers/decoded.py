@@ -61,14 +61,12 @@ class Decoder:
         cls, survey: Agreement, where: Where | None, of: str | None = None, public: bool = False
     ) -> Decoder:
         """From the words of the question: a count or, `of` an attribute or a weight, its sum."""
-        described = None if of is None else attribute_of(survey, of)
+        is_weight = of is not None and attribute_of(survey, of).is_weight
         query = parse(survey, where, of)
-        queries, weight, words = [query], None, query.words
-        if of is not None and described is not None and described.is_weight:
-            weight, words = of, f"{of} among {query.words}"
-        elif of is not None:
+        queries, words = [query], query.words if of is None else f"{of} among {query.words}"
+        if of is not None and not is_weight:
             queries, _ = valued(survey, of, query)
-            words = queries[0].words
+        weight = of if is_weight else None
         readings = _readings(survey, queries, weight)
         carried = _public(survey) if flag("public", public) else ()
         found = cls(survey, readings, words, of or "people", queries[0].notes, weight, carried)
@@ -153,9 +151,7 @@ def _public(survey: Agreement) -> tuple[str, ...]:
     return tuple(name for name, a in survey.attributes.items() if a.is_public)
 
 
-def of_store(
-    store: Store, where: Where | None = None, of: str | None = None, *, public: bool = False
-) -> pa.Table:
+def of_store(store: Store, where: Where | None, of: str | None, *, public: bool) -> pa.Table:
     """The column of everything that a store keeps, in the order in which it keeps it."""
     decoder = Decoder.of(store.survey, where, of, public)
     batches = (decoder.batch(reports) for reports in store.batches(decoder.needed))
@@ -165,11 +161,11 @@ def of_store(
 def decode(
     survey: Agreement,
     collected: Any,
-    where: Where | None = None,
-    of: str | None = None,
+    where: Where | None,
+    of: str | None,
     *,
-    public: bool = False,
-    trust: bool = False,
+    public: bool,
+    trust: bool,
 ) -> pa.RecordBatchReader:
     """The column as a stream: no more than a few batches of reports are in memory at a time."""
     decoder = Decoder.of(survey, where, of, public)

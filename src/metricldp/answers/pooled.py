@@ -367,9 +367,10 @@ def _compare(what: str, found: Sequence[tuple[Part, Meaning]]) -> None:
     (first, expected), *others = found
     for part, meant in others:
         if not meant.same_as(expected):
+            here, there = (one.words.removeprefix(f"{what} ") for one in (expected, meant))
             raise QueryError(
-                f"{what} means {expected.words} in {first.called} and {meant.words} in "
-                f"{part.called}; {expected.remedy(meant)}"
+                f"{what} means {here} in {first.called} and {there} in {part.called}; "
+                f"{expected.remedy(meant)}"
             )
 
 

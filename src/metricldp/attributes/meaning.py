@@ -18,6 +18,8 @@ from metricldp.attributes.selection import Chosen, Span, range_words
 from metricldp.basics.text import plain
 
 _NAMES, _WHOLE, _BINS, _FADING = "names", "whole numbers", "bins", "points"
+_BENT = 1e-6
+"""How much the slope changes at least where a range bends; weights have nine digits."""
 _REMEDIES = {
     _NAMES: "list the values instead of a range",
     _WHOLE: "ask for a range that lies in all domains, or leave its end open",
@@ -61,17 +63,19 @@ def meaning(attribute: Attribute, chosen: Chosen, asked: object = None) -> Meani
     if attribute.rounded_at_random:
         words = chosen.note or chosen.words
         return Meaning(_FADING, frozenset(), _bends(attribute, chosen.inside), near, words)
-    ends = []
     low_open, high_open = (
         [end is None for end in asked] if isinstance(asked, tuple) else (False, False)
     )
-    for first, last in _runs(chosen):
-        low, high = float(attribute.values_at(first)[0]), float(attribute.values_at(last)[1])
-        opened = low_open and first == 0, high_open and last == attribute.size - 1
-        ends.append((-math.inf if opened[0] else low, math.inf if opened[1] else high))
+    ends = [
+        (
+            -math.inf if low_open else float(attribute.values_at(first)[0]),
+            math.inf if high_open else float(attribute.values_at(last)[1]),
+        )
+        for first, last in _runs(chosen)
+    ]
     kind = _BINS if attribute.in_bins else _WHOLE
     words = " and ".join(_range(*two) for two in ends)
-    return Meaning(kind, frozenset(), np.array(ends, dtype=np.float64), near, words)
+    return Meaning(kind, frozenset(), np.array(ends), near, words)
 
 
 def _range(low: float, high: float) -> str:
@@ -89,8 +93,7 @@ def _runs(chosen: Chosen) -> list[tuple[int, int]]:
 
 
 def _bends(attribute: Attribute, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How far it counts at first, and the points where the straight lines of a range meet."""
+    """The points where the straight lines of a range meet, and how far it counts there."""
     grid, _ = attribute.numbers(attribute.kind)
-    slopes = np.concatenate([[0.0], np.diff(weights) / np.diff(grid), [0.0]])
-    bent = np.abs(np.diff(slopes)) > 1e-6 / attribute.grid_step
-    return np.concatenate([[float(weights[0])], grid[bent], weights[bent]])
+    bent = np.abs(np.diff(np.diff(weights), prepend=0.0, append=0.0)) > _BENT
+    return np.concatenate([grid[bent], weights[bent]])
