@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -122,6 +123,27 @@ def test_shares_and_means_are_of_all(both):
     assert found.denominator == pytest.approx(size)
     assert together.histogram("region").people == 9000
     assert together.histogram("region", WHERE).people is None
+
+
+def test_shares_and_means_of_a_population_have_its_error(both):
+    single = tallied(surveys()[0], crowd(1, 1), 1)
+    share = pool(both).fraction(WHERE, about="population")
+    counts = [tally.count(WHERE, about="population").variance for tally in both]
+    assert share.variance == pytest.approx(sum(counts) / 9000**2)
+    mean = pool(both).mean("age", about="population")
+    parts = [tally.mean("age", about="population") for tally in both]
+    for part in ("numerator_variance", "covariance", "numerator"):
+        assert getattr(mean, part) == pytest.approx(sum(getattr(one, part) for one in parts))
+    assert mean.stderr > pool(both).mean("age").stderr
+    with pytest.raises(QueryError, match=r"tally 3 .*: one report does not tell"):
+        pool([*both, single]).mean("age", about="population")
+    assert pool([*both, single]).mean("age").denominator == 9001
+    assert (
+        pool([single]).fraction({"region": "north"}).value
+        == single.fraction({"region": "north"}).value
+    )
+    assert pool(both).histogram("region").named
+    assert not pool(both).histogram("age", width=20).named
 
 
 def test_one_tally_alone_answers_as_it_does_itself(both):
@@ -453,7 +475,10 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
 def test_words_that_mean_different_things_are_refused(one, other, asked, words):
     tallies = [one_of(one), one_of(other)]
     together = pool(tallies)
-    for ask in (together.count, together.fraction, together.common_fraction):
+    asks = [together.count, together.fraction, together.common_fraction]
+    if not one.named and not other.named:
+        asks += [partial(ask, "x") for ask in (together.sum, together.mean, together.common_mean)]
+    for ask in asks:
         with pytest.raises(QueryError, match=words) as refused:
             ask({"x": asked})
         for tally in tallies[1:]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Histogram
-from metricldp.answers.estimate import POPULATION, RESPONDENTS, check_about
+from metricldp.answers.estimate import POPULATION, RESPONDENTS
 from metricldp.answers.predict import one_draw
 from metricldp.answers.queries import Query, Where, parse, valued
 from metricldp.answers.ratio import Ratio
@@ -77,7 +77,6 @@ class Pool:
 
     def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
         """How many of all who reported to any survey are in the where-clause."""
-        check_about(about)
         parts = self._parts()
         _check_same(parts, where)
         return added(_each(parts, lambda tally: tally.count(where, about=about)))
@@ -94,7 +93,6 @@ class Pool:
 
         Bins may differ: the interval reaches from every value at its lower edge to the upper one.
         """
-        check_about(about)
         parts = self._parts()
         _check_same(parts, where, attribute)
         return added(_each(parts, lambda tally: tally.sum(attribute, where, about=about)))
@@ -103,8 +101,7 @@ class Pool:
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Ratio:
         """The mean of an attribute over the people of the where-clause, all surveys together."""
-        check_about(about)
-        parts = self._parts(_FEWEST if about == POPULATION else 1)
+        parts = self._parts(1)
         _check_same(parts, where, attribute)
         found = _each(parts, lambda tally: tally.mean(attribute, where, about=about))
         return _less_rounded(added(found), parts, [1.0] * len(parts), attribute, where)
@@ -118,7 +115,6 @@ class Pool:
         about: str = RESPONDENTS,
     ) -> Histogram:
         """A count for every bar, where all surveys have the same bars."""
-        check_about(about)
         parts = self._parts()
         _check_bars(parts, attribute, where, width)
         found = _each(parts, lambda t: t.histogram(attribute, where, width=width, about=about))
