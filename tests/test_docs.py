@@ -157,6 +157,8 @@ def test_links_and_pictures_exist(path):
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
 def test_blocks_need_nothing_but_the_package(path):
     installed = {"metricldp", "numpy", "pyarrow", "scipy", "matplotlib"}
+    if path.name == "columns.md":  # which is about SQL
+        installed |= {"duckdb"}
     for block in BLOCK.finditer(path.read_text("utf-8")):
         for name in re.findall(r"^ *(?:import|from) (\w+)", block["code"] or "", re.MULTILINE):
             assert name in installed | sys.stdlib_module_names, f"{path.name} imports {name}"

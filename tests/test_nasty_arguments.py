@@ -33,6 +33,7 @@ from metricldp import (
     MatrixPlan,
     MetricLdpError,
     Ordinal,
+    Pool,
     Real,
     Relative,
     SensitiveSet,
@@ -46,6 +47,7 @@ from metricldp import (
     Weight,
     Workload,
     fit_together,
+    pool,
 )
 from metricldp.lab.audit import Command, audit
 from metricldp.reports import files
@@ -115,6 +117,7 @@ PERSON = {"age": 3, "region": "north", "mood": "fair", "income": 5, "height": 1,
 PEOPLE = {name: [value] * 3 for name, value in PERSON.items()}
 TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
 FIT = TALLY.fit(["income", "region"])
+POOL = pool([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
 
 
 def ledger():
@@ -178,6 +181,7 @@ CALLS = {
     "survey.encode": (SURVEY.encode, {"people": PEOPLE}),
     "survey.report": (SURVEY.report, {"person": PERSON}),
     "survey.tally": (SURVEY.tally, {"collected": []}),
+    "survey.decode": (SURVEY.decode, {"collected": TALLY.store.table, "where": {"age": (1, 2)}}),
     "survey.predict": (SURVEY.predict, {"where": {"age": (1, 2)}, "n": 10}),
     "survey.predict a workload": (
         SURVEY.predict,
@@ -204,6 +208,7 @@ CALLS = {
     "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
     "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
+    "tally.decoded": (TALLY.decoded, {"where": {"age": (1, 2)}, "of": "income"}),
     "survey.plan_for": (
         SURVEY.plan_for,
         {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
@@ -213,6 +218,16 @@ CALLS = {
     "fit.rake": (FIT.rake, {"known": {"region": np.ones(SURVEY.attributes["region"].size)}}),
     "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
     "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
+    "pool": (pool, {"tallies": [TALLY]}),
+    "Pool": (lambda **k: pool(**k).count(), {"tallies": [TALLY]}),
+    "pool.count": (POOL.count, {}),
+    "pool.fraction": (POOL.fraction, {"where": {"age": (1, 2)}}),
+    "pool.sum": (POOL.sum, {"attribute": "income"}),
+    "pool.mean": (POOL.mean, {"attribute": "income"}),
+    "pool.histogram": (POOL.histogram, {"attribute": "mood"}),
+    "pool.common_fraction": (POOL.common_fraction, {"where": {"mood": "bad"}}),
+    "pool.common_mean": (POOL.common_mean, {"attribute": "height"}),
+    "pool.common_histogram": (POOL.common_histogram, {"attribute": "mood"}),
     "Fit.count": (FIT.count, {}),
     "fit.counts": (FIT.counts, {"wheres": [None]}),
     "fit.fraction": (FIT.fraction, {}),
@@ -315,6 +330,7 @@ def test_every_public_class_is_called_here():
         (Survey, "survey"),
         (Tally, "tally"),
         (Fit, "fit"),
+        (Pool, "pool"),
         (Ledger, "ledger"),
     ):
         for method, function in inspect.getmembers(owner, callable):

@@ -15,6 +15,7 @@ from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
+from metricldp.answers.pooled import Pool, pool
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
@@ -67,6 +68,7 @@ __all__ = [
     "MetricLdpError",
     "MissingLibrary",
     "Ordinal",
+    "Pool",
     "Quantile",
     "QueryError",
     "Ratio",
@@ -90,4 +92,5 @@ __all__ = [
     "any_of",
     "fit_together",
     "none_of",
+    "pool",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from metricldp.answers import predict
+from metricldp.answers import decoded, predict
 from metricldp.answers.brackets import Planner
 from metricldp.answers.conditions import Where
 from metricldp.answers.partition import Parted
@@ -142,6 +142,25 @@ class Survey(Parted):
             engine=engine,
         )
         return found.plan_for(self._planned_for) if self._planned_for else found
+
+    def decode(
+        self,
+        collected: Any,
+        where: Where | None = None,
+        of: str | None = None,
+        *,
+        public: bool = False,
+        trust: bool = False,
+    ) -> pa.RecordBatchReader:
+        """For every report the number that it adds to an answer, as a stream of Arrow batches.
+
+        The answer is a count or, `of` an attribute or a weight, its sum. The sum of `decoded` is
+        its value, that of `variance` the variance of the blurring; `square` is decoded^2, for the
+        variance of drawing people as well. Where bins leave values open there are the same columns
+        with `_low` and `_high`, for every value at the lower and at the upper edge of its bin. With
+        `public` the public weights come along. Reports come in any form that `tally` takes.
+        """
+        return decoded.decode(self, collected, where, of, public=public, trust=trust)
 
     def sql(
         self,

@@ -290,7 +290,11 @@ class Histogram(Answers):
             )
         moved = [
             replace(
-                answer, value=value, lie=None, notes=tuple(dict.fromkeys((*answer.notes, NOTE)))
+                answer,
+                value=value,
+                lie=None,
+                made=None,
+                notes=tuple(dict.fromkeys((*answer.notes, NOTE))),
             )
             for answer, value in zip(self, norm_sub(self.values, wanted).tolist(), strict=True)
         ]

@@ -153,6 +153,14 @@ class Terms:
         return divided(one, other)
 
 
+def made_of_all(answers: Sequence[Answer]) -> Terms | None:
+    """The sums of answers that were added up; None where those of one are not known."""
+    made = [one.made for one in answers if isinstance(one.made, Terms)]
+    if len(made) < len(answers):
+        return None
+    return Terms(tuple(t for one in made for t in one.terms), all(one.exact for one in made))
+
+
 def made_of(answer: Answer) -> Terms:
     """The sums of an answer, or a refusal where they are not known."""
     made = answer._made

@@ -50,8 +50,13 @@ def none_of(*wheres: Where) -> Condition:
     return Condition(NONE, wheres)
 
 
+def entries_in(where: Where) -> list[tuple[str, Any]]:
+    """Every attribute that is named in a where-clause, with what is asked of it there."""
+    if not isinstance(where, Condition):
+        return list(where.items())
+    return [entry for part in where.parts for entry in entries_in(part)]
+
+
 def attributes_in(where: Where) -> list[str]:
     """The attributes that a where-clause is about, each once."""
-    if not isinstance(where, Condition):
-        return list(where)
-    return list(dict.fromkeys(name for part in where.parts for name in attributes_in(part)))
+    return list(dict.fromkeys(name for name, _ in entries_in(where)))

@@ -70,9 +70,16 @@ def predicted(
     if isinstance(prior, str) and prior == "worst":
         _, pairs = _fronts([(second[0], square[0]) for second, square in readings.pairs()])
     else:
-        pairs = np.array([_mean_pair(survey, readings, query, prior)])
+        pairs = np.array([_means(survey, readings, query, prior, ("second", "square"))])
     second, square = _weight_pair(survey, weights)
     return math.sqrt(n * max(0.0, float((pairs[:, 0] * second - pairs[:, 1] * square).max())))
+
+
+def one_draw(survey: Agreement, query: Query, prior: Prior) -> tuple[float, float]:
+    """The mean and the variance of what one person adds who is drawn from such people."""
+    readings = read(survey, query.functions)
+    value, second = _means(survey, readings, query, prior, ("value", "second"))
+    return value, max(0.0, second - value**2)
 
 
 def predicted_total(
@@ -231,24 +238,25 @@ def _front(pairs: Floats, sign: int) -> Floats:
     return np.asarray(pairs[order][ranked < best_before])
 
 
-def _mean_pair(
-    survey: Agreement, readings: Readings, query: Query, prior: Prior
-) -> tuple[float, float]:
-    """The means of E[F^2] and of f^2 over people spread as the prior says.
+def _means(
+    survey: Agreement, readings: Readings, query: Query, prior: Prior, rows: Sequence[str]
+) -> list[float]:
+    """The mean of each row, such as E[F^2] and f^2, over people spread as the prior says.
 
     That takes the attributes asked about, and those blurred together with them where E[F^2] differs
     in them all the same. Everybody answers what is optional, unless the prior says otherwise.
     """
-    second, square = (
-        [part.terms(row, readings.rows) for part in readings.parts] for row in ("second", "square")
-    )
     whether = {name: a for name, a in survey.attributes.items() if a.asks_whether}
     if isinstance(prior, Mapping):
         whether = {name: a for name, a in whether.items() if name not in prior}
-    second, square = (_all_answered(sums, whether) for sums in (second, square))
+    found = [
+        _all_answered([part.terms(row, readings.rows) for part in readings.parts], whether)
+        for row in rows
+    ]
     varying = {
         name
-        for terms in (*second, *square)
+        for sums in found
+        for terms in sums
         for _, factors in terms
         for names in factors
         for name in names
@@ -258,7 +266,7 @@ def _mean_pair(
     ]
     sizes = {name: survey.attributes[name].size for name in named if name in survey.kept}
     shares = shares_of(sizes, prior)
-    return _mean_of(second, sizes, shares), _mean_of(square, sizes, shares)
+    return [_mean_of(sums, sizes, shares) for sums in found]
 
 
 def _all_answered(sums: list[Sum], whether: Collection[str]) -> list[Sum]:

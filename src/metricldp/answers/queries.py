@@ -206,19 +206,19 @@ def _parsed(survey: Agreement, where: Any, about: str | None) -> Query:
             if meant is None:
                 words.append(f"{name} not answered")
                 continue
-        chosen = _chosen(described, meant, name)
-        words.append(f"{name} {chosen.words}")
-        if chosen.note:
-            notes.append(chosen.note)
-        if not chosen.whole:
-            factors[name] = chosen.part
+        part = chosen(described, meant, name)
+        words.append(f"{name} {part.words}")
+        if part.note:
+            notes.append(part.note)
+        if not part.whole:
+            factors[name] = part.part
     if about is not None and about not in where and (there := if_answered(survey, about)):
         factors |= there
         words.append(f"{about} answered")
     return Query(factors, ", ".join(words) or EVERYBODY, tuple(notes))
 
 
-def _chosen(described: Attribute, meant: Any, name: str) -> Chosen:
+def chosen(described: Attribute, meant: Any, name: str) -> Chosen:
     """The positions of one entry; of a list with ranges in it, those of any of them."""
     if isinstance(meant, Chosen):
         return meant

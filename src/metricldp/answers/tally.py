@@ -17,7 +17,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers import estimate, fits
+from metricldp.answers import decoded, estimate, fits
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.arithmetic import Covariances, Terms, divided
@@ -589,6 +589,12 @@ class Tally:
         With more than three attributes only pairs are fitted. `start` is a fit to go on from.
         """
         return fits.fit(self, attributes, start=start, progress=progress)
+
+    def decoded(
+        self, where: Where | None = None, of: str | None = None, *, public: bool = False
+    ) -> Any:
+        """What each report adds to an answer and to its variance: a table, see `survey.decode`."""
+        return decoded.of_store(self.store, where, of, public=public)
 
     def suspicion(self) -> Suspicion:
         """Whether the reports are such as no people could have sent: a p-value by attribute."""

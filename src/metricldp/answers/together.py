@@ -17,10 +17,12 @@ import numpy as np
 
 from metricldp.answers.answer import Answer, barely
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.arithmetic import made_of_all
 from metricldp.answers.brackets import Brackets
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS, mean_of
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
+from metricldp.answers.liars import Ends, Lie
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
 from metricldp.answers.observed import axes_of, observed
@@ -48,7 +50,10 @@ def fit_together(
     Surveys may differ in epsilon, promise and mechanism. Answers are about all people together;
     intervals are those of the sums of the unbiased answers.
     """
-    groups = _checked(tallies)
+    groups = checked_tallies(tallies, "fit_together")
+    for place, tally in enumerate(groups):
+        if not tally.n:
+            raise QueryError(f"tally {place + 1} of fit_together has no reports; leave it out")
     check_progress(progress)
     axes = axes_of(groups[0].survey, attributes)
     if len(axes) > MOST_JOINT:
@@ -88,15 +93,14 @@ def _pooled(reports: Sequence[Reports], progress: Progress) -> tuple[Shares, Tra
     return found / found.sum(), Trace(steps, start.stop, None, told)
 
 
-def _checked(tallies: object) -> list[Tally]:
+def checked_tallies(tallies: object, caller: str) -> list[Tally]:
+    """Tallies of different reports."""
     if isinstance(tallies, Tally) or not isinstance(tallies, Iterable):
-        raise QueryError(f"fit_together takes a list of tallies, not {shown(tallies)}")
+        raise QueryError(f"{caller} takes a list of tallies, not {shown(tallies)}")
     found = list(tallies)
     for place, tally in enumerate(found):
         if not isinstance(tally, Tally):
-            raise QueryError(f"tally {place + 1} of fit_together is {shown(tally)}, no tally")
-        if not tally.n:
-            raise QueryError(f"tally {place + 1} of fit_together has no reports; leave it out")
+            raise QueryError(f"tally {place + 1} of {caller} is {shown(tally)}, no tally")
         for earlier in range(place):
             if tally.store.counted & found[earlier].store.counted:
                 raise QueryError(
@@ -104,7 +108,7 @@ def _checked(tallies: object) -> list[Tally]:
                     "count twice; leave one out"
                 )
     if not found:
-        raise QueryError("fit_together takes a list of tallies, and there is none")
+        raise QueryError(f"{caller} takes a list of tallies, and there is none")
     return found
 
 
@@ -230,8 +234,8 @@ def _row_by_row(found: Sequence[Answers]) -> list[Answer]:
 def added(answers: Sequence[_A]) -> _A:
     """The answer for all people of several groups: sums of independent estimates."""
     first = answers[0]
-    if all(one.between for one in answers):
-        edges = zip(*(one.between for one in answers), strict=True)
+    if any(one.between for one in answers):
+        edges = zip(*(one.between or (one, one) for one in answers), strict=True)
         between = tuple(added(list(some)) for some in edges)
         return replace(added([replace(one, between=()) for one in answers]), between=between)
     notes = tuple(dict.fromkeys(note for one in answers for note in one.notes))
@@ -240,14 +244,36 @@ def added(answers: Sequence[_A]) -> _A:
     return replace(
         first,
         value=math.fsum(one.value for one in answers),
-        variance=math.fsum(one.stderr**2 for one in answers),
+        variance=math.fsum(one.variance for one in answers),
         notes=notes,
-        bounds=(0.0, math.inf),
+        bounds=(sum(one.bounds[0] for one in answers), sum(one.bounds[1] for one in answers)),
         jump=max(one.jump for one in answers),
         hidden=max(one.hidden for one in answers),
         bracket=_bracket_of_all(answers),
         reports=sum(one.reports for one in answers),
+        lie=_worst_lie(answers),
+        made=made_of_all(answers),
     )
+
+
+def _worst_lie(answers: Sequence[Answer]) -> Lie | None:
+    """What one report can add where it can add the most, in the unit of the first answer."""
+    found = [(one.lie, one.scale / answers[0].scale) for one in answers if one.lie is not None]
+    if len(found) < len(answers):
+        return None
+    return lambda: _widest([(lie()[0] * scale, lie()[1] * scale) for lie, scale in found])
+
+
+def _worst_lies(answers: Sequence[Ratio]) -> Callable[[float], Ends] | None:
+    """The same for the sum of what values are above a number."""
+    found = [one.lies for one in answers if one.lies is not None]
+    if len(found) < len(answers):
+        return None
+    return lambda mean: _widest([lies(mean) for lies in found])
+
+
+def _widest(ends: Sequence[Ends]) -> Ends:
+    return max(ends, key=lambda two: abs(two[1] - two[0]))
 
 
 def _bracket_of_all(answers: Sequence[Answer]) -> Brackets | None:
@@ -278,7 +304,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
     )
     numerator, denominator, shared = (
         math.fsum(getattr(one, part) for one in answers)
-        for part in ("numerator_variance", "denominator_variance", "covariance")
+        for part in ("numerator_variance", "denominator_variance", "shared")
     )
     possible = min(one.possible[0] for one in answers), max(one.possible[1] for one in answers)
     mean, variance, note = mean_of(total, size, (numerator, denominator, shared), possible)
@@ -291,7 +317,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         notes=(*kept, note) if note else tuple(kept),
         bounds=(0.0, math.inf),
         bracket=None,
-        reports=sum(one.reports for one in answers),
+        made=None,
         above=_above_all(answers),
         jump=max(one.jump * abs(one.denominator) for one in answers) / (abs(size) or 1.0),
         hidden=max(one.hidden * one.denominator**2 for one in answers) / (size**2 or 1.0),
@@ -301,4 +327,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         shared=shared,
         possible=possible,
         numerator=total,
+        reports=sum(one.reports for one in answers),
+        lie=_worst_lie(answers),
+        lies=_worst_lies(answers),
     )

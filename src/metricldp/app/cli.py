@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers.tally import Tally
+from metricldp.app import columns, lakes, serving
 from metricldp.app import demo as story
 from metricldp.app import explain as words
-from metricldp.app import lakes, serving
 from metricldp.app.arguments import number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
@@ -276,6 +276,7 @@ for question in QUESTIONS:
     question.register(app)
 serving.register(app)
 lakes.register(app)
+columns.register(app)
 
 
 @app.command()

@@ -32,10 +32,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")
 Trust = Annotated[
     bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
 ]
-_ReportsFile = Annotated[
+ReportsFile = Annotated[
     Path, typer.Argument(help="reports: a Parquet file made by encode, or a folder of them")
 ]
-_Conditions = Annotated[
+Conditions = Annotated[
     list[str] | None,
     typer.Argument(
         help="conditions such as age=18..29, 'income>=50000' or region=north,south, all to be met"
@@ -160,10 +160,10 @@ class Question:
 
     def register(self, app: typer.Typer) -> None:
         """As a command with the parameters that it takes."""
-        words = _ProbabilitiesAndConditions if self.probabilities else _Conditions
+        words = _ProbabilitiesAndConditions if self.probabilities else Conditions
         taken: dict[str, tuple[Any, Any]] = {
             "survey": (SurveyFile, inspect.Parameter.empty),
-            "reports": (_ReportsFile, inspect.Parameter.empty),
+            "reports": (ReportsFile, inspect.Parameter.empty),
         }
         if self.attribute:
             about = Annotated[str, typer.Argument(help=self.attribute)]

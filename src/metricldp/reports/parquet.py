@@ -218,7 +218,8 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool) -> Iterator[Repo
     try:
         with (
             pa.OSFile(os.fspath(path)) as source,
-            pq.ParquetFile(source, page_checksum_verification=True) as file,
+            # Buffered ahead, the whole file would stay in memory.
+            pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file,
         ):
             if not (trust or _is_sealed_well(source)):
                 raise _damaged(path)

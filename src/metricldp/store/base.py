@@ -82,8 +82,8 @@ class Store(ABC):
     def batches(self, names: Sequence[str]) -> list[Batch]:
         """The reports themselves, some columns of them; a refusal where they are not kept."""
         raise QueryError(
-            f"totals let the reports go, and a fit of {', '.join(names)} needs them one by one; "
-            "tally them without keep="
+            f"totals let the reports go, and {', '.join(names)} would be read from them one by "
+            "one; tally them without keep="
         )
 
     @abstractmethod

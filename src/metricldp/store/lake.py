@@ -146,7 +146,7 @@ class Lake(Tabled):
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
         raise QueryError(
-            f"a fit of {', '.join(names)} needs the reports one by one, and they stay with "
+            f"{', '.join(names)} would be read from the reports one by one, and they stay with "
             f"{self.engine}; tally them without engine="
         )
 

@@ -150,7 +150,14 @@ def _in_floats(
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
+def report_by_report(batch: Batch, readings: Readings) -> dict[str, Floats]:
+    """What each report adds to every sum, by the name of the row: (queries, reports) each."""
+    return readings.named(_products(batch, readings.parts, readings.count))
+
+
 def _products(batch: Batch, readings: Sequence[Part], rows: int) -> Floats:
+    if not readings:  # everybody is known, and counts once
+        return np.ones((rows, len(next(iter(batch.values())))))
     tables, places = _factors(batch, readings)
     products = np.ones((rows, places.shape[1]))
     for place in places:
