@@ -19,6 +19,7 @@ from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
 from metricldp.api import Survey
+from metricldp.app.drafts import Draft, draft
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.integer import Cyclic, Integer
 from metricldp.attributes.named import Categorical, Ordinal
@@ -57,6 +58,7 @@ __all__ = [
     "Coins",
     "Continuous",
     "Cyclic",
+    "Draft",
     "Fit",
     "Graph",
     "Integer",
@@ -85,5 +87,6 @@ __all__ = [
     "ValueRefused",
     "Weight",
     "Workload",
+    "draft",
     "fit_together",
 ]

@@ -32,7 +32,7 @@ _DIGITS = 3
 _SEARCHED = ("designed", "matrix", "memoised")
 """Mechanisms that are found by long searches: tried for few positions only."""
 _ROUND = (1.0, 2.0, 2.5, 5.0)
-MOST_BINS = 500
+MOST_BINS = 200
 
 
 def remade(survey: Agreement, changes: Mapping[str, Mapping[str, Any]]) -> Agreement:
@@ -258,7 +258,7 @@ def bins_for(survey: Agreement, name: str) -> dict[int, Agreement]:
 
 
 def _widths(extent: float) -> list[float]:
-    """Round numbers, from half of the domain down to its five-hundredth part."""
+    """Round numbers, from half of the domain down to its two-hundredth part."""
     top = math.floor(math.log10(extent))
     every = [part * 10.0**power for power in range(top, top - 4, -1) for part in reversed(_ROUND)]
     return [width for width in every if extent / MOST_BINS <= width <= extent / 2]

@@ -53,6 +53,7 @@ class Wish:
                 raise QueryError(f"{what} is {choice}, not {shown(said)}{guess(said, known)}")
         if not is_number(self.error) or not 0 < self.error < math.inf:
             raise QueryError(f"the error wanted is a number above 0, not {shown(self.error)}")
+        object.__setattr__(self, "error", float(self.error))
         if (self.attribute is not None) != (self.kind == MEAN):
             told = "name the attribute to average" if self.kind == MEAN else "only a mean is of one"
             raise QueryError(f"a {self.kind} of attribute {shown(self.attribute)}: {told}")

@@ -11,6 +11,7 @@ import typer
 from metricldp.answers import queries
 from metricldp.answers.wishes import EVENLY, FRACTION, MEAN, MEASURES, WORST
 from metricldp.app.arguments import designing, number, share, survey_in, whole
+from metricldp.app.drafts import draft
 from metricldp.app.plots import check_picture
 from metricldp.app.plots.plans import trade_off
 from metricldp.app.questions import AsJson, SurveyFile
@@ -27,6 +28,7 @@ _CONDITION = re.compile(r"[=<>≤≥≠]")
 def register(app: typer.Typer) -> None:
     """All of them, on the command line."""
     app.command("plan")(_plan)
+    app.command("draft")(_draft)
 
 
 def _plan(
@@ -114,6 +116,27 @@ def _plan(
         data["file"] = str(output)
         text = f"{text}\nsurvey {found.survey.fingerprint[:16]} in {output}"
     show(data, text, as_json)
+
+
+def _draft(
+    people: Annotated[
+        Path, typer.Argument(help="made-up or public people, a .csv or .parquet file")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="the .toml file to write; else it is shown"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a survey from made-up or public data, with what you have to decide as questions."""
+    if output is not None:
+        check_apart(output, [people], QueryError)
+    found = draft(people)
+    if output is None:
+        show(found.to_dict(), found.to_toml().rstrip("\n"), as_json)
+        return
+    found.save(output)
+    show({**found.to_dict(), "file": str(output)}, f"{found}\n\ndraft in {output}", as_json)
 
 
 def _asked(kind: str, words: list[str]) -> tuple[str | None, list[str]]:

@@ -40,10 +40,19 @@ def trade_off(plan: Plan, path: str | Path) -> None:
     along = f"epsilon of {name}" + (" (others in proportion)" if others else "")
     for axes in panels:
         axes.set_xscale("log")
-        axes.set_xlim(x[0] / 1.1, x[-1] * 1.9)
+        axes.set_xlim(x[0] / 1.1, x[-1] * 2.6)
         axes.set_xlabel(along, parse_math=False)
         _round_ticks(axes, "x", x)
         axes.axvline(x[_advised(plan)], color=ZERO, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            f"advised: {plain(x[_advised(plan)])}",
+            (x[_advised(plan)], 0.02),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color="#666666",
+            fontsize=9,
+        )
         open_axes(axes, grid=True)
     words = plan.wish.words(plan.survey)
     figure.suptitle(f"Error of {words}, {plan.wish.spread}", parse_math=False, fontsize=11)
@@ -69,21 +78,16 @@ def _errors(axes: Axes, plan: Plan, x: list[float]) -> None:
     axes.axhline(wanted, color=TRUTH, linewidth=1.2, linestyle="--")
     axes.annotate(
         f"wanted: ± {wish.shown(wish.error)}",
-        (x[0] / 1.1, wanted),
-        xytext=(3, -4),
+        (1, wanted),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
         textcoords="offset points",
         color=TRUTH,
-        va="top",
+        ha="right",
+        fontsize=9,
     )
     at = _advised(plan)
     axes.plot(x[at], times * plan.error, "o", color=TRUTH, markersize=9, markerfacecolor="none")
-    axes.annotate(
-        "advised",
-        (x[at], times * plan.error),
-        xytext=(9, 6),
-        textcoords="offset points",
-        color=TRUTH,
-    )
     _round_ticks(axes, "y", [*every, wanted])
     meant = "standard error" if wish.measure == "stderr" else "half of the interval"
     axes.set_ylabel(f"± error in {wish.unit} ({meant})", parse_math=False)
