@@ -204,7 +204,7 @@ def _ranged(name: str, numbers: Any, whole: bool, different: int) -> Drafted:
 def _asked(entry: dict[str, Any], different: int) -> tuple[str, ...]:
     low, high, within = (plain(entry[key]) for key in ("low", "high", "within"))
     found = [
-        f"Which values can people really have? Who is not from {low} to {high} is refused, or "
+        f"Which values can people really have? Values outside {low} to {high} are refused, or "
         "moved to the end with --clip.",
         f"What is close? Any two values up to {within} apart are told apart by a factor of "
         "e^epsilon at most, and no two by more than e^cap. Do you want to promise that?",
@@ -314,7 +314,7 @@ def _named(name: str, values: Sequence[str], order: list[Any] | None) -> Drafted
     why = {"kind": f"{count} names in {counted(rows, 'row')}"}
     why["categories"] = "the names that are there, in alphabetical order"
     asked = (
-        "Are all names there, also those that nobody in the data has? Who has another is refused.",
+        "Are all names there, also those that nobody in the data has? Other names are refused.",
         'Do they have an order? Then say kind = "ordinal" and levels, the lowest first.',
         "Are any two equally close? Epsilon is for any two; a metric says more.",
     )

@@ -45,7 +45,7 @@ def trade_off(plan: Plan, path: str | Path) -> None:
         _round_ticks(axes, "x", x)
         axes.axvline(x[_advised(plan)], color=ZERO, linewidth=0.8, linestyle=":")
         axes.annotate(
-            f"advised: {plain(x[_advised(plan)])}",
+            f"{'advised' if plan.find == 'epsilon' else 'as planned'}: {plain(x[_advised(plan)])}",
             (x[_advised(plan)], 0.02),
             xycoords=("data", "axes fraction"),
             xytext=(4, 0),
