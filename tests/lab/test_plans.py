@@ -203,11 +203,13 @@ def test_one_attribute_alone_changes():
 
 
 def test_the_widest_within_and_the_smallest_cap():
-    survey = Survey({"age": Integer(0, 20, epsilon=1, within=2)})
+    survey = Survey({"age": Integer(0, 12, epsilon=1, within=2)})
     where = {"age": (5, 9)}
-    error = 1.02 * Z * Survey({"age": Integer(0, 20, epsilon=1, within=3)}).predict(where, 1000)
+    error = 1.02 * Z * Survey({"age": Integer(0, 12, epsilon=1, within=3)}).predict(where, 1000)
     plan = survey.plan("count", where, error=error, n=1000, find="within")
     assert plan.found == 3
+    per = Survey({"age": Integer(0, 12, epsilon=1, per=4)})
+    assert per.plan("count", where, error=error, n=1000, find="within").found == 3
     wider = advice.remade(survey, {"age": {"within": 4}})
     assert Z * wider.predict(where, 1000) > error
     capped = survey.plan("count", where, error=error, n=1000, find="cap")
@@ -270,13 +272,20 @@ def test_what_was_chosen_by_hand_stays_and_auto_is_asked_again():
         advice.remade(given, {"a": {"epsilon": 2}})
 
 
-def test_blocks_and_optional_attributes():
+@pytest.mark.slow
+def test_blocks_are_made_again():
     grid = {name: Integer(0, 5, epsilon=1, within=2) for name in ("x", "y")}
     survey = Survey(grid, joint=[["x", "y"]])
     plan = survey.plan("fraction", {"x": (1, 3)}, error=0.05, n=4000, prior="uniform")
     assert plan.met
     assert set(plan.names) == {"x", "y"}
     assert "x" in str(plan)
+    capped = {("x", "y"): {"name": "shaped", "metric": "plane", "cap": 2}}
+    place = advice.with_epsilon(Survey(grid, joint=capped), ["x", "y"], 1.5)
+    assert place.blocks["x+y"].mechanism.saved()["cap"] == 3
+
+
+def test_optional_attributes():
     asked = Survey({"age": Integer(0, 9, epsilon=1, mechanism="geometric", optional=True)})
     for where in ({"age": (2, 5)}, {"age": None}):
         assert asked.plan("fraction", where, error=0.03).met
@@ -305,6 +314,7 @@ def test_a_plan_says_what_it_means():
     [
         ({"kind": "share", "error": 0.1}, "an answer is count, fraction or mean"),
         ({"kind": "fraction", "error": 0}, "a number above 0"),
+        ({"kind": "fraction", "error": 2}, "two points are 0.02"),
         ({"kind": "fraction", "error": 0.1, "measure": "sd"}, "an error is interval or stderr"),
         ({"kind": "fraction", "error": 0.1, "find": "epsilom", "n": 5}, "did you mean 'epsilon'"),
         ({"kind": "count", "error": 10}, "grows; ask for a fraction"),

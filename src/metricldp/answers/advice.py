@@ -44,8 +44,11 @@ def remade(survey: Agreement, changes: Mapping[str, Mapping[str, Any]]) -> Agree
     joint = {}
     for block in survey.blocks.values():
         again: Any = block.mechanism
-        if not set(block.names).isdisjoint(changes):
-            again = {"name": again.name, **_wishes(again, ("metric", "workload"))}
+        if changed := [name for name in block.names if name in changes]:
+            again = {"name": again.name, **_wishes(again, ("metric", "cap", "workload"))}
+            before, after = survey.asked[changed[0]].epsilon, attributes[changed[0]].epsilon
+            if "cap" in again:
+                again["cap"] = up(again["cap"] * after / before, _DIGITS)
         joint[block.names] = again
     return type(survey)(attributes, metric=survey.metric, joint=joint or None)
 

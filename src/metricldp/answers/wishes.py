@@ -53,6 +53,11 @@ class Wish:
                 raise QueryError(f"{what} is {choice}, not {shown(said)}{guess(said, known)}")
         if not is_number(self.error) or not 0 < self.error < math.inf:
             raise QueryError(f"the error wanted is a number above 0, not {shown(self.error)}")
+        if self.kind == FRACTION and self.error >= 1:
+            raise QueryError(
+                f"a fraction is between 0 and 1, and an error of {plain(self.error)} says nothing of "
+                "it; two points are 0.02, or 2% on the command line"
+            )
         object.__setattr__(self, "error", float(self.error))
         if (self.attribute is not None) != (self.kind == MEAN):
             told = "name the attribute to average" if self.kind == MEAN else "only a mean is of one"

@@ -11,7 +11,7 @@ from typing import Any
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.errors import SurveyError, ValueRefused
 from metricldp.basics.text import counted
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import path_of, replacing
 from metricldp.design.drafts import Drafted, drafted
 from metricldp.reports.columns import columns_of
 from metricldp.reports.files import read_columns
@@ -138,7 +138,8 @@ def draft(people: Any) -> Draft:
     """
     columns: dict[str, Any]
     if isinstance(people, str | Path):
-        columns, source = read_columns(Path(people)), Path(people).name
+        path = path_of(people, ValueRefused)
+        columns, source = read_columns(path), path.name
     else:
         columns, source = columns_of(people), "a table"
     rows = {len(values) for values in columns.values()}
