@@ -61,7 +61,7 @@ def random_wish(seed):
     kind = "fraction" if kind == "mean" and not numbers else kind
     find = "epsilon" if kind == "count" else str(rng.choice(["n", "n", "epsilon"]))
     n = int(rng.integers(300, 900)) * (3 if kind == "mean" else 1)
-    wish = Wish.of(survey, kind, where, prior, attribute=attribute, error=1.0, measure="stderr")
+    wish = Wish.of(survey, kind, where, prior, attribute=attribute, error=0.5, measure="stderr")
     error = wish.stderr(survey, n) * float(rng.uniform(0.7, 1.2))
     said = {"kind": kind, "where": where, "prior": prior, "attribute": attribute, "error": error}
     return survey, {**said, "measure": "stderr", "find": find, "n": None if find == "n" else n}
@@ -203,12 +203,12 @@ def test_one_attribute_alone_changes():
 
 
 def test_the_widest_within_and_the_smallest_cap():
-    survey = Survey({"age": Integer(0, 12, epsilon=1, within=2)})
+    survey = Survey({"age": Integer(0, 20, epsilon=1, within=2)})
     where = {"age": (5, 9)}
-    error = 1.02 * Z * Survey({"age": Integer(0, 12, epsilon=1, within=3)}).predict(where, 1000)
+    error = 1.02 * Z * Survey({"age": Integer(0, 20, epsilon=1, within=3)}).predict(where, 1000)
     plan = survey.plan("count", where, error=error, n=1000, find="within")
     assert plan.found == 3
-    per = Survey({"age": Integer(0, 12, epsilon=1, per=4)})
+    per = Survey({"age": Integer(0, 20, epsilon=1, per=4)})
     assert per.plan("count", where, error=error, n=1000, find="within").found == 3
     wider = advice.remade(survey, {"age": {"within": 4}})
     assert Z * wider.predict(where, 1000) > error

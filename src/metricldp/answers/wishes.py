@@ -55,8 +55,8 @@ class Wish:
             raise QueryError(f"the error wanted is a number above 0, not {shown(self.error)}")
         if self.kind == FRACTION and self.error >= 1:
             raise QueryError(
-                f"a fraction is between 0 and 1, and an error of {plain(self.error)} says nothing of "
-                "it; two points are 0.02, or 2% on the command line"
+                f"a fraction is between 0 and 1, so an error of {plain(self.error)} says nothing; "
+                "two points are 0.02, or 2% on the command line"
             )
         object.__setattr__(self, "error", float(self.error))
         if (self.attribute is not None) != (self.kind == MEAN):
