@@ -41,11 +41,15 @@ def random_wish(seed):
         ),
         "mood": Ordinal(["bad", "fair", "good"], epsilon=1.5),
     }
+    kind, attribute = str(rng.choice(["fraction", "fraction", "count", "mean"])), None
     names = [str(name) for name in rng.permutation(list(every))[: rng.integers(1, 4)]]
+    if kind == "mean":
+        attribute = str(rng.choice(["age", "income"]))
+        names = ["region", attribute]
     survey = Survey({name: every[name] for name in every if name in names})
     prior = {name: rng.dirichlet(np.full(a.size, 2.0)) for name, a in survey.attributes.items()}
     where = {}
-    for name in names[: rng.integers(1, 3)]:
+    for name in names[: 1 if attribute else rng.integers(1, 3)]:
         size = survey.attributes[name].size
         width = int(rng.integers(max(1, size // 4), size))
         first = int(rng.integers(0, size - width + 1))
@@ -53,12 +57,6 @@ def random_wish(seed):
         where[name] = (low[0], high[1])
         if name == "region":
             where[name] = low[0]
-    kind, attribute = str(rng.choice(["fraction", "fraction", "count", "mean"])), None
-    numbers = [name for name in names if name in ("age", "income")]
-    if kind == "mean" and numbers:
-        attribute = numbers[0]
-        where = {name: meant for name, meant in where.items() if name == "region"}
-    kind = "fraction" if kind == "mean" and not numbers else kind
     find = "epsilon" if kind == "count" else str(rng.choice(["n", "n", "epsilon"]))
     n = int(rng.integers(300, 900)) * (3 if kind == "mean" else 1)
     wish = Wish.of(survey, kind, where, prior, attribute=attribute, error=0.5, measure="stderr")
@@ -113,20 +111,26 @@ def test_followed_advice_has_the_promised_error(seed):
     plan = survey.plan(**said)
     assert 0.95 * said["error"] <= plan.stderr <= said["error"]
     assert meets(errors_of(plan, plan.n, 4000, seed), plan.stderr)
-    half = errors_of(plan, plan.n // 2, 400, seed)
-    assert not meets(half, plan.stderr)  # advice for half of the people is worth less
+    assert math.sqrt(np.mean(half_of(plan, seed) ** 2)) > 1.2 * plan.stderr
+
+
+def half_of(plan, seed):
+    """The same for advice that is wrong: half of the people or, of counts, half of epsilon."""
+    if plan.wish.kind != "count":
+        return errors_of(plan, plan.n // 2, 200, seed)
+    less = advice.with_epsilon(plan.survey, plan.names, 0.5)
+    return errors_of(dataclasses.replace(plan, survey=less), plan.n, 200, seed)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_followed_advice_in_short(seed):
-    """With 400 runs the root mean square is off by 3.5 %; 20 % are 5.6 of those: 2 in 10^8."""
+    """With 300 runs the root mean square is off by 4.1 %; 20 % are 4.9 of those: 1 in a million."""
     survey, said = random_wish(seed)
     plan = survey.plan(**said)
     assert 0.95 * said["error"] <= plan.stderr <= said["error"]
-    off = math.sqrt(np.mean(errors_of(plan, plan.n, 400, seed) ** 2)) / plan.stderr
+    off = math.sqrt(np.mean(errors_of(plan, plan.n, 300, seed) ** 2)) / plan.stderr
     assert abs(off - 1) < 0.2
-    half = math.sqrt(np.mean(errors_of(plan, plan.n // 2, 400, seed) ** 2)) / plan.stderr
-    assert abs(half - 1) > 0.2
+    assert math.sqrt(np.mean(half_of(plan, seed) ** 2)) > 1.2 * plan.stderr
 
 
 # Exactly -----------------------------------------------------------------------------------------
@@ -203,12 +207,13 @@ def test_one_attribute_alone_changes():
 
 
 def test_the_widest_within_and_the_smallest_cap():
-    survey = Survey({"age": Integer(0, 20, epsilon=1, within=2)})
+    said = {"epsilon": 1, "mechanism": "threshold"}
+    survey = Survey({"age": Integer(0, 20, within=2, **said)})
     where = {"age": (5, 9)}
-    error = 1.02 * Z * Survey({"age": Integer(0, 20, epsilon=1, within=3)}).predict(where, 1000)
+    error = 1.02 * Z * Survey({"age": Integer(0, 20, within=3, **said)}).predict(where, 1000)
     plan = survey.plan("count", where, error=error, n=1000, find="within")
     assert plan.found == 3
-    per = Survey({"age": Integer(0, 20, epsilon=1, per=4)})
+    per = Survey({"age": Integer(0, 20, per=4, **said)})
     assert per.plan("count", where, error=error, n=1000, find="within").found == 3
     wider = advice.remade(survey, {"age": {"within": 4}})
     assert Z * wider.predict(where, 1000) > error
