@@ -20,6 +20,7 @@ from metricldp import Coins, SeededCoinsWarning
 from metricldp.answers.tally import Tally
 from metricldp.app import demo
 from metricldp.app.plots import draw
+from metricldp.app.plots.plans import trade_off
 from metricldp.lab import reproduce
 from metricldp.reports.encode import encode
 from test_docs import BLOCK, ROOT, isolated, run_python
@@ -61,9 +62,20 @@ def of_a_document(name, file, output):
     return run_document(name) / file
 
 
+def of_the_planning_page(output):
+    """What its first command draws, of the survey in its first block."""
+    namespace = {}
+    block = next(BLOCK.finditer((DOCS / "planning.md").read_text("utf-8")))
+    with isolated():
+        run_python(block["code"], namespace, "planning.md", 1)
+    trade_off(namespace["plan"], output / "planning.png")
+    return output / "planning.png"
+
+
 DRAWN = {
     "demo.png": of_the_demo,
     "metric.png": partial(of_a_document, "metrics.md", "kinds.png"),
+    "planning.png": of_the_planning_page,
     "figure1.png": partial(of_a_page, "figure1", "figure1.png"),
     "figure2.png": partial(of_a_page, "figure2", "figure2.png"),
     "table2-ranges.png": partial(of_a_page, "table2", "table2-ranges.png"),

@@ -21,6 +21,7 @@ from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
 from metricldp.api import Survey
+from metricldp.app.drafts import Draft, draft
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.integer import Cyclic, Integer
 from metricldp.attributes.named import Categorical, Ordinal
@@ -59,6 +60,7 @@ __all__ = [
     "Coins",
     "Continuous",
     "Cyclic",
+    "Draft",
     "Fit",
     "Graph",
     "Integer",
@@ -90,6 +92,7 @@ __all__ = [
     "Workload",
     "all_of",
     "any_of",
+    "draft",
     "fit_together",
     "none_of",
     "pool",

@@ -25,6 +25,7 @@ from metricldp.basics.errors import ValueRefused
 from metricldp.basics.text import shown
 from metricldp.coins.stream import Coins
 from metricldp.design.workloads import Workload
+from metricldp.lab.plans import Plan, plan
 from metricldp.lab.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device, Memory
@@ -218,6 +219,45 @@ class Survey(Parted):
             return predict.of_count(self, where, n, prior, weights)
         others = weights if where is None else where
         return predict.of_workload(self, attribute, workload, n, prior, others)
+
+    def plan(
+        self,
+        kind: str,
+        where: Where | None = None,
+        *,
+        error: float,
+        find: str | None = None,
+        n: int | None = None,
+        attribute: str | None = None,
+        of: str | None = None,
+        prior: Prior | None = None,
+        measure: str = "interval",
+        level: float = 0.95,
+    ) -> Plan:
+        """What has to be set for an answer with a certain error, and what that means for a person.
+
+        `kind` is "count", "fraction" or "mean", of an `attribute`. `error` is half of the width of
+        an interval of the level; with measure="stderr" it is the standard error. `find` is the one
+        unknown: "n"; "epsilon", of all attributes in proportion or `of` one; or "within", "cap",
+        "mechanism" or "bins" `of` one. Left out, it is n or, where n is given, epsilon. `prior` is
+        as in `predict`; of a group's mean it is "uniform" where nothing is said, else "worst".
+
+        The plan has the advised `survey`; printed, it has the trade-off as well, which takes the
+        time of making a few more surveys.
+        """
+        return plan(
+            self,
+            kind,
+            where,
+            error=error,
+            find=find,
+            n=n,
+            attribute=attribute,
+            of=of,
+            prior=prior,
+            measure=measure,
+            level=level,
+        )
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -54,12 +54,16 @@ def share(text: Typed) -> float:
 
 
 def survey_in(path: Path) -> Agreement:
-    """The survey of a file; other files and conditions in its place are told to move.
-
-    Where shapes have to be searched for, a bar shows how far that is.
-    """
+    """The survey of a file; other files and conditions in its place are told to move."""
     if path.suffix in (_PEOPLE, *_COLLECTED) or ("=" in path.name and not path.exists()):
         raise QueryError(f"{path} is not a survey; that, a .toml or .json file, comes first")
+    with designing():
+        return Parted.load(path)
+
+
+@contextlib.contextmanager
+def designing() -> Iterator[None]:
+    """Where shapes have to be searched for, a bar shows how far that is."""
     with contextlib.ExitStack() as bars:
         bar: list[Progress] = []
 
@@ -70,7 +74,7 @@ def survey_in(path: Path) -> Agreement:
 
         before = watching.set(progress)
         try:
-            return Parted.load(path)
+            yield
         finally:
             watching.reset(before)
 

@@ -197,6 +197,15 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+def columns_of(people: Any) -> dict[str, pa.Array | list[Any]]:
+    """Every column of a table of people."""
+    frame = _frame(people, ())
+    if not isinstance(frame, Mapping) and is_lazy(people):
+        frame = nw.from_native(collected_lazy(people))
+    names = list(frame) if isinstance(frame, Mapping) else frame.columns
+    return {name: _column(frame, name) for name in names}
+
+
 def _frame(people: Any, names: Collection[str]) -> Any:
     """People as something with these columns: a dict, or a frame of pandas, polars or Arrow.
 

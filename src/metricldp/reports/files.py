@@ -107,10 +107,19 @@ def merge_files(
     )
 
 
+def read_columns(path: Path) -> dict[str, pa.Array]:
+    """Every column of a file of people; those of a CSV file are text."""
+    found = [*read_people(path, None, lambda done: None)]
+    if not found:
+        raise ValueRefused(f"{path} holds no people; each row after the header is one")
+    whole = pa.concat_tables(found)
+    return {name: whole.column(name).combine_chunks() for name in whole.column_names}
+
+
 def read_people(
-    path: Path, names: list[str], progress: Callable[[float], None]
+    path: Path, names: list[str] | None, progress: Callable[[float], None]
 ) -> Iterator[pa.Table]:
-    """Tables of people, a batch at a time."""
+    """Tables of people, a batch at a time; with some columns, or all for None."""
     if path.is_dir():
         raise ValueRefused(f"{path} is a directory; name a .csv or .parquet file")
     if str(path) == "-" or (path.exists() and not path.is_file()):
@@ -132,9 +141,10 @@ def read_people(
         raise ValueRefused(f"{path} cannot be read: {why_not(wrong)}") from None
 
 
-def _read_csv(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
+def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
     """Every cell as text: what it means is for the attributes to say."""
     header = _header(path)
+    names = header if names is None else names
     _require(path, names, header)
     convert = pc.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -180,9 +190,11 @@ def _header(path: Path) -> list[str]:
     return found
 
 
-def _read_parquet(path: Path, names: list[str]) -> Iterator[tuple[pa.Table, float]]:
+def _read_parquet(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
     with pq.ParquetFile(path) as file:
-        _require(path, names, file.schema_arrow.names)
+        there = file.schema_arrow.names
+        names = there if names is None else names
+        _require(path, names, there)
         done = 0
         for batch in file.iter_batches(batch_size=arrow.BATCH * 4, columns=names):
             done += batch.num_rows

@@ -66,6 +66,8 @@ class Agreement:
         """What the norm over several attributes leaves to each."""
         if not self.parts:
             raise SurveyError("a survey needs at least one attribute that is blurred")
+        # What was said of each mechanism, before anything is settled.
+        self.stated: Mapping[str, Any] = {name: a.mechanism for name, a in attributes.items()}
         settled: dict[str, Attribute] = {}
         channels: dict[str, Channel] = {}
         kept: dict[str, Metric] = {}
