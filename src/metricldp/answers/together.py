@@ -246,6 +246,8 @@ def added(answers: Sequence[_A]) -> _A:
         bounds=(0.0, math.inf),
         jump=max(one.jump for one in answers),
         hidden=max(one.hidden for one in answers),
+        one=max(one.one for one in answers),
+        reports=sum(one.reports for one in answers),
         bracket=_bracket_of_all(answers),
     )
 
@@ -278,7 +280,7 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
     )
     numerator, denominator, shared = (
         math.fsum(getattr(one, part) for one in answers)
-        for part in ("numerator_variance", "denominator_variance", "covariance")
+        for part in ("numerator_variance", "denominator_variance", "shared")
     )
     possible = min(one.possible[0] for one in answers), max(one.possible[1] for one in answers)
     mean, variance, note = mean_of(total, size, (numerator, denominator, shared), possible)
@@ -300,4 +302,6 @@ def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
         shared=shared,
         possible=possible,
         numerator=total,
+        ones=(max(one.ones[0] for one in answers), max(one.ones[1] for one in answers)),
+        reports=sum(one.reports for one in answers),
     )
