@@ -18,6 +18,7 @@ from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
+from metricldp.answers.waves import Waves
 from metricldp.api import Survey
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.integer import Cyclic, Integer
@@ -83,6 +84,7 @@ __all__ = [
     "Tree",
     "UnaryBits",
     "ValueRefused",
+    "Waves",
     "Weight",
     "Workload",
     "fit_together",

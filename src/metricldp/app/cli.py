@@ -19,7 +19,7 @@ import typer
 from metricldp.answers.tally import Tally
 from metricldp.app import demo as story
 from metricldp.app import explain as words
-from metricldp.app import lakes, serving
+from metricldp.app import lakes, serving, trends
 from metricldp.app.arguments import number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
@@ -276,6 +276,7 @@ for question in QUESTIONS:
     question.register(app)
 serving.register(app)
 lakes.register(app)
+trends.register(app)
 
 
 @app.command()
