@@ -10,10 +10,10 @@ from metricldp import Categorical, Integer, Survey
 from metricldp.answers import watched
 from metricldp.answers.answer import Answer, normal_reach
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.estimate import drawn, one_person, to_answer, with_draws
+from metricldp.answers.estimate import drawn, one_person, to_answer, to_ratio, with_draws
 from metricldp.basics.errors import QueryError
 from metricldp.coins.stream import Coins
-from metricldp.store.readings import read
+from metricldp.store.readings import read, read_pair
 
 LEVEL = 0.95
 SURVEYS = {
@@ -234,6 +234,91 @@ def test_a_thousand_onlookers(scene):
     parts = [SCENES[scene]((100, 20_000), seed=seed) for seed in range(100, 120, 2)]
     assert np.mean([ever_wrong(part, anytime) for part in parts]) <= 0.055
     assert np.mean([ever_wrong(part, plain) for part in parts]) > 0.2
+
+
+class Means:
+    """The mean of a group, which is two sums, as Fieller's interval sees it: N - mean D.
+
+    Half of the time the group is rare and its members are old; then it is not, and they are young.
+    """
+
+    def __init__(self, shape, seed):
+        runs, reports = shape
+        random = np.random.default_rng(seed)
+        self.survey = Survey({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=2)})
+        late = np.arange(reports) >= reports // 2
+        where = {
+            "a": random.binomial(15, np.where(late, 0.2, 0.8), size=shape),
+            "c": (random.random(shape) > np.where(late, 0.7, 0.2)).astype(np.int64),
+        }
+        values, inside = np.arange(16.0), np.array([1.0, 0.0])
+        self.readings = read_pair(self.survey, {"a": values, "c": inside}, {"c": inside})
+        rows = 1.0
+        for k, part in enumerate(self.readings.parts):
+            (name,) = part.columns
+            channel = self.survey.channels[name]
+            column = channel.encode(where[name].reshape(-1), Coins.seeded(2 * seed + k))
+            rows = rows * part.values({name: column})
+        self.sums = dict(
+            zip(self.readings.rows, rows.reshape(-1, runs, reports).cumsum(axis=2), strict=True)
+        )
+        members = where["c"] == 0
+        size, total = members.cumsum(axis=1), (members * where["a"]).cumsum(axis=1)
+        self.truth = total / np.maximum(size, 1)
+
+    def answer(self, run, time):
+        sums = {row: found[run, time - 1 : time] for row, found in self.sums.items()}
+        return to_ratio(sums, self.readings, time, question="", unit="a", possible=(0.0, 15.0))
+
+    def ever_wrong(self, *, watching):
+        """Without what the package adds for jumps."""
+        sums, times = self.sums, np.arange(1, self.truth.shape[1] + 1)
+        n, d, mean = sums["numerator"], sums["denominator"], self.truth
+        top, bottom = (
+            sums[f"{p}_second"] - sums[f"{p}_square"] for p in ("numerator", "denominator")
+        )
+        worst = []
+        for part, found in (("numerator", top), ("denominator", bottom)):
+            least, most = one_person(self.readings.pairs(f"{part}_second", f"{part}_square"))
+            np.maximum(found, np.maximum(times * least, np.minimum(times, 3) * most), out=found)
+            worst.append(most)
+        limit = np.sqrt(top * bottom)
+        shared = np.clip(sums["both"] - sums["product"], -limit, limit)
+
+        def residual(mean):
+            return np.maximum(top - 2 * mean * shared + mean**2 * bottom, 1e-9)
+
+        z = normal_reach(LEVEL)
+        if watching:
+            guess, wrong = n / d, 1 - LEVEL
+            rate = watched._rate(wrong)
+            doubt = -2 * math.log(wrong) + sum(
+                np.log1p(rate * v / (watched.BEST * unit))
+                for v, unit in zip((top, bottom), worst, strict=True)
+            )
+            added = watched.BEST * (worst[0] + guess**2 * worst[1]) / rate
+            z = np.sqrt((1 + added / residual(guess)) * doubt)
+        self.reach = z
+        clear = (d > 2 * np.sqrt(bottom)) & (d**2 > z**2 * bottom)
+        wrong = clear & (np.abs(n - mean * d) > z * np.sqrt(residual(mean)))
+        return wrong[:, watched.FIRST - 1 :].any(axis=1).mean()
+
+
+def test_a_mean_may_be_watched():
+    """200 runs: of 5.5 % at most 28 are wrong but once in ten thousand; plain ones have more."""
+    means = Means((200, 3000), seed=3)
+    assert means.ever_wrong(watching=False) > 28 / 200
+    assert means.ever_wrong(watching=True) <= 28 / 200
+    one = means.answer(5, 2999)
+    far = watched.reach(LEVEL, one.paces, one.stderr**2)
+    assert far == pytest.approx(means.reach[5, 2998])
+
+
+@pytest.mark.slow
+def test_a_thousand_onlookers_of_a_mean():
+    parts = [Means((100, 20_000), seed=seed) for seed in range(100, 110)]
+    assert np.mean([part.ever_wrong(watching=True) for part in parts]) <= 0.055
+    assert np.mean([part.ever_wrong(watching=False) for part in parts]) > 0.2
 
 
 GROWTHS = {
