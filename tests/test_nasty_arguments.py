@@ -43,6 +43,7 @@ from metricldp import (
     Totals,
     Tree,
     UnaryBits,
+    Waves,
     Weight,
     Workload,
     fit_together,
@@ -115,6 +116,7 @@ PERSON = {"age": 3, "region": "north", "mood": "fair", "income": 5, "height": 1,
 PEOPLE = {name: [value] * 3 for name, value in PERSON.items()}
 TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
 FIT = TALLY.fit(["income", "region"])
+WAVES = Waves([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
 
 
 def ledger():
@@ -213,6 +215,13 @@ CALLS = {
     "fit.rake": (FIT.rake, {"known": {"region": np.ones(SURVEY.attributes["region"].size)}}),
     "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
     "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
+    "Waves": (Waves, {"tallies": [TALLY]}),
+    "waves.count": (WAVES.count, {}),
+    "waves.fraction": (WAVES.fraction, {}),
+    "waves.sum": (WAVES.sum, {"attribute": "income"}),
+    "waves.mean": (WAVES.mean, {"attribute": "income"}),
+    "waves.quantile": (WAVES.quantile, {"attribute": "income", "p": 0.5}),
+    "waves changes": (WAVES.count().changes, {}),
     "Fit.count": (FIT.count, {}),
     "fit.counts": (FIT.counts, {"wheres": [None]}),
     "fit.fraction": (FIT.fraction, {}),
@@ -315,6 +324,7 @@ def test_every_public_class_is_called_here():
         (Survey, "survey"),
         (Tally, "tally"),
         (Fit, "fit"),
+        (Waves, "waves"),
         (Ledger, "ledger"),
     ):
         for method, function in inspect.getmembers(owner, callable):

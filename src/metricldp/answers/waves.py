@@ -188,7 +188,7 @@ class Waves:
                     )
         return names
 
-    def check_independent(self, names: set[str], about: str) -> None:
+    def _check_independent(self, names: set[str], about: str) -> None:
         """Refuse where the errors of two waves go together, in a way that reports do not tell."""
         if about == POPULATION and self.same_people:
             raise QueryError(
@@ -247,7 +247,7 @@ class WaveAnswers(Answers):
 
     def changes(self, base: object = None) -> Changes:
         """Each wave less the one before it or, with a base, less that wave."""
-        self.waves.check_independent(self._names, self._about)
+        self.waves._check_independent(self._names, self._about)
         pairs = [(k, k - 1) for k in range(1, len(self))]
         if base is not None:
             against = self._place(base)
@@ -266,7 +266,7 @@ class WaveAnswers(Answers):
         slope has no bias, and its error is exact whatever the weights are. Of means they are one
         over the estimated variances; of quantiles, numbers of reports.
         """
-        self.waves.check_independent(self._names, self._about)
+        self.waves._check_independent(self._names, self._about)
         rows = list(self)
         weights = _weights(rows, self._about)
         times = np.array(self.waves.times, dtype=np.float64)
