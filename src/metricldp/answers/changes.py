@@ -96,7 +96,7 @@ class OfQuantiles(Answer):
     """A sum of quantiles of independent waves, each times a factor.
 
     A quantile has no variance that could be added. But k independent intervals of level a^(1/k)
-    hold together at level a, and so does what follows for the sum: never too short, often too wide.
+    hold together at level a, and so does what follows for the sum: at least so often, often wider.
     """
 
     parts: tuple[tuple[float, Quantile], ...] = ()
