@@ -44,6 +44,7 @@ from metricldp import (
     Totals,
     Tree,
     UnaryBits,
+    Waves,
     Weight,
     Workload,
     draft,
@@ -119,6 +120,7 @@ PEOPLE = {name: [value] * 3 for name, value in PERSON.items()}
 TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
 FIT = TALLY.fit(["income", "region"])
 POOL = pool([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
+WAVES = Waves([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
 
 
 def ledger():
@@ -238,6 +240,13 @@ CALLS = {
     "pool.common_fraction": (POOL.common_fraction, {"where": {"mood": "bad"}}),
     "pool.common_mean": (POOL.common_mean, {"attribute": "height"}),
     "pool.common_histogram": (POOL.common_histogram, {"attribute": "mood"}),
+    "Waves": (Waves, {"tallies": [TALLY]}),
+    "waves.count": (WAVES.count, {}),
+    "waves.fraction": (WAVES.fraction, {}),
+    "waves.sum": (WAVES.sum, {"attribute": "income"}),
+    "waves.mean": (WAVES.mean, {"attribute": "income"}),
+    "waves.quantile": (WAVES.quantile, {"attribute": "income", "p": 0.5}),
+    "waves changes": (WAVES.count().changes, {}),
     "Fit.count": (FIT.count, {}),
     "fit.counts": (FIT.counts, {"wheres": [None]}),
     "fit.fraction": (FIT.fraction, {}),
@@ -342,6 +351,7 @@ def test_every_public_class_is_called_here():
         (Tally, "tally"),
         (Fit, "fit"),
         (Pool, "pool"),
+        (Waves, "waves"),
         (Ledger, "ledger"),
     ):
         for method, function in inspect.getmembers(owner, callable):

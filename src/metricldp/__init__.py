@@ -20,6 +20,7 @@ from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
+from metricldp.answers.waves import Waves
 from metricldp.api import Survey
 from metricldp.app.drafts import Draft, draft
 from metricldp.attributes.continuous import AutoBins, Continuous
@@ -88,6 +89,7 @@ __all__ = [
     "Tree",
     "UnaryBits",
     "ValueRefused",
+    "Waves",
     "Weight",
     "Workload",
     "all_of",

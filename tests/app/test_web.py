@@ -8,6 +8,7 @@ import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -554,3 +555,26 @@ def test_a_store_that_fails_tells_nothing_of_itself():
         found = client.get(path)
         assert found.status_code in (500, 503)
         assert "secret" not in found.text
+
+
+def test_what_updates_by_itself_shows_intervals_for_all_looks(client, address):
+    """Only one thing on any page does, and only with the box checked that asks for them."""
+    web = Path(site.__file__).parent
+    script = (web / "static" / "page.js").read_text("utf-8")
+    (timer,) = [line for line in script.splitlines() if "setInterval" in line]
+    assert 'getElementById("anytime").checked' in timer
+    for page in (web / "templates").glob("*.html"):
+        text = page.read_text("utf-8").lower()
+        assert "http-equiv" not in text and "setinterval" not in text, page.name
+    for question in (
+        "count?where=region=north",
+        "histogram?attribute=age",
+        "cdf?attribute=age",
+        "quantile?attribute=age",
+        "groups?by=region",
+        "groups?by=region&of=age",
+        "heatmap?attribute=age&by=region",
+    ):
+        told = client.get(f"{address}/{question}&anytime=1").json()
+        rows = told.get("quantiles", [told])
+        assert all(row["anytime"] is True for row in rows), question

@@ -76,6 +76,9 @@ class Made(Protocol):
     def covariance(self, other: Any, about: str) -> float:
         """With what other sums make."""
 
+    def paces(self, about: str) -> tuple[watched.Pace, ...]:
+        """The sums that move on their own while reports come in."""
+
     def combined(
         self, parts: Sequence[tuple[float, Answer]], constant: float, words: str
     ) -> Answer:
@@ -124,11 +127,19 @@ class Answer:
     """What it is made of, so that answers can be added and divided; None where that is unknown."""
     survey: Agreement | None = field(default=None, compare=False)
     """What was agreed with the people, so that a picture can say what they were promised."""
+    one: float = field(default=0.0, compare=False)
+    """What one person adds to the variance at most, as known before anybody reports; 0 where it is
+    not known. It is the unit of the time that `watched.py` takes the variance for."""
 
     @property
     def stderr(self) -> float:
         """The standard error: the estimated variance, kept within its bounds, as a root."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
+
+    @property
+    def paces(self) -> tuple[watched.Pace, ...]:
+        """The sums that move on their own while reports come in."""
+        return (watched.Pace(self.stderr**2, self.one),)
 
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
@@ -142,12 +153,12 @@ class Answer:
         chooses for the other. "bernstein" rests on no approximation, however few reports there
         are, and is wider.
 
-        `anytime` is one that stays right while one watches, at every number of reports together:
-        a wider "normal" one, in the limit of many reports. See `watched.py`.
+        `anytime` is one that stays right while one watches, at all looks together: a wider
+        "normal" one, in the limit of many reports. See `watched.py`.
         """
         if flag("anytime", anytime):
             normal_reach(level)
-            return watched.ends(self.interval, level, self.reports)
+            return watched.ends(self.interval, level, self.reports, self.paces, self.stderr**2)
         if self.between:
             ends = [one.interval(level, method) for one in self.between]
             return ends[0][0], ends[1][1]
@@ -240,6 +251,7 @@ class Answer:
             bracket=self.bracket if factor else None,
             jump=self.jump * abs(factor),
             hidden=self.hidden * factor**2,
+            one=self.one * factor**2,
             scale=self.scale * factor or 1.0,
             made=self.made and self.made.scaled(factor),
         )

@@ -19,10 +19,10 @@ from typing import Protocol
 
 import numpy as np
 
-from metricldp.answers import watched
 from metricldp.answers.answer import AUTO, Answer, barely
 from metricldp.answers.estimate import (
     POPULATION,
+    draw,
     drawn,
     kept_between,
     one_person,
@@ -30,7 +30,8 @@ from metricldp.answers.estimate import (
 )
 from metricldp.answers.queries import Query
 from metricldp.answers.ratio import Ratio
-from metricldp.basics.checks import flag
+from metricldp.answers.spread import NOTHING, Spread
+from metricldp.answers.watched import Pace
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
 from metricldp.channels import Floats
@@ -79,39 +80,16 @@ class Term:
 class Combination(Answer):
     """A value that several sums over people make; a mean among them counts to first order."""
 
-    sums: int = 1
-    """How many sums move on their own while reports come in."""
+    @property
+    def paces(self) -> tuple[Pace, ...]:
+        return made_of(self).paces(self.about)
 
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         if not math.isfinite(self.variance):
             return -math.inf, math.inf
-        if flag("anytime", anytime):
-            return watched.ends(self.interval, level, self.reports, self.sums)
-        return super().interval(level, method)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """What is known of the error of some terms of one tally together."""
-
-    variance: float
-    bounds: tuple[float, float]
-    jump: float
-    hidden: float
-
-    def plus(self, other: Spread) -> Spread:
-        """Of two tallies, whose errors are independent."""
-        return Spread(
-            self.variance + other.variance,
-            (self.bounds[0] + other.bounds[0], self.bounds[1] + other.bounds[1]),
-            max(self.jump, other.jump),
-            self.hidden + other.hidden,
-        )
-
-
-NOTHING = Spread(0.0, (0.0, 0.0), 0.0, 0.0)
+        return super().interval(level, method, anytime=anytime)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +119,19 @@ class Terms:
             for two in other.terms
             if one.tally.store is two.tally.store
         )
+
+    def paces(self, about: str) -> tuple[Pace, ...]:
+        """The sums that move on their own while reports come in.
+
+        Terms of one tally keep their factors if the answer is their sum, and move as one. Those of
+        different tallies may not: shares have each their own number of people.
+        """
+        if not self.exact:
+            return tuple(_pace([term], about) for term in self.terms)
+        own: dict[int, list[Term]] = {}
+        for term in simplified(self.terms):
+            own.setdefault(id(term.tally.store), []).append(term)
+        return tuple(_pace(terms, about) for terms in own.values())
 
     def combined(
         self, parts: Sequence[tuple[float, Answer]], constant: float, words: str
@@ -185,7 +176,6 @@ def _combined(parts: Sequence[tuple[float, Answer]], constant: float, words: str
         reports=sum({id(t.tally.store): t.n for t in whole.terms}.values()),
         made=whole,
         survey=first.survey,
-        sums=len({id(t.tally.store) for t in whole.terms}) if whole.exact else len(whole.terms),
     )
     if not all(math.isfinite(answer.variance) for _, answer in parts):
         return found
@@ -420,6 +410,17 @@ def _of_one_tally(terms: Sequence[Term], about: str) -> Spread:
     # What rounding at random hides of each is at most this of all together (Cauchy and Schwarz).
     variance = shared + hidden_part**2
     return Spread(variance, (least, math.inf if population else most), jump, hidden**2)
+
+
+def _pace(terms: Sequence[Term], about: str) -> Pace:
+    """How far the sum of some terms of one tally has come, and what one person adds at most."""
+    found, root = _of_one_tally(terms, about), 0.0
+    for term in terms:
+        readings = read(term.tally.survey, term.query.functions)
+        one = one_person(readings.pairs())[1]
+        one += draw(readings.extremes().of(0)) if about == POPULATION else 0.0
+        root += abs(term.factor) * math.sqrt(one)
+    return Pace(min(max(found.variance, found.bounds[0]), found.bounds[1]), root**2)
 
 
 def _shared(one: Term, two: Term, about: str) -> float:

@@ -50,15 +50,15 @@ def to_answer(
     check_about(about)
     variance = second - square
     least, most = kept_between(bounds, n)
-    jump, hidden = steps.jump, steps.hidden
+    jump, hidden, one = steps.jump, steps.hidden, bounds[1]
     if about == POPULATION and most > 0:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
         variance, most = drawn(value, second, n), math.inf
         jump, hidden = with_draws(steps)
+        one += draw(steps)
     kept, (words, notes) = (least, most), asked
-    return Answer(
-        value, variance, words, "people", about, notes, kept, jump, hidden, layout, reports=n
-    )
+    found = Answer(value, variance, words, "people", about, notes, kept, jump, hidden, layout)
+    return replace(found, reports=n, one=one)
 
 
 def to_answers(
@@ -107,6 +107,12 @@ def with_draws(steps: Extremes) -> tuple[float, float]:
     return max(steps.jump, steps.width), max(steps.hidden, steps.width**2)
 
 
+def draw(steps: Extremes) -> float:
+    """The most that drawing one person at random adds to a variance."""
+    width: float = steps.width
+    return width**2 / 4
+
+
 def kept_between(bounds: Bounds, n: float, unseen: float | None = None) -> Bounds:
     """The least and the most that a standard error's square is taken to be.
 
@@ -132,12 +138,14 @@ def to_weighted_sum(
     asked: tuple[str, tuple[str, ...]],
     *,
     unit: str,
+    one: float,
     about: str = RESPONDENTS,
     layout: str = "",
 ) -> Answer:
     """Sums of f w, E[F^2] w^2 and f^2 w^2 as a sum of weights w.
 
     Of a population, weights are drawn with the people, so that even everybody's sum is uncertain.
+    `one` is what a person adds to the variance, by the survey alone.
     """
     check_about(about)
     value, second, square = (float(sums[row][0]) for row in ("value", "second", "square"))
@@ -147,7 +155,8 @@ def to_weighted_sum(
         variance, kept = drawn(value, second, n), (kept[0], math.inf)
         jump, hidden = with_draws(steps)
     words, notes = asked
-    return Answer(value, variance, words, unit, about, notes, kept, jump, hidden, layout, reports=n)
+    found = Answer(value, variance, words, unit, about, notes, kept, jump, hidden, layout)
+    return replace(found, reports=n, one=one)
 
 
 def with_private_squares(sums: Sums, ends: Floats) -> Sums:
@@ -161,13 +170,17 @@ def with_private_squares(sums: Sums, ends: Floats) -> Sums:
     return {**sums, "square": 2 * c * sums["square_weight"] - c**2 * sums["square"]}
 
 
-def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> Bounds:
-    """What one person adds is concave in the weight, so it is smallest with a weight at an end."""
+def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> tuple[Bounds, float]:
+    """What one person adds is concave in the weight, so it is smallest with a weight at an end.
+
+    Also the most that one adds there.
+    """
     at_ends = [
         (second, np.square(ends)[None] if part == name else square)
         for part, (second, square) in zip(readings.names, readings.pairs(), strict=True)
     ]
-    return kept_between(one_person(at_ends), n)[0], math.inf
+    bounds = one_person(at_ends)
+    return (kept_between(bounds, n)[0], math.inf), bounds[1]
 
 
 def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
@@ -219,15 +232,18 @@ def to_ratio(
     if about == POPULATION:
         shared = drawn(numerator, found["both"], n, denominator)
 
-    def variance_of(part: str) -> float:
+    def variance_of(part: str) -> tuple[float, float]:
         pairs = readings.pairs(f"{part}_second", f"{part}_square")
-        least, most = kept_between(one_person(pairs), n)
+        bounds = one_person(pairs)
+        least, most = kept_between(bounds, n)
         variance = found[f"{part}_second"] - found[f"{part}_square"]
         if about == POPULATION and most > 0:
             variance = drawn(found[part], found[f"{part}_second"], n)
-        return max(variance, least)
+        return max(variance, least), bounds[1]
 
-    numerator_variance, denominator_variance = map(variance_of, ("numerator", "denominator"))
+    (numerator_variance, one), (denominator_variance, other) = map(
+        variance_of, ("numerator", "denominator")
+    )
     most = math.sqrt(numerator_variance * denominator_variance)
     covariance = min(max(shared, -most), most)
     spreads = numerator_variance, denominator_variance, covariance
@@ -248,4 +264,5 @@ def to_ratio(
         possible=possible,
         numerator=numerator,
         reports=n,
+        ones=(one, other),
     )

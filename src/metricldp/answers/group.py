@@ -131,13 +131,18 @@ def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
             size,
             error**2,
             (below.stderr**2 + error**2 - above.stderr**2) / 2,
+            whole.one,
         )
         for below, above in zip(parts[:half], parts[half:], strict=True)
     ]
 
 
 def _share(
-    count: Answer, size: float, size_variance: float = 0.0, covariance: float = 0.0
+    count: Answer,
+    size: float,
+    size_variance: float = 0.0,
+    covariance: float = 0.0,
+    size_one: float = 0.0,
 ) -> Ratio:
     """A count over the size of its group, as a share."""
     share, variance = count.value / size, count.stderr**2
@@ -159,4 +164,5 @@ def _share(
         denominator_variance=size_variance,
         shared=covariance,
         possible=(0.0, 1.0),
+        ones=(count.one, size_one),
     )

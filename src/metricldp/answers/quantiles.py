@@ -166,6 +166,7 @@ class Cdf(Answers):
             spread = q.numerator_variance - 2 * p * q.shared + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
+            above, below = map(math.sqrt, q.ones)
             plain = Answer(
                 excess,
                 max(spread, 0.0),
@@ -173,6 +174,7 @@ class Cdf(Answers):
                 jump=jump,
                 hidden=hidden,
                 reports=q.reports,
+                one=(above + p * below) ** 2,
             )
             found.append(self.bracketed(self.positions[len(found)], p, plain))
         return found

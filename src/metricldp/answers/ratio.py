@@ -85,6 +85,19 @@ class Ratio(Answer):
     lies: Callable[[float], Ends] | None = field(default=None, compare=False)
     """What one report can add to the sum of what values are above a number."""
 
+    ones: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
+    """What one person adds to the variances of the sum and of the count, at most; 0 where both are
+    answers of their own."""
+
+    @property
+    def paces(self) -> tuple[watched.Pace, ...]:
+        size, mean = self.denominator or 1.0, self.value
+        above = watched.Pace(self.numerator_variance, self.ones[0]).times(1 / size)
+        below = watched.Pace(self.denominator_variance, self.ones[1]).times(mean / size)
+        if not any(self.ones) and self.made is not None:
+            return self.made.paces(self.about)
+        return (above, below) if self.denominator_variance else (above,)
+
     @property
     def clear(self) -> bool:
         """Whether the count is clearly above zero: by two standard errors."""
@@ -110,6 +123,7 @@ class Ratio(Answer):
             numerator=None if self.numerator is None else self.numerator * factor,
             numerator_variance=self.numerator_variance * factor**2,
             shared=self.shared * factor,
+            ones=(self.ones[0] * factor**2, self.ones[1]),
             possible=(low, high),
             above=above and above._replace(factor=above.factor * factor) if factor else None,
         )
@@ -151,8 +165,9 @@ class Ratio(Answer):
         """
         z = normal_reach(level)
         if flag("anytime", anytime):
-            sums = 2 if self.denominator_variance else 1
-            return watched.ends(self.interval, level, self.reports, sums, self.possible)
+            variance = self.stderr**2
+            asked = level, self.reports, self.paces, variance, self.possible
+            return watched.ends(self.interval, *asked) if self.clear else self.possible
         if self.between:
             return super().interval(level, method)
         chosen = self.method(level, method)

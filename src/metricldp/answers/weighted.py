@@ -32,15 +32,16 @@ def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
         most = math.sqrt(max(largest, default=0.0))
         steps = readings.extremes().scaled(most)._replace(low=np.zeros(1))
         lie = partial(one_report, survey, functions, name)
+        worst = one[1] * max(abs(described.low), abs(described.high)) ** 2
     else:
         readings = read_weighted(survey, functions, name, described.ends)
         layout = store.layout_for(readings.names)
         sums = estimate.with_private_squares(store.sums(readings, layout), described.ends)
-        kept = estimate.private_bounds(readings, store.n, name, described.ends)
+        kept, worst = estimate.private_bounds(readings, store.n, name, described.ends)
         steps = readings.extremes()
         lie = partial(one_report, survey, {**functions, name: described.ends})
     asked = (f"{name} among {query.words}", query.notes)
     found = estimate.to_weighted_sum(
-        sums, kept, steps.of(0), store.n, asked, unit=name, about=about, layout=layout
+        sums, kept, steps.of(0), store.n, asked, unit=name, one=worst, about=about, layout=layout
     )
     return replace(found, lie=lie, survey=survey)

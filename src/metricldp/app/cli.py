@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers.tally import Tally
-from metricldp.app import columns, lakes, planning, serving
+from metricldp.app import columns, lakes, planning, serving, trends
 from metricldp.app import demo as story
 from metricldp.app import explain as words
 from metricldp.app.arguments import number, survey_in, whole
@@ -278,6 +278,7 @@ serving.register(app)
 lakes.register(app)
 columns.register(app)
 planning.register(app)
+trends.register(app)
 
 
 @app.command()

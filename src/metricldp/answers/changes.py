@@ -1,0 +1,148 @@
+"""How answers of independent tallies differ: tables of changes, and sums of quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from metricldp.answers.answer import AUTO, NORMAL, Answer, normal_reach
+from metricldp.answers.answer_table import Answers
+from metricldp.answers.quantiles import Quantile
+from metricldp.basics.optional import loaded
+from metricldp.basics.text import plain
+from metricldp.channels import Floats
+
+_ONE_ERROR = 0.6826894921370859
+"""The level of a normal interval that reaches one standard error each way."""
+
+
+class Changes(Answers):
+    """Differences between waves, each with a p-value; `adjusted` ones allow for there being many.
+
+    A p-value is for no change at all.
+    """
+
+    @cached_property
+    def p_values(self) -> Floats:
+        return np.array([answer.p_value() for answer in self])
+
+    @cached_property
+    def adjusted(self) -> Floats:
+        """By Holm's method: calling all up to 0.05 changes, one is wrong in 5% of cases at most."""
+        return holm(self.p_values)
+
+    def _with_p(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
+        return {
+            **self._columns(level, simultaneous),
+            "p": self.p_values,
+            "p_adjusted": self.adjusted,
+        }
+
+    def to_arrow(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
+        return loaded("pyarrow").table(self._with_p(level, simultaneous))
+
+    def to_pandas(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
+        return loaded("pandas").DataFrame(self._with_p(level, simultaneous))
+
+    def to_polars(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
+        return loaded("polars").DataFrame(self._with_p(level, simultaneous))
+
+    def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
+        found = super().to_dict(level, simultaneous=simultaneous)
+        both = zip(self.p_values.tolist(), self.adjusted.tolist(), strict=True)
+        for row, (p, adjusted) in zip(found["answers"], both, strict=True):
+            row |= {"p": p, "p_adjusted": adjusted}
+        return found
+
+    def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
+        shared = self.shared_notes()
+        lines = [
+            f"{line}; p {p:.2g}"
+            for line, p in zip(
+                Answers("", self.labels, [_without(one, shared) for one in self])
+                .text(level, simultaneous=simultaneous)
+                .splitlines(),
+                self.adjusted.tolist(),
+                strict=True,
+            )
+        ]
+        many = ["all: p-values allow for several changes (Holm)"] if len(self) > 1 else []
+        return "\n".join([*lines, *many, *(f"all: {note}" for note in shared)])
+
+
+def _without(answer: Answer, notes: Sequence[str]) -> Answer:
+    return replace(answer, notes=tuple(note for note in answer.notes if note not in notes))
+
+
+def holm(p_values: Floats) -> Floats:
+    """P-values that allow for all of them: the k-th smallest of m times m - k + 1 (Holm 1979)."""
+    order = np.argsort(p_values, kind="stable")
+    steps = np.arange(len(order), 0, -1) * np.asarray(p_values)[order]
+    found = np.empty(len(order))
+    found[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return found
+
+
+# Quantiles --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class OfQuantiles(Answer):
+    """A sum of quantiles of independent waves, each times a factor.
+
+    A quantile has no variance that could be added. But k independent intervals of level a^(1/k)
+    hold together at level a, and so does what follows for the sum: at least so often, often wider.
+    """
+
+    parts: tuple[tuple[float, Quantile], ...] = ()
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[tuple[float, Quantile]], question: str, reports: int
+    ) -> OfQuantiles:
+        value = math.fsum(factor * float(quantile.value) for factor, quantile in parts)
+        first = parts[0][1]
+        notes = tuple(dict.fromkeys(note for _, quantile in parts for note in quantile.notes))
+        about = first.cdf.points[0].about
+        found = cls(
+            value, 0.0, question, first.attribute, about, notes, reports=reports, parts=tuple(parts)
+        )
+        low, high = found.interval(_ONE_ERROR)
+        return replace(found, variance=((high - low) / 2) ** 2)
+
+    def combined(self, parts: Sequence[tuple[float, Answer]]) -> OfQuantiles:
+        """With others of its kind."""
+        own = [
+            (factor * inner, quantile)
+            for factor, answer in parts
+            if isinstance(answer, OfQuantiles)
+            for inner, quantile in answer.parts
+        ]
+        return OfQuantiles.of(own, self.question, sum(answer.reports for _, answer in parts))
+
+    def interval(
+        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
+        normal_reach(level)
+        low = high = 0.0
+        for factor, quantile in self.parts:
+            each = level ** (1 / len(self.parts))
+            found = quantile.interval(each, method, anytime=anytime)
+            ends = sorted(factor * float(end) for end in found)
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def _shown(self, number: float) -> str:
+        return plain(round(number, 6))
+
+    def method(self, level: float = 0.95, method: str = AUTO) -> str:
+        return NORMAL
+
+    def scaled(self, factor: float, unit: str) -> OfQuantiles:
+        parts = [(factor * inner, quantile) for inner, quantile in self.parts]
+        return replace(OfQuantiles.of(parts, self.question, self.reports), unit=unit)
