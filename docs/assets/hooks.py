@@ -1,13 +1,16 @@
 """What the site does with the pages: they stay the files that are read and tested as they are.
 
 CONTRIBUTING.md, SECURITY.md and CHANGELOG.md become pages too. Links that leave docs/ become the
-name of what they point at, since the site does not hold the repository.
+name of what they point at, since the site does not hold the repository. Examples in docstrings are
+shown as code.
 """
 
 import re
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -17,6 +20,35 @@ FROM_ABOVE = {
     name: f"{name[:-3].lower()}.md" for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 }
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+class ExamplesAsCode(Preprocessor):
+    """Fences around what starts with >>>, up to the next empty line."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        found: list[str] = []
+        inside = False
+        for line in (*lines, ""):
+            if line.startswith(">>> ") and not inside:
+                found.append("```pycon")
+                inside = True
+            if inside and not line.strip():
+                found.append("```")
+                inside = False
+            found.append(line)
+        return found
+
+
+class Examples(Extension):
+    """Before fences are looked for, which have a priority of 25."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        md.preprocessors.register(ExamplesAsCode(md), "examples", 26)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    config.markdown_extensions.append(Examples())  # type: ignore[arg-type]
+    return config
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
