@@ -60,6 +60,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to the repository into links within the site, or into words."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
     folder = PurePosixPath("docs") / PurePosixPath(page.file.src_uri).parent
     if page.file.src_uri in FROM_ABOVE.values():
         folder = PurePosixPath()
