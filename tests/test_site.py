@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import metricldp
-from test_docs import ROOT, RUN
+from test_docs import READ, ROOT, RUN
 
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
@@ -52,6 +52,23 @@ def test_the_examples_of_every_page_are_run():
 def test_pages_are_short(name):
     lines = pages()[name].read_text("utf-8").count("\n")
     assert lines <= LONGEST, f"docs/{name} has {lines} lines; split it"
+
+
+def lists_without_a_line_before(text):
+    """First items that stand right behind words: GitHub shows a list there, the site would not."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    item = r"(?:[-*]|\d+\.) "
+    return re.findall(rf"^(?!{item}|\s|#|:::).+\n({item}.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_lists_are_lists_on_the_site_too(path):
+    assert lists_without_a_line_before(path.read_text("utf-8")) == []
+
+
+def test_a_list_that_would_be_a_paragraph_is_noticed():
+    assert lists_without_a_line_before("Words:\n- one\n- two\n") == ["- one"]
+    assert lists_without_a_line_before("Words:\n\n- one\n  more\n- two\n") == []
 
 
 def test_every_public_name_is_in_the_api_reference():
