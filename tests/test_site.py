@@ -71,6 +71,17 @@ def test_a_list_that_would_be_a_paragraph_is_noticed():
     assert lists_without_a_line_before("Words:\n\n- one\n  more\n- two\n") == []
 
 
+NAMED = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|js|toml|sh|service|conf))`")
+"""Files that a page names, from the root of the project or of the package."""
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_are_named_exist(path):
+    for name in NAMED.findall(path.read_text("utf-8")):
+        places = (ROOT / name, ROOT / "src" / "metricldp" / name)
+        assert any(place.exists() for place in places), f"{path.name} names {name}"
+
+
 def test_every_public_name_is_in_the_api_reference():
     text = "\n".join(path.read_text("utf-8") for path in (DOCS / "api").glob("*.md"))
     named = re.findall(r"^::: metricldp\.(\w+)$", text, re.MULTILINE)
