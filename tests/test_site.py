@@ -173,3 +173,36 @@ def test_a_broken_link_fails_the_build(tmp_path, wrong):
     done = build(tmp_path, tmp_path / "out")
     assert done.returncode != 0
     assert wrong.partition("#")[2] or wrong in done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium to be had")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.slow
+def test_search_works_from_a_folder_and_asks_nobody(site, chromium):
+    page, elsewhere = chromium.new_page(), []
+    page.on("request", lambda asked: elsewhere.append(asked.url))
+    page.goto((site / "index.html").as_uri())
+    page.click("input.md-search__input")
+    page.keyboard.type("ledger", delay=20)
+    page.wait_for_selector(".md-search-result__article", timeout=20_000)
+    assert "ledger" in page.inner_text(".md-search-result__list").lower()
+    assert all(address.startswith(("file:", "data:", "about:")) for address in elsewhere)
+
+
+@pytest.mark.slow
+def test_no_page_is_wider_than_a_phone(site, chromium):
+    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    for name in in_the_navigation():
+        page.goto((site / name).with_suffix(".html").as_uri(), wait_until="domcontentloaded")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390, f"{name} is {width} wide"
