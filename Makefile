@@ -18,7 +18,7 @@ demo-web: .venv/.serves
 test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests .venv/.outside client
+test-slow: .venv/.tests .venv/.outside .venv-docs/.runs client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.

@@ -54,6 +54,10 @@ def test_pages_are_short(name):
     assert lines <= LONGEST, f"docs/{name} has {lines} lines; split it"
 
 
+def test_the_readme_is_short():
+    assert (ROOT / "README.md").read_text("utf-8").count("\n") <= 200
+
+
 def lists_without_a_line_before(text):
     """First items that stand right behind words: GitHub shows a list there, the site would not."""
     text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
