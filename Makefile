@@ -1,11 +1,11 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`.
-# Each builds the environment it needs in .venv from a fresh clone; `make bench` in .venv-bench.
+# Each builds the environment it needs in .venv from a fresh clone; `make bench` in .venv-bench, `make docs` in .venv-docs.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: client demo demo-web test test-slow check mutants fuzz bench vectors format clean
+.PHONY: client demo demo-web test test-slow check mutants fuzz bench docs docs-live vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -18,7 +18,7 @@ demo-web: .venv/.serves
 test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests .venv/.outside client
+test-slow: .venv/.tests .venv/.outside .venv-docs/.runs client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.
@@ -45,6 +45,14 @@ bench: .venv-bench/.runs
 	.venv-bench/bin/python benchmarks/optimise.py
 	.venv-bench/bin/python benchmarks/design.py
 
+# The site, to be opened at build/site/index.html. A broken link or anchor fails.
+docs: .venv-docs/.runs
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
+
+# The site while you write: it is built again whenever a page changes.
+docs-live: .venv-docs/.runs
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs serve
+
 # Facts for ever: after this, git must show new ones only.
 vectors: .venv/.tests
 	$(BIN)/python tests/reports/vector_cases.py --write
@@ -54,7 +62,7 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf clients/js/node_modules .venv .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -77,4 +85,9 @@ clean:
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install \
 		-c constraints.txt -r benchmarks/requirements.txt -e '.[all]'
+	touch $@
+
+.venv-docs/.runs: pyproject.toml constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[docs]'
 	touch $@

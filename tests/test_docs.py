@@ -1,7 +1,8 @@
 """The documents keep their word: every block is run, and what it prints is what they show.
 
-`python tests/test_docs.py --write` puts the real output into the documents. Coins are seeded here,
-1 for the first batch of each document, 2 for the second and so on, so that outputs repeat.
+`python tests/test_docs.py --write` puts the real output into the documents, or into those that are
+named after it. Coins are seeded here, 1 for the first batch of each document, 2 for the second and
+so on, so that outputs repeat.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from metricldp.app import cli
 from metricldp.attributes.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
-RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READ = sorted({*RUN, *ROOT.glob("*.md")})
 
 BLOCK = re.compile(
@@ -121,7 +122,7 @@ def same_everywhere(text):
     return tops.sub(lambda line: re.sub(r'"([0-9a-f]{8})[0-9a-f]{8}"', r'"\1"', line[0]), text)
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_output_is_what_the_document_shows(path):
     text = same_everywhere(path.read_text("utf-8"))
     fresh = same_everywhere(replay(path.read_text("utf-8"), path.name))
@@ -131,7 +132,7 @@ def test_output_is_what_the_document_shows(path):
     assert fresh == text, "run python tests/test_docs.py --write\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_block_hides_from_the_tests(path):
     known = {"```python", "```text", "```console", "```sh", "```toml"}
     if path.name == "client.md":  # tests/client/test_browser.py runs these
@@ -142,7 +143,7 @@ def test_no_block_hides_from_the_tests(path):
     assert set(re.findall(r"^```toml\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)) <= examples
 
 
-@pytest.mark.parametrize("path", READ, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_and_pictures_exist(path):
     for link in map("".join, LINK.findall(path.read_text("utf-8"))):
         if re.match(r"[a-z]+:", link):
@@ -154,7 +155,7 @@ def test_links_and_pictures_exist(path):
             assert anchor in anchors(target.read_text("utf-8")), f"{path.name}: no heading {link}"
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_blocks_need_nothing_but_the_package(path):
     installed = {"metricldp", "numpy", "pyarrow", "scipy", "matplotlib"}
     if path.name == "columns.md":  # which is about SQL
@@ -174,9 +175,9 @@ def test_the_reference_names_every_command_and_option():
 
 
 def test_the_reference_names_every_key_of_every_attribute():
-    text = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    text = (ROOT / "docs" / "survey-file.md").read_text("utf-8")
     for kind, attribute in KINDS.items():
-        section = text.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
+        section = text.partition(f"\n## {kind}\n")[2].partition("\n## ")[0]
         for field in dataclasses.fields(attribute):
             assert f"`{field.name}`" in section, f"the reference has no {field.name} of {kind}"
 
@@ -197,6 +198,9 @@ def test_a_wrong_output_is_noticed():
 
 if __name__ == "__main__" and "--write" in sys.argv:
     warnings.simplefilter("ignore", SeededCoinsWarning)
+    named = sys.argv[sys.argv.index("--write") + 1 :]
     for document in RUN:
+        if named and document.name not in named:
+            continue
         before = document.read_text("utf-8")
         document.write_text(replay(before, document.name), "utf-8")

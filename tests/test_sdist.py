@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmarks", "clients", "docs", "examples", "src/metricldp", "tests", "vectors")
 FILES = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md")
-FILES += ("SECURITY.md", "constraints.txt", "pyproject.toml")
+FILES += ("SECURITY.md", "constraints.txt", "mkdocs.yml", "pyproject.toml")
 _BUILD = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"
 
 

@@ -8,8 +8,8 @@ from scipy import stats
 
 from checks import every_report_of
 from metricldp import Categorical, Coins, Continuous, Integer, QueryError, Real, Survey, Weight
-from metricldp.answers import arithmetic
-from metricldp.answers.arithmetic import simplified
+from metricldp.answers import terms
+from metricldp.answers.terms import simplified
 
 TINY = {
     "alone": Survey(
@@ -256,7 +256,7 @@ def test_sums_are_put_together(tally):
 
 
 def test_too_many_sums(tally, monkeypatch):
-    monkeypatch.setattr(arithmetic, "MOST_TERMS", 3)
+    monkeypatch.setattr(terms, "MOST_TERMS", 3)
     with pytest.raises(QueryError, match="ask for it in parts"):
         sum(tally.count({"a": k, "t": k % 7}) for k in range(5))
 

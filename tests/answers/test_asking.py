@@ -20,7 +20,8 @@ from metricldp import (
     SurveyError,
     Table,
 )
-from metricldp.answers.queries import parse, parse_text
+from metricldp.answers.queries import parse
+from metricldp.answers.where_text import parse_text
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 MECHANISMS = ["response", "unary", "geometric", "threshold", "matrix"]

@@ -23,7 +23,8 @@ from metricldp import (
 )
 from metricldp.answers.answer_table import Grid
 from metricldp.answers.conditions import Condition
-from metricldp.answers.queries import parse, parse_all, parse_text
+from metricldp.answers.queries import parse, parse_all
+from metricldp.answers.where_text import parse_text
 
 TINY = Survey(
     {

@@ -589,7 +589,7 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
 
 
 def test_response_moves_on_by_one_and_what_is_drawn():
-    """Word by word, as docs/formats.md has it: one for keeping, one for how far beyond the next."""
+    """Word by word, as docs/formats-laws.md has it: one for keeping, one for how far beyond."""
     channel = Response(5, 7 << 61)
     for x, u in itertools.product(range(5), range(4)):
         assert channel.blur(x, Tape.of([channel.keep, u << 62])) == (x + 1 + u) % 5

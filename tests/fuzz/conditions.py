@@ -11,7 +11,8 @@ import numpy as np
 from fuzzing import tried
 
 from metricldp import Categorical, Continuous, Integer, Ordinal, Real, Survey, Weight
-from metricldp.answers.queries import parse, parse_text
+from metricldp.answers.queries import parse
+from metricldp.answers.where_text import parse_text
 from metricldp.coins.stream import Coins
 
 AT_ONCE = 500

@@ -115,7 +115,7 @@ def _shape(survey):
 
 
 def well_formed(survey, blob):
-    """The rules of docs/formats.md, read again from the start, in plain integers."""
+    """The rules of docs/formats-files.md, read again from the start, in plain integers."""
     start, size, fields = _shape(survey)
     if type(blob) is not bytes or len(blob) != size or not blob.startswith(start):
         return False

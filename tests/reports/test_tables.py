@@ -1,4 +1,4 @@
-"""Tables of reports: their columns and marks as docs/formats.md has them, and what is refused."""
+"""Tables of reports: columns and marks as docs/formats-files.md has them, and what is refused."""
 
 import hashlib
 import json
@@ -175,7 +175,7 @@ def written(here, name="a.parquet", tables=(TABLE,), **how):
 
 
 def test_a_file_is_as_the_formats_have_it(tmp_path):
-    """The digest by hand, from the words of docs/formats.md."""
+    """The digest by hand, from the words of docs/formats-files.md."""
     assert parquet.ROW_GROUP == 1 << 18
     path = written(tmp_path, tables=[TABLE.slice(0, 7), TABLE.slice(7)])
     marks = pq.ParquetFile(path).metadata.metadata

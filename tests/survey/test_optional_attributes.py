@@ -34,7 +34,7 @@ from metricldp import (
     ValueRefused,
     Weight,
 )
-from metricldp.answers.queries import parse_text
+from metricldp.answers.where_text import parse_text
 from metricldp.app import cli
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack

@@ -19,7 +19,7 @@ import numpy as np
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.arithmetic import Term, made_of
+from metricldp.answers.arithmetic import made_of
 from metricldp.answers.changes import Changes, OfQuantiles
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.estimate import POPULATION, RESPONDENTS, draw
@@ -27,6 +27,7 @@ from metricldp.answers.predict import predicted
 from metricldp.answers.queries import parse_all
 from metricldp.answers.searches import ISOTONIC
 from metricldp.answers.tally import Tally
+from metricldp.answers.terms import Term
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from metricldp.answers.decoded import decode_file
-from metricldp.answers.queries import parse_text
+from metricldp.answers.where_text import parse_text
 from metricldp.app.arguments import check_order, survey_in
 from metricldp.app.questions import AsJson, Conditions, ReportsFile, SurveyFile, Trust
 from metricldp.app.terminal import show

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import queries
+from metricldp.answers import where_text
 from metricldp.answers.wishes import EVENLY, FRACTION, MEAN, MEASURES, WORST
 from metricldp.app.arguments import designing, number, share, survey_in, whole
 from metricldp.app.drafts import draft
@@ -92,7 +92,7 @@ def _plan(
         check_apart(output, [survey, *([plot] if plot else [])], QueryError)
     agreed = survey_in(survey)
     attribute, conditions = _asked(kind, words or [])
-    where = queries.parse_text(agreed, conditions)
+    where = where_text.parse_text(agreed, conditions)
     with designing():
         found = plan(
             agreed,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import queries
+from metricldp.answers import where_text
 from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.conditions import Where, attributes_in
@@ -120,7 +120,14 @@ class Question:
             words = [word for word in words if _is_condition(word)]
         agreed = survey_in(survey)
         check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
-        where = queries.parse_text(agreed, words)
+        where = where_text.parse_text(agreed, words)
+        given = {name: meant for name, meant in given.items() if meant is not None}
+        if "of" in given:
+            given["of"] = where_text.parse_text(agreed, given["of"])
+        if "by" in given:
+            given["by"] = _groups(given["by"])
+        if given.get("fit") and ("by" in given or "of" in given):
+            raise QueryError("--fit answers one question at a time; leave --by and --of out")
         if self.probabilities:
             given["probabilities"] = [_probability(word) for word in probabilities] or [0.5]
         how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
@@ -189,8 +196,17 @@ class Question:
         app.command(self.name, help=self.help)(command)
 
 
+def _groups(said: Sequence[str]) -> dict[str, float | None]:
+    """Attributes with the widths of their bars, if they were given."""
+    found: dict[str, float | None] = {}
+    for word in said:
+        name, equals, width = word.partition("=")
+        found[name.strip()] = number(width) if equals else None
+    return found
+
+
 def _is_condition(word: str) -> bool:
-    return bool(_CONDITION.search(word)) or word.lower() in queries.OPERATORS
+    return bool(_CONDITION.search(word)) or word.lower() in where_text.OPERATORS
 
 
 def _probability(word: str) -> float:
@@ -254,6 +270,13 @@ def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
     return "\n".join(one.text(level) for one in found)
 
 
+_BY = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="an attribute whose groups are asked, or age=10 for bars; or two"),
+]
+_OF = Annotated[
+    list[str] | None, typer.Option("--of", help="the people that it is a share of: conditions")
+]
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
 _WIDTH = Annotated[
     float | None,
@@ -268,23 +291,27 @@ QUESTIONS = (
         "count",
         "Count the people who meet all conditions, with the error.",
         Tally.count,
+        options={"by": (_BY, None)},
     ),
     Question(
         "fraction",
         "Give the share of all people who meet the conditions, with the error.",
         Tally.fraction,
+        options={"of": (_OF, None), "by": (_BY, None)},
     ),
     Question(
         "sum",
         "Add up an attribute or a weight over the people who meet the conditions, with the error.",
         Tally.sum,
         attribute="the attribute or weight to add up",
+        options={"by": (_BY, None)},
     ),
     Question(
         "mean",
         "Average an attribute over the people who meet the conditions, with the error.",
         Tally.mean,
         attribute="the attribute to average",
+        options={"by": (_BY, None)},
     ),
     Question(
         "quantile",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import queries
+from metricldp.answers import where_text
 from metricldp.answers.answer import finite
 from metricldp.answers.tally import Tally
 from metricldp.answers.waves import WaveAnswers, Waves
@@ -91,7 +91,7 @@ def _trend(
         )
     conditions = [word for word in words if _SIGNS.search(word) and not Path(word).exists()]
     agreed = survey_in(survey)
-    where = queries.parse_text(agreed, conditions)
+    where = where_text.parse_text(agreed, conditions)
     files = _files(agreed, [word for word in words if word not in conditions], attribute)
     names = _labels(labels, [path for path, _ in files])
     tallies = {name: Tally.of(own, path) for name, (path, own) in zip(names, files, strict=True)}

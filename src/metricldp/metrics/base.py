@@ -137,7 +137,7 @@ class Metric(ABC):
         ]
 
     def to_data(self, size: int) -> dict[str, Any]:
-        """As plain data, with exact fractions as text: docs/formats.md, the client manifest.
+        """As plain data, with exact fractions as text: docs/formats-files.md, the client manifest.
 
         Of any metric the pairs that generate it: all other distances are the shortest way over
         them.

@@ -1,7 +1,8 @@
 """Facts: a survey, a person and the words of a tape make the bytes of a report, in any language.
 
-The files in `vectors/` hold such facts, and what must be refused; docs/formats.md says how to read
-them. Whoever writes a client, or a channel of their own, makes and checks facts with this module.
+The files in `vectors/` hold such facts, and what must be refused; docs/formats-files.md says how to
+read them. Whoever writes a client, or a channel of their own, makes and checks facts with this
+module.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from metricldp.answers import queries
+from metricldp.answers import queries, where_text
 from metricldp.answers.answer import normal_reach
 from metricldp.answers.estimate import RESPONDENTS, check_about
 from metricldp.app.arguments import number, share, whole
@@ -90,7 +90,7 @@ def asked(survey: Agreement, name: str, said: Iterable[tuple[str, str]]) -> Aske
     conditions = several["where"]
     if len(conditions) > MOST_WORDS:
         raise QueryError(f"at most {MOST_WORDS} conditions at once, not {len(conditions)}")
-    where = queries.parse_text(survey, conditions)
+    where = where_text.parse_text(survey, conditions)
     queries.parse(survey, where)
     if not isinstance(where, Mapping):
         raise QueryError("this page takes plain conditions, which all have to be met")

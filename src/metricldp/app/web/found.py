@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from metricldp.answers import differences, grids, queries, watched
+from metricldp.answers import differences, grids, watched, where_text
 from metricldp.answers.answer import Answer, finite, percent
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.quantiles import Cdf, Quantile
@@ -372,7 +372,7 @@ def _measure(tally: Quick, asked: Asked) -> differences.Measure | None:
         return None
     if said in tally.survey.attributes:
         return differences.mean_of(tally, said)
-    return differences.share_of(tally, queries.parse_text(tally.survey, [said]))
+    return differences.share_of(tally, where_text.parse_text(tally.survey, [said]))
 
 
 def _numbers(one: Answer, ask: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from starlette.responses import Response
 
-from metricldp.answers import queries
+from metricldp.answers import where_text
 from metricldp.answers.answer import percent
 from metricldp.answers.quick import Quick
 from metricldp.app.web import charts
@@ -146,7 +146,7 @@ def _usual_show(survey: Agreement, said: list[tuple[str, str]]) -> str:
     """A histogram; where every attribute has a condition there is none to draw, only a number."""
     words = [word for name, word in said if name == "where" and word.strip()][:MOST_WORDS]
     try:
-        where = queries.parse_text(survey, words)
+        where = where_text.parse_text(survey, words)
     except MetricLdpError:
         return "histogram"
     if not isinstance(where, Mapping):

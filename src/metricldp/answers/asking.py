@@ -1,0 +1,240 @@
+"""How a tally asks its store: queries to sums, and sums to answers with all that they rest on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricldp.answers import estimate
+from metricldp.answers.answer import Answer
+from metricldp.answers.arithmetic import Terms, divided
+from metricldp.answers.brackets import Bracket, Planner, excess
+from metricldp.answers.conditions import Where
+from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
+from metricldp.answers.group import Group
+from metricldp.answers.liars import one_report
+from metricldp.answers.linear import Apart, Profile
+from metricldp.answers.predict import variance_bounds
+from metricldp.answers.quantiles import Cdf
+from metricldp.answers.queries import Query, parse, parse_all, valued
+from metricldp.answers.ratio import Ratio
+from metricldp.answers.terms import Covariances
+from metricldp.channels import Floats
+from metricldp.store.base import REPORTS, Store
+from metricldp.store.bits import Cuts
+from metricldp.store.cubes import Table
+from metricldp.store.readings import (
+    MAX_ROWS_TOGETHER,
+    attribute_of,
+    chunks,
+    involved,
+    read,
+    read_pair,
+)
+from metricldp.survey.agreement import Agreement
+
+
+class Asking:
+    """A store of reports, and the questions that all others are made of."""
+
+    def __init__(self, store: Store, planner: Planner | None = None) -> None:
+        self.store = store
+        self.planner = planner or Planner(store.survey)
+        self._counted: dict[tuple[str, ...], tuple[int, Table]] = {}
+        """Tables for intervals, and of how many reports they are."""
+        self.covariances: Covariances = {}
+
+    @property
+    def survey(self) -> Agreement:
+        return self.store.survey
+
+    @property
+    def n(self) -> int:
+        """How many people reported."""
+        return self.store.n
+
+    def save(self, path: str | Path) -> None:
+        """Write reports as a Parquet file, totals as a file that ends in .totals.
+
+        `survey.tally(path)` loads either.
+        """
+        self.store.save(path)
+
+    def add(
+        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+    ) -> None:
+        """Count more reports in, in any form that `survey.tally` takes but a file of totals.
+
+        All of them or, if one is refused, none.
+        """
+        self.store.add(collected, refused=refused, trust=trust)
+
+    def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
+        return self._noted(parse(self.survey, where, attribute))
+
+    def _parts(self, where: Where | None, attribute: str | None = None) -> list[Query]:
+        """Queries of which each person meets one at most, and together the where-clause."""
+        return [self._noted(part) for part in parse_all(self.survey, where, attribute)]
+
+    def _noted(self, query: Query) -> Query:
+        return query if self.n else replace(query, notes=(*query.notes, "no reports yet"))
+
+    def _summed(self, answers: Sequence[Answer]) -> Answer:
+        """Of parts of one where-clause, all with its words."""
+        first = answers[0]
+        if len(answers) == 1:
+            return first
+        return first._made.combined([(1.0, one) for one in answers], 0.0, first.question)
+
+    def _answers(self, queries: Sequence[Query], about: str = RESPONDENTS) -> list[Answer]:
+        """Answers in the order of the queries; those about the same attributes come together."""
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, query in enumerate(queries):
+            places.setdefault(tuple(involved(self.survey, query.factors)), []).append(place)
+        found: dict[int, Answer] = {}
+        for names, asked in places.items():
+            layout = self.store.layout_for(names, len(asked))
+            # On the fly one at a time; from a table as many as their decoders fit the cache.
+            for some in chunks(asked, 1 if layout == REPORTS else MAX_ROWS_TOGETHER):
+                asked_now = [queries[place] for place in some]
+                answers = self._together(asked_now, layout, about)
+                found.update(zip(some, map(self._bracketed, asked_now, answers), strict=True))
+        return [found[place] for place in range(len(queries))]
+
+    def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
+        """With what a shorter interval can come from; `free` of assumptions."""
+        found = Bracket(self.planner, query, self.n, self._table, lambda: self.n)
+        if not free and self.planner.assumed and (assumed := found.assumed(answer)):
+            answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
+        lie = partial(one_report, self.survey, query.functions)
+        found = found.free() if free else found
+        made = Terms.of(query, self)
+        return replace(answer, bracket=found, lie=lie, made=made, survey=self.survey)
+
+    def _unread(self, query: Query, about: str) -> Answer:
+        """What is known of an answer before any report is read, with its bracket."""
+        readings = read(self.survey, query.functions)
+        bounds, steps = estimate.one_person(readings.pairs()), readings.extremes().of(0)
+        asked = query.words, query.notes
+        answer = to_answer(0, 0, 0, bounds, steps, self.n, asked, about=about)
+        return self._bracketed(query, answer, free=True)
+
+    def _table(self, names: tuple[str, ...]) -> Table:
+        if self._counted.get(names, (-1,))[0] != self.n:
+            self._counted[names] = self.n, self.store.table_of(names)
+        return self._counted[names][1]
+
+    def _together(self, queries: list[Query], layout: str, about: str) -> list[Answer]:
+        """Answers to queries about the same attributes; from reports, to one alone."""
+        asked = [(query.words, query.notes) for query in queries]
+        if layout == REPORTS and (cuts := Cuts.of(self.survey, queries[0].factors)):
+            sums, bounds, steps = self.store.sums(cuts, layout), cuts.bounds(), cuts.extremes()
+            found = partial(to_answer, bounds=bounds, steps=steps, n=self.n, asked=asked[0])
+            return [found(**sums, about=about, layout=layout)]
+        readings = read(self.survey, *(query.functions for query in queries))
+        sums, limits = self.store.sums(readings, layout), variance_bounds(readings.pairs())
+        steps = readings.extremes()
+        return to_answers(sums, limits, steps, self.n, asked, about=about, layout=layout)
+
+    def _sum(self, attribute: str, group: Query, about: str) -> Answer:
+        queries, _ = valued(self.survey, attribute, group)
+        answers = [replace(one, unit=attribute) for one in self._answers(queries, about)]
+        return replace(answers[0], between=tuple(answers[1:]))
+
+    def _mean(self, attribute: str, query: Query, group: Query, about: str) -> Ratio:
+        readings = read_pair(self.survey, query.functions, group.functions)
+        layout = self.store.layout_for(readings.names)
+        inside = group.functions.get(attribute, np.ones(len(query.functions[attribute])))
+        there = inside > 0
+        values = query.functions[attribute][there] / inside[there]
+        ratio = to_ratio(
+            self.store.sums(readings, layout),
+            readings,
+            self.n,
+            question=query.words,
+            unit=attribute,
+            possible=(float(values.min()), float(values.max())),
+            about=about,
+            notes=query.notes,
+            layout=layout,
+        )
+
+        def beyond(mean: float) -> Query:
+            function = query.functions[attribute] - mean * inside
+            return replace(query, factors={**query.factors, attribute: function})
+
+        residual = beyond(ratio.value)
+        steps = read(self.survey, residual.functions).extremes().of(0)
+        above = excess(partial(self._unread, about=about), attribute, query, group)
+        lie = partial(one_report, self.survey, group.functions)
+        ratio = replace(
+            estimate.with_steps(ratio, steps),
+            above=above,
+            lie=lie,
+            lies=lambda mean: one_report(self.survey, beyond(mean).functions),
+            survey=self.survey,
+        )
+        ratio = replace(ratio, made=Terms((), exact=False))
+        if ratio.clear:
+            top = Terms.of(query, self, 1 / ratio.denominator)
+            bottom = Terms.of(group, self, -ratio.value / ratio.denominator)
+            ratio = replace(ratio, made=top.plus(bottom, exact=False))
+        attributes = [self.survey.attributes.get(name) for name in readings.names]
+        if not ratio.clear or not any(a and a.rounded_at_random for a in attributes):
+            return ratio
+        # Rounding at random hides part of a covariance, but not of the values less their mean.
+        return ratio.with_residual(self._answers([residual], about)[0].stderr ** 2)
+
+    def _profile(self, attribute: str, group: Query, about: str) -> Profile | Apart:
+        if attribute not in self.survey.channels:
+            ask = partial(self._answers, about=about)
+            return Apart(self.survey, attribute, group, ask)
+        rest = read(self.survey, group.functions).without(attribute)
+        sums, layout = self.store.opened(rest, attribute)
+        return Profile(self.survey, attribute, group, rest, sums, self.n, about, layout)
+
+    def _cdf(self, attribute: str, where: Where | None, about: str, *, literal: bool) -> Cdf:
+        check_about(about, self.n)
+        described = attribute_of(self.survey, attribute)
+        query = self._parsed(where, attribute)
+        group = Group(attribute, described, query, self.n, literal)
+        functions, labels = group.functions(), group.labels
+        found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
+        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one, free=True)
+        return found
+
+    def profile(
+        self,
+        attribute: str,
+        group: Query,
+        functions: Iterable[Floats],
+        labels: Sequence[str],
+        *,
+        about: str = RESPONDENTS,
+    ) -> list[Answer]:
+        """Many functions of one attribute over the same group of people, in one pass."""
+        opened = self._profile(attribute, group, about)
+        inside = group.functions.get(attribute, 1.0)
+        answers: list[Answer] = []
+        # A few at a time: all together would be a matrix of size x size.
+        for some in chunks(zip(functions, labels, strict=True), MAX_ROWS_TOGETHER):
+            found = opened.answers(np.array([f for f, _ in some]), [words for _, words in some])
+            factors = ({**group.factors, attribute: f * inside} for f, _ in some)
+            answers += map(self._bracketed, (replace(group, factors=f) for f in factors), found)
+        return answers
+
+    def _mean_of_parts(self, attribute: str, parts: list[Query], about: str) -> Ratio:
+        """A sum over a count, each of several parts."""
+        check_about(about, self.n)
+        size = self._summed(self._answers(parts, about))
+        sums = self._summed([self._sum(attribute, part, about) for part in parts])
+        values, _ = attribute_of(self.survey, attribute).numbers(attribute)
+        possible = float(values.min()), float(values.max())
+        words = f"{attribute} among {parts[0].words}"
+        return replace(divided(sums, size, possible), unit=attribute, question=words)

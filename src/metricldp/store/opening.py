@@ -1,0 +1,52 @@
+"""Whatever was collected, as a store: reports that are kept, totals of them, or a lake."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from metricldp.basics.checks import flag
+from metricldp.basics.errors import ReportRefused, SurveyError
+from metricldp.basics.text import shown
+from metricldp.store import files, lake
+from metricldp.store.base import Store
+from metricldp.store.raw import Raw
+from metricldp.store.totals import Totals
+from metricldp.survey.agreement import Agreement
+
+
+def opened(
+    survey: Agreement,
+    collected: Any,
+    refused: Counter[str] | None,
+    layout: str,
+    keep: Iterable[Sequence[str]] | None,
+    trust: bool,
+    engine: str | None,
+) -> Store:
+    """From reports in any form, which are kept; or, with `keep`, only totals of them."""
+    if not isinstance(survey, Agreement):
+        raise SurveyError(f"a tally is of a survey, not of {shown(survey)}")
+    flag("trust", trust)
+    if isinstance(collected, Mapping):
+        raise ReportRefused(
+            "kind",
+            "reports are not a dict; people are encoded first, survey.tally(survey.encode("
+            "people)), and a where-clause is asked of the tally, tally.count(where)",
+        )
+    saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
+    if engine is not None and not saved:
+        return lake.opened(survey, collected, engine, layout, keep, trust)
+    if keep is None and not saved:
+        return Raw.of(survey, collected, refused=refused, layout=layout, trust=trust)
+    if not isinstance(layout, str) or layout != "auto":
+        raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
+    if saved and keep is None:
+        return Totals.load(survey, collected)
+    totals = Totals(survey, () if keep is None else keep)
+    if saved:
+        return totals.merge(Totals.load(survey, collected))
+    totals.add(collected, refused=refused, trust=trust)
+    return totals
