@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from metricldp.answers.answer import Answer
+from metricldp.answers.arithmetic import Terms
 from metricldp.answers.brackets import Bracket
 from metricldp.answers.liars import one_report
 from metricldp.answers.queries import Query
@@ -58,4 +59,5 @@ class Quick(Tally):
         bracket = Unplanned(self.planner, query, self.n, self._table, lambda: self.n)
         lie = partial(one_report, self.survey, query.functions)
         found = bracket.free() if free else bracket
-        return replace(answer, bracket=found, lie=lie, survey=self.survey)
+        made = Terms.of(query, self)
+        return replace(answer, bracket=found, lie=lie, made=made, survey=self.survey)
