@@ -13,9 +13,11 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.comparisons import holm
 from metricldp.answers.fits import Fit
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
+from metricldp.answers.regression import Regression
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
 from metricldp.api import Survey
@@ -70,6 +72,7 @@ __all__ = [
     "QueryError",
     "Ratio",
     "Real",
+    "Regression",
     "Relative",
     "ReportRefused",
     "SeededCoinsWarning",
@@ -86,4 +89,5 @@ __all__ = [
     "Weight",
     "Workload",
     "fit_together",
+    "holm",
 ]
