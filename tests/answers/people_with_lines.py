@@ -77,3 +77,9 @@ def held(make, truth, runs, n, about, method="auto"):
         ends = np.array([answer.interval(0.95, method) for answer in answers])
         kept.append((ends[:, 0] <= real) & (real <= ends[:, 1]))
     return np.mean(kept, axis=0)
+
+
+def rejected(test, runs, n):
+    """The share of runs with a p-value below 0.05 where nothing goes together."""
+    found = [test(tallied(drawn(n, 5000 + seed, apart=True), seed)) for seed in range(runs)]
+    return float(np.mean(np.array(found) < 0.05))

@@ -81,7 +81,7 @@ def numeric(people: People, name: str) -> Numeric:
         note = f"{name} is rounded at random: the interval is wider by what its square leaves open"
     first, size = people.sums([{name: values}, {}])
     low, high = float((values - half).min()), float((values + half).max())
-    mean = min(max(first / size, low), high) if size > 0 else (low + high) / 2
+    mean = float(first / size) if size > 0 else (low + high) / 2
     return Numeric(name, values, half, step, mean, (low, high), note or "")
 
 
@@ -91,18 +91,18 @@ def variance(tally: Tallied, name: str, where: Where | None, about: str) -> Answ
     x = numeric(people, name)
     most = (x.possible[1] - x.possible[0]) ** 2 / 4
     raw = _per_person(people, x, x, (0.0, most), f"{name} squared", f"variance of {name}")
-    found = Through.of(raw, kept(0.0, most), 1.0, raw.question, raw.unit)
+    found = _inside(raw, 0.0, most)
     return replace(found, between=_sides(people, [x], found, _variances(x), (0.0, most)))
 
 
 def std(tally: Tallied, name: str, where: Where | None, about: str) -> Answer:
     """The root of the variance, and its interval the root of that one's."""
     squared = variance(tally, name, where, about)
-    root = math.sqrt(squared.value)
+    root = _root(squared.value)
     slope = 1 / (2 * root) if root else math.inf
     words = squared.question.replace("variance", "standard deviation", 1)
     sides = [
-        Through.of(one, _root, 1 / (2 * math.sqrt(one.value)) if one.value else 0.0, words, name)
+        Through.of(one, _root, 1 / (2 * _root(one.value)) if one.value > 0 else 0.0, words, name)
         for one in squared.between
     ]
     found = Through.of(replace(squared, between=()), _root, slope, words, name)
@@ -117,7 +117,7 @@ def covariance(tally: Tallied, one: str, other: str, where: Where | None, about:
     most = math.prod((v.possible[1] - v.possible[0]) / 2 for v in (x, z))
     words = f"covariance of {one} and {other}"
     raw = _per_person(people, x, z, (-most, most), f"{one} times {other}", words)
-    found = Through.of(raw, kept(-most, most), 1.0, raw.question, raw.unit)
+    found = _inside(raw, -most, most)
     if not (x.binned or z.binned):
         return found
     return replace(found, between=_sides(people, [x, z], found, _COVARIANCES, (-most, most)))
@@ -153,6 +153,12 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, about
     raw = replace(shared / bottom, question=words, unit="", notes=_notes(people, x, z))
     found = Through.of(raw, kept(-1.0, 1.0), 1.0, words, "")
     return replace(found, between=_sides(people, [x, z], found, _correlations(x, z), (-1.0, 1.0)))
+
+
+def _inside(raw: Answer, low: float, high: float) -> Through:
+    """An interval that ends where what is possible does; the value stays without bias."""
+    found = Through.of(raw, kept(low, high), 1.0, raw.question, raw.unit)
+    return replace(found, value=raw.value)
 
 
 def _check_two(one: str, other: str) -> None:

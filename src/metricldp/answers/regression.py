@@ -165,7 +165,9 @@ def _result(fitting: Fitting, bases: dict[str, str], notes: tuple[str, ...]) -> 
         fitting.combination(
             row,
             f"{column.label} of {question}",
-            f"{fitting.y.name} per {column.name}" if column.label == column.name else fitting.y.name,
+            f"{fitting.y.name} per {column.name}"
+            if column.label == column.name
+            else fitting.y.name,
         )
         for row, column in zip(back, fitting.columns, strict=True)
     ]

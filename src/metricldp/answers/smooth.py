@@ -137,8 +137,10 @@ class People:
         for k, step in enumerate(steps):
             away = np.zeros(len(sums))
             away[k] = step
-            slopes.append((of(sums + away) - of(sums - away)) / (2 * step))
-        return self.smooth(of(sums), list(zip(slopes, asked, strict=True)), words, unit, notes)
+            slopes.append(float(of(sums + away) - of(sums - away)) / (2 * float(step)))
+        return self.smooth(
+            float(of(sums)), list(zip(slopes, asked, strict=True)), words, unit, notes
+        )
 
     def covariances(self, asked: Sequence[Factors]) -> Floats:
         """The covariance matrix of such sums, in few passes."""
