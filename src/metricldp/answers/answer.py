@@ -369,7 +369,7 @@ class Answer:
         each = together(level, among)
         low, high = self.interval(each, method)
         show = self._shown
-        text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}"
+        text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}".rstrip()
         every = " for all" if among > 1 else ""
         text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
         bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]

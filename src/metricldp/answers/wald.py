@@ -98,7 +98,7 @@ def independence(
             f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; ask for "
             f"wider bars, as with widths={{{longer!r}: 10}}"
         )
-    words = f"{one} and {other} independent among {people.group.words}"
+    words = f"{one} and {other} are independent among {people.group.words}"
     size = tally._answers([people.group], about)[0]
     notes = people.group.notes
     if df < 1:
