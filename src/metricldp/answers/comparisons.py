@@ -41,7 +41,7 @@ def adjusted(p_values: Floats, by: str | None) -> Floats:
     """As they are for None, or by the method of that name."""
     if by is None:
         return p_values
-    if by != HOLM:
+    if not isinstance(by, str) or by != HOLM:
         raise QueryError(f"p-values are adjusted by {HOLM!r} or None, not {shown(by)}")
     return holm(p_values.tolist())
 

@@ -111,7 +111,7 @@ def std(tally: Tallied, name: str, where: Where | None, about: str) -> Answer:
 
 def covariance(tally: Tallied, one: str, other: str, where: Where | None, about: str) -> Answer:
     """Of two attributes, over the people of a where-clause."""
-    _check_two(one, other)
+    check_two(tally, one, other)
     people = People.of(tally, where, about, [one, other])
     x, z = numeric(people, one), numeric(people, other)
     most = math.prod((v.possible[1] - v.possible[0]) / 2 for v in (x, z))
@@ -129,7 +129,7 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, about
     The covariance over the product of the deviations, with Fieller's interval: all correlations
     that the two do not contradict. Noise makes the deviations uncertain as well.
     """
-    _check_two(one, other)
+    check_two(tally, one, other)
     people = People.of(tally, where, about, [one, other])
     x, z = numeric(people, one), numeric(people, other)
     words = f"correlation of {one} and {other} among {people.group.words}"
@@ -161,9 +161,12 @@ def _inside(raw: Answer, low: float, high: float) -> Through:
     return replace(found, value=raw.value)
 
 
-def _check_two(one: str, other: str) -> None:
+def check_two(tally: Tallied, one: str, other: str) -> None:
+    """Refuse names that are none, and the same one twice."""
+    for name in (one, other):
+        attribute_of(tally.survey, name)
     if one == other:
-        raise QueryError(f"{one} is named twice; for one attribute ask for its variance")
+        raise QueryError(f"{one} is named twice; name two attributes")
 
 
 def _root(number: float) -> float:

@@ -147,7 +147,12 @@ def regression(
     about: str,
 ) -> Regression:
     """Least squares of an attribute on others, over the people of a where-clause."""
+    attribute_of(tally.survey, outcome)
     names = _checked(predictors, outcome)
+    for name in names:
+        attribute_of(tally.survey, name)
+    if base is not None and not isinstance(base, Mapping):
+        raise QueryError(f'a base is a dict such as {{"region": "north"}}, not {shown(base)}')
     people = People.of(tally, where, about, [outcome, *names])
     columns, bases, notes = columns_for(people, names, base)
     y = numeric(people, outcome)

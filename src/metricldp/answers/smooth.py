@@ -56,12 +56,13 @@ class People:
     @classmethod
     def of(cls, tally: Tallied, where: Where | None, about: str, names: Sequence[str]) -> People:
         """Those who answered all the attributes named, where some may be left out."""
-        check_about(about, tally.n)
-        if not tally.n:
-            raise QueryError(f"of no reports at all {' and '.join(map(str, names))} tell nothing")
-        group = tally._parsed(where)
         for name in names:
             attribute_of(tally.survey, name)
+        check_about(about, tally.n)
+        if not tally.n:
+            raise QueryError(f"no reports at all tell nothing of {' and '.join(names)}")
+        group = tally._parsed(where)
+        for name in names:
             answering = tally._parsed(where, name)
             new = {n: f for n, f in answering.factors.items() if n not in group.factors}
             if new:

@@ -18,6 +18,7 @@ import numpy as np
 
 from metricldp.answers.answer import Answer, barely
 from metricldp.answers.comparisons import chi_square_tail
+from metricldp.answers.moments import check_two
 from metricldp.answers.queries import Where
 from metricldp.answers.smooth import Factors, People, Tallied
 from metricldp.basics.errors import QueryError
@@ -80,8 +81,7 @@ def independence(
     about: str,
 ) -> Test:
     """Whether two attributes are independent among the people of a where-clause."""
-    if one == other:
-        raise QueryError(f"{one} is named twice; name two attributes")
+    check_two(tally, one, other)
     if widths is not None and not isinstance(widths, Mapping):
         example = f'{{"{one}": 10}}'
         raise QueryError(f"widths are a dict such as {example}, not {shown(widths)}")
