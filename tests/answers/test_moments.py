@@ -10,6 +10,7 @@ from scipy import stats
 
 from checks import every_report_of
 from metricldp import Categorical, Coins, Continuous, Integer, QueryError, Real, Survey, Weight
+from metricldp.answers.smooth import covariances
 
 TINY = {
     "alone": Survey(
@@ -48,6 +49,22 @@ def test_of_two_people_they_are_unbiased(name, kind):
             answer = tally.variance("a") if kind == "variance" else tally.covariance("a", "t")
             found += chance * answer.value
     assert found == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("name", TINY)
+def test_many_covariances_at_once_are_those_of_each_two(name, about):
+    survey = TINY[name]
+    people = {"a": [0, 1, 2, 1, 0] * 20, "t": [0, 1, 1, 0, 1] * 20}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(2)))
+    answers = [
+        tally.count(where, about=about)
+        for where in ({"a": 0}, {"a": (1, 2)}, {"t": 1}, {"a": 1, "t": 0}, {})
+    ]
+    queries = [answer.made.terms[0].query for answer in answers]
+    found = covariances(tally, queries, about)
+    each = [[one.covariance(other) for other in answers] for one in answers]
+    np.testing.assert_allclose(found, each, atol=1e-9)
 
 
 def test_of_a_population_they_are_unbiased():
@@ -182,6 +199,7 @@ def test_what_is_possible_is_kept():
         (lambda t: t.variance("r", {"r": (2, 7)}), "leave r out of where"),
         (lambda t: t.variance("a", about="all"), "is about"),
         (lambda t: t.variance("o", {"o": None}), "left out at once"),
+        (lambda t: t.variance("a").interval(anytime=True), "while one watches"),
         (lambda t: SURVEY.tally([]).variance("a"), "no reports"),
     ],
 )

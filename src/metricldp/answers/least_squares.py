@@ -230,7 +230,7 @@ class Fitting:
             people.about,
             reports=people.tally.n,
             made=Terms(terms, exact=False),
-            sums=len(self.columns),
+            sums=len(self.scores[0]),
         )
 
     def back(self) -> Floats:

@@ -28,6 +28,7 @@ from metricldp.answers.arithmetic import (
 )
 from metricldp.answers.estimate import POPULATION, check_about, drawn
 from metricldp.answers.queries import Query, Where
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.store.readings import attribute_of, chunks, involved, read_pairs
@@ -112,7 +113,7 @@ class People:
             spread.hidden,
             reports=self.tally.n,
             made=Terms(terms, exact),
-            sums=1,
+            sums=len(parts),
         )
 
     def _prepare(self, terms: Sequence[Term]) -> None:
@@ -209,9 +210,14 @@ class Through(Answer):
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
+        if flag("anytime", anytime):
+            raise QueryError(
+                f"no interval of the {self.question} is known that stays right while one watches; "
+                "leave anytime out, and look once"
+            )
         if self.between:
-            return super().interval(level, method, anytime=anytime)
-        low, high = self.source.interval(level, method, anytime=anytime)
+            return super().interval(level, method)
+        low, high = self.source.interval(level, method)
         low, high = sorted(self.factor * self.shape(end) for end in (low, high))
         return low, high
 
