@@ -64,7 +64,7 @@ def line_of(cells, share):
 
 
 def held(make, truth, runs, n, about, method="auto"):
-    """The share of runs in which intervals of 95% hold, and the mean of the p-value of the truth.
+    """The share of runs in which intervals of 95% hold the truth, of each answer.
 
     Of respondents the same people are blurred again; of a population they are drawn again.
     """

@@ -62,7 +62,7 @@ def columns_for(
     for name in names:
         described = attribute_of(people.tally.survey, name)
         if not described.named:
-            values, _ = described.numbers(name)
+            values, note = described.numbers(name)
             low, high = float(values.min()), float(values.max())
             centre, scale = (low + high) / 2, (high - low) / 2
             step = float(np.diff(values).max()) / scale if described.rounded_at_random else 0.0
@@ -72,6 +72,8 @@ def columns_for(
                 notes.append(
                     f"{name} is taken at the middle of its bins; the line is that of middles"
                 )
+            elif note:
+                notes.append(note)
             if step:
                 notes.append(f"{name} is rounded at random; taken as spread evenly between points")
             continue

@@ -158,6 +158,8 @@ def regression(
     y = numeric(people, outcome)
     if y.binned:
         notes.append(f"{outcome} is taken at the middle of its bins; the line is that of middles")
+    elif y.step:
+        notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
     fitting = Fitting(people, y, tuple(columns))
     return _result(fitting, bases, tuple(dict.fromkeys(notes)))
 
