@@ -252,9 +252,9 @@ def test_intervals_hold(about):
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_coverage(about):
     """2,000 runs: a coverage of 0.95 is outside of 0.93 to 0.97 less than once in 10,000."""
-    found = held(asked, real, 2000, 2000, about)
+    found = held(asked, real, 2000, 3000, about)
     print(f"{about}: {found}")
-    assert (found >= 0.93).all() and (found <= 0.975).all()
+    assert (found >= 0.93).all() and (found <= 0.97).all()
 
 
 class Naive:
