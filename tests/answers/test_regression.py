@@ -195,7 +195,7 @@ def test_coverage(about):
     found = held(asked, real, 2000, 8000, about)
     print(f"{about}: {found}")
     assert (found[:-1] >= 0.93).all() and (found[:-1] <= 0.97).all()
-    assert 0.93 <= found[-1] <= 0.98  # R^2 has a bound of its own, from jumps
+    assert 0.93 <= found[-1] <= 0.99  # jumps make the interval of R^2 wider
 
 
 class OfReports:
