@@ -121,6 +121,19 @@ TALLY = SURVEY.tally(SURVEY.encode(PEOPLE))
 FIT = TALLY.fit(["income", "region"])
 POOL = pool([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
 WAVES = Waves([TALLY, SURVEY.tally(SURVEY.encode(PEOPLE))])
+LINES = Survey(
+    {
+        "age": Integer(0, 9, epsilon=30),
+        "pay": Integer(0, 9, epsilon=30),
+        "region": Categorical(["north", "south"], epsilon=30),
+    }
+)
+LINED = {
+    "age": [k % 10 for k in range(200)],
+    "pay": [k % 7 for k in range(200)],
+    "region": [("north", "south")[k % 3 % 2] for k in range(200)],
+}
+LINE = LINES.tally(LINES.encode(LINED)).regression("pay", ["age", "region"])
 
 
 def ledger():
@@ -219,6 +232,25 @@ CALLS = {
     "tally.cdf": (TALLY.cdf, {"attribute": "income"}),
     "tally.quantile": (TALLY.quantile, {"attribute": "income", "p": 0.5}),
     "tally.quantiles": (TALLY.quantiles, {"attribute": "income", "probabilities": [0.5]}),
+    "tally.variance": (TALLY.variance, {"attribute": "age"}),
+    "tally.std": (TALLY.std, {"attribute": "income"}),
+    "tally.covariance": (TALLY.covariance, {"attribute": "age", "other": "height"}),
+    "tally.correlation": (TALLY.correlation, {"attribute": "age", "other": "income"}),
+    "tally.regression": (TALLY.regression, {"outcome": "age", "predictors": ["region"]}),
+    "tally.independence": (TALLY.independence, {"attribute": "age", "other": "region"}),
+    "tally.trend": (TALLY.trend, {"share": {"region": "north"}, "attribute": "age"}),
+    "tally.top": (TALLY.top, {"attribute": "region", "k": 1}),
+    "Regression.predict": (LINE.predict, {"person": {"age": 3, "region": "south"}}),
+    "Regression.predict of an age": (
+        lambda age: LINE.predict({"age": age, "region": "south"}),
+        {"age": 3},
+    ),
+    "Regression.predict in a region": (
+        lambda region: LINE.predict({"age": 3, "region": region}),
+        {"region": "north"},
+    ),
+    "holm": (metricldp.holm, {"p_values": [0.5]}),
+    "answers.p_values": (TALLY.histogram("region").p_values, {}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
     "tally.decoded": (TALLY.decoded, {"where": {"age": (1, 2)}, "of": "income"}),
     "survey.plan_for": (

@@ -13,11 +13,13 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.comparisons import holm
 from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
 from metricldp.answers.pooled import Pool, pool
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.ratio import Ratio
+from metricldp.answers.regression import Regression
 from metricldp.answers.tally import Tally
 from metricldp.answers.together import fit_together
 from metricldp.answers.waves import Waves
@@ -76,6 +78,7 @@ __all__ = [
     "QueryError",
     "Ratio",
     "Real",
+    "Regression",
     "Relative",
     "ReportRefused",
     "SeededCoinsWarning",
@@ -96,6 +99,7 @@ __all__ = [
     "any_of",
     "draft",
     "fit_together",
+    "holm",
     "none_of",
     "pool",
 ]

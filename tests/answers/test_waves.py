@@ -18,7 +18,7 @@ from metricldp import (
     Waves,
     Weight,
 )
-from metricldp.answers.changes import holm
+from metricldp.answers.comparisons import holm
 
 SURVEYS = [
     Survey({"age": Integer(0, 20, epsilon=e, mechanism=by), "region": REGION})
@@ -70,11 +70,11 @@ def test_changes_are_differences_with_their_own_error(waves, about):
     for k, change in enumerate(changes):
         assert change.value == pytest.approx(found[k + 1].value - found[k].value)
         assert change.variance == pytest.approx(found[k].variance + found[k + 1].variance)
-        assert changes.p_values[k] == change.p_value()
+        assert changes.p_values()[k] == change.p_value()
     against = found.changes(base=2023)
     assert against.labels == ("2020 less 2023", "2021 less 2023", "2024 less 2023")
     assert against[0].value == pytest.approx(found[0].value - found[2].value)
-    assert (against.adjusted == holm(against.p_values)).all()
+    assert (against.adjusted == holm(against.p_values())).all()
     noted = "as if each wave had drawn its own people from the population"
     assert (noted in changes.text()) == (about == "population")
     assert changes.text().count("; p ") == 3 and "Holm" in changes.text()

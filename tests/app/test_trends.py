@@ -21,7 +21,7 @@ SURVEYS = {
 def run(*words, code=0):
     out, wrong, ended = io.StringIO(), io.StringIO(), 0
     with (
-        mock.patch.object(sys, "argv", ["metricldp", "trend", *map(str, words)]),
+        mock.patch.object(sys, "argv", ["metricldp", "waves", *map(str, words)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(wrong),
     ):

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from metricldp.answers.answer import AUTO, NORMAL, Answer, normal_reach
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.comparisons import HOLM
 from metricldp.answers.quantiles import Quantile
 from metricldp.basics.optional import loaded
 from metricldp.basics.text import plain
@@ -28,18 +27,14 @@ class Changes(Answers):
     """
 
     @cached_property
-    def p_values(self) -> Floats:
-        return np.array([answer.p_value() for answer in self])
-
-    @cached_property
     def adjusted(self) -> Floats:
         """By Holm's method: calling all up to 0.05 changes, one is wrong in 5% of cases at most."""
-        return holm(self.p_values)
+        return self.p_values(adjust=HOLM)
 
     def _with_p(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
         return {
             **self._columns(level, simultaneous),
-            "p": self.p_values,
+            "p": self.p_values(),
             "p_adjusted": self.adjusted,
         }
 
@@ -54,7 +49,7 @@ class Changes(Answers):
 
     def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
         found = super().to_dict(level, simultaneous=simultaneous)
-        both = zip(self.p_values.tolist(), self.adjusted.tolist(), strict=True)
+        both = zip(self.p_values().tolist(), self.adjusted.tolist(), strict=True)
         for row, (p, adjusted) in zip(found["answers"], both, strict=True):
             row |= {"p": p, "p_adjusted": adjusted}
         return found
@@ -77,15 +72,6 @@ class Changes(Answers):
 
 def _without(answer: Answer, notes: Sequence[str]) -> Answer:
     return replace(answer, notes=tuple(note for note in answer.notes if note not in notes))
-
-
-def holm(p_values: Floats) -> Floats:
-    """P-values that allow for all of them: the k-th smallest of m times m - k + 1 (Holm 1979)."""
-    order = np.argsort(p_values, kind="stable")
-    steps = np.arange(len(order), 0, -1) * np.asarray(p_values)[order]
-    found = np.empty(len(order))
-    found[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return found
 
 
 # Quantiles --------------------------------------------------------------------------------------

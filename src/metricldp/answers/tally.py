@@ -32,6 +32,7 @@ from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import asked_of, valued, workload_for
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
+from metricldp.answers.statistics import Statistics
 from metricldp.answers.suspicion import Suspicion, suspicion
 from metricldp.answers.weighted import weighted_sum
 from metricldp.basics.errors import QueryError
@@ -44,7 +45,7 @@ from metricldp.store.readings import (
 from metricldp.survey.agreement import Agreement
 
 
-class Tally(Asking):
+class Tally(Asking, Statistics):
     """What was collected of one survey, and answers from it.
 
     Every answer says in its own `layout` how its sums were found.

@@ -182,7 +182,7 @@ def _of_one_tally(terms: Sequence[Term], about: str) -> Spread:
         jump += factor * here[0]
         hidden += factor * math.sqrt(here[1])
         if not population:
-            hidden_part += factor * math.sqrt(_rounding(term))
+            hidden_part += factor * math.sqrt(rounding(term))
     least, most = kept_between((0.0, worst**2), n)
     # What rounding at random hides of each is at most this of all together (Cauchy and Schwarz).
     variance = shared + hidden_part**2
@@ -225,7 +225,7 @@ def _covariance(one: Term, two: Term, about: str) -> float:
     return found["both"] - found["product"]
 
 
-def _rounding(term: Term) -> float:
+def rounding(term: Term) -> float:
     """By how much rounding at random makes the variance of a sum larger than decoding tells."""
     survey, functions = term.tally.survey, term.query.functions
     described = (survey.attributes.get(name) for name in functions)

@@ -24,6 +24,7 @@ from metricldp.app.arguments import number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
 from metricldp.app.runner import directory, run, write
+from metricldp.app.statistics import STATISTICS
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
 from metricldp.basics.text import counted
@@ -272,7 +273,7 @@ def _show_reports(survey: Agreement, count: int, output: Path, as_json: bool) ->
     show(data, words, as_json)
 
 
-for question in QUESTIONS:
+for question in (*QUESTIONS, *STATISTICS):
     question.register(app)
 serving.register(app)
 lakes.register(app)

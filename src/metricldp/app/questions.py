@@ -70,14 +70,14 @@ _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")
 
 
 _CONDITION = re.compile(r"[=<>≤≥≠]")
-_EVERY: dict[str, tuple[Any, Any]] = {
+ALWAYS: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
     "level": (_Level, 0.95),
-    "fit": (_Fit, False),
-    "liars": (_Liars, 0),
     "as_json": (AsJson, False),
 }
 """What every question takes: types for the command line, and defaults."""
+_FOR_COUNTS = {"fit": (_Fit, False), "liars": (_Liars, 0)}
+"""What those take that a fit answers as well, and of which is known what liars can do."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,10 @@ class Question:
     draw: Callable[..., Any] | None = None
     probabilities: bool = False
     """Whether words that are no conditions are probabilities."""
+    others: str = ""
+    """What to say of more attributes that words name which are no conditions; nothing, if none."""
+    taken: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: {**ALWAYS, **_FOR_COUNTS})
+    """What it takes as every question does."""
 
     def answer(
         self,
@@ -115,13 +119,13 @@ class Question:
             plots.check_picture(plot)
             check_apart(plot, [survey, reports], QueryError)
         words = conditions or []
-        if self.probabilities:
-            probabilities = [word for word in words if not _is_condition(word)]
+        if self.probabilities or self.others:
+            named = [word for word in words if not _is_condition(word)]
             words = [word for word in words if _is_condition(word)]
         agreed = survey_in(survey)
         check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
         where = where_text.parse_text(agreed, words)
-        given = {name: meant for name, meant in given.items() if meant is not None}
+        given = {k: v for k, v in given.items() if v is not None or k not in ("by", "of")}
         if "of" in given:
             given["of"] = where_text.parse_text(agreed, given["of"])
         if "by" in given:
@@ -129,7 +133,9 @@ class Question:
         if given.get("fit") and ("by" in given or "of" in given):
             raise QueryError("--fit answers one question at a time; leave --by and --of out")
         if self.probabilities:
-            given["probabilities"] = [_probability(word) for word in probabilities] or [0.5]
+            given["probabilities"] = [_probability(word) for word in named] or [0.5]
+        if self.others:
+            given["others"] = named
         how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
         found = self._asked(Tally.of(agreed, reports), where, given)
         data = self.data(found, level, **how) if as_json else {}
@@ -162,12 +168,15 @@ class Question:
     @property
     def _usage(self) -> str:
         attribute = " ATTRIBUTE" if self.attribute else ""
-        probabilities = " PROBABILITIES" if self.probabilities else ""
-        return f"metricldp {self.name} SURVEY REPORTS{attribute}{probabilities} CONDITIONS"
+        more = " PROBABILITIES" if self.probabilities else " ATTRIBUTES" if self.others else ""
+        return f"metricldp {self.name} SURVEY REPORTS{attribute}{more} CONDITIONS"
 
     def register(self, app: typer.Typer) -> None:
         """As a command with the parameters that it takes."""
-        words = _ProbabilitiesAndConditions if self.probabilities else Conditions
+        words: Any = _ProbabilitiesAndConditions if self.probabilities else Conditions
+        if self.others:
+            said = f"{self.others}, then conditions such as age=18..29"
+            words = Annotated[list[str] | None, typer.Argument(help=said)]
         taken: dict[str, tuple[Any, Any]] = {
             "survey": (SurveyFile, inspect.Parameter.empty),
             "reports": (ReportsFile, inspect.Parameter.empty),
@@ -179,7 +188,7 @@ class Question:
         taken |= self.options
         if self.draw is not None:
             taken["plot"] = _Plot, None
-        taken |= _EVERY
+        taken |= self.taken
 
         def command(**given: Any) -> None:
             self.answer(**given)

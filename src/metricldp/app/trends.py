@@ -24,7 +24,7 @@ _SIGNS = re.compile(r"[=<>≤≥≠]")
 _SURVEYS = (".toml", ".json")
 _KINDS = ("fraction", "count", "mean", "sum", "quantile")
 _OF_ATTRIBUTES = _KINDS[2:]
-_USAGE = "metricldp trend SURVEY WAVE1 WAVE2 ... CONDITIONS"
+_USAGE = "metricldp waves SURVEY WAVE1 WAVE2 ... CONDITIONS"
 
 _Words = Annotated[
     list[str],
@@ -64,7 +64,7 @@ _SamePeople = Annotated[
 
 def register(app: typer.Typer) -> None:
     """On the command line."""
-    app.command("trend")(_trend)
+    app.command("waves")(_trend)
 
 
 def _trend(

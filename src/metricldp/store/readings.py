@@ -36,6 +36,7 @@ _PAIR = (
     *("denominator", "denominator_second", "denominator_square"),
     *("both", "product"),
 )
+_PAIRS = ("both", "product")
 _WEIGHTED = ("value", "second", "square_weight", "square")
 
 
@@ -198,6 +199,24 @@ def read_pair(survey: Agreement, functions: Functions, others: Functions) -> Rea
         items: list[Item] = [(f,), (f, f), (f_square,), (g,), (g, g), (g_square,), (f, g), (f * g,)]
         parts.append(_reading(survey, name, items))
     return Readings(_PAIR, 1, tuple(parts))
+
+
+def read_pairs(
+    survey: Agreement, functions: Sequence[Functions], others: Sequence[Functions]
+) -> Readings:
+    """The covariances of many pairs of answers at once: the rows `both` and `product` alone."""
+    parts: list[Part] = []
+    for name in involved(survey, *functions, *others):
+        if name in survey.blocks:
+            block = survey.blocks[name]
+            f, g = _factors(block, *functions), _factors(block, *others)
+            both = [a * b for a, b in zip(f, g, strict=True)]
+            parts.append(read_items(block, [(f, g), (both,)]))
+            continue
+        ones = np.ones(survey.channels[name].size)
+        one, two = (np.array([q.get(name, ones) for q in side]) for side in (functions, others))
+        parts.append(_reading(survey, name, [(one, two), (one * two,)]))
+    return Readings(_PAIRS, len(functions), tuple(parts))
 
 
 def _block_pair(

@@ -1,0 +1,205 @@
+"""Least squares on what people reported: coefficients, predictions and R^2, with their errors.
+
+Moments are decoded without bias; so noise in a predictor does not pull its coefficient towards
+zero, as it would if reports were taken for values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from metricldp.answers.answer import Answer, percent
+from metricldp.answers.answer_table import Answers
+from metricldp.answers.conditions import Where
+from metricldp.answers.least_squares import Fitting, columns_for
+from metricldp.answers.moments import numeric
+from metricldp.answers.smooth import People, Tallied
+from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_number
+from metricldp.basics.text import listed, plain, shown, table
+from metricldp.channels import Floats
+from metricldp.store.readings import attribute_of
+
+NOTE = "noise in predictors does not pull coefficients towards zero: moments are decoded"
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A least-squares line through what people reported.
+
+    `coefficients` are answers by label: "intercept", a numeric predictor by its name, a level of a
+    categorical one as "region: south", against the level that `base` names.
+    """
+
+    outcome: str
+    coefficients: Answers
+    covariances: Floats
+    """Of the coefficients, in their order."""
+    base: Mapping[str, str]
+    """The level of each categorical predictor that the others are compared with."""
+    about: str
+    n: int
+    question: str
+    notes: tuple[str, ...]
+    _fitting: Fitting = field(repr=False)
+
+    @cached_property
+    def r_squared(self) -> Answer:
+        """The share of the outcome's variance that the line explains."""
+        return self._fitting.r_squared()
+
+    def __getitem__(self, label: str) -> Answer:
+        found: Answer = self.coefficients[label]
+        return found
+
+    def predict(self, person: Mapping[str, Any]) -> Answer:
+        """What the line says of a person with these values of all predictors."""
+        if not isinstance(person, Mapping):
+            raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
+        names = [name for name in dict.fromkeys(c.name for c in self._fitting.columns) if name]
+        if missing := [name for name in names if name not in person]:
+            raise QueryError(f"a prediction needs {listed(missing)} as well")
+        if unknown := [name for name in person if name not in names]:
+            raise QueryError(f"{shown(unknown[0])} is no predictor; there are {listed(names)}")
+        row = []
+        for column in self._fitting.columns:
+            if not column.name:
+                row.append(1.0)
+                continue
+            value, position = self._placed(column.name, person[column.name])
+            row.append(column.at(value, position))
+        words = ", ".join(f"{name} {plain(person[name])}" for name in names)
+        words = f"{self.outcome} predicted at {words}"
+        return self._fitting.combination(np.array(row), words, self.outcome)
+
+    def _placed(self, name: str, value: Any) -> tuple[Any, int | None]:
+        described = attribute_of(self._fitting.people.tally.survey, name)
+        if described.named:
+            places = np.flatnonzero(described.choose(value, name).inside)
+            if len(places) != 1:
+                raise QueryError(f"a person has one {name}, not {shown(value)}")
+            return value, int(places[0])
+        if not is_number(value) or not math.isfinite(value):
+            raise QueryError(f"{name} takes a number, not {shown(value)}")
+        return value, None
+
+    def text(self, level: float = 0.95) -> str:
+        """A table of the coefficients with their errors, and R^2 below it."""
+        low, high = self.coefficients.interval(level)
+        rows = [("", "coefficient", "± error", f"{percent(level)} interval", "p")]
+        for label, one, a, b in zip(
+            self.coefficients.labels, self.coefficients, low, high, strict=True
+        ):
+            ends = f"{one._shown(a)} to {one._shown(b)}"
+            p = one.p_value()
+            said = "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+            rows.append((label, one._shown(one.value), one._shown(one.stderr), ends, said))
+        against = [f"{name} is against {base}" for name, base in self.base.items()]
+        notes = [*against, *self.notes]
+        lines = [self.question, table(rows), f"R^2 {self.r_squared.text(level)}", *notes]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Regression: {self.question}>"
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {
+            "question": self.question,
+            "outcome": self.outcome,
+            "about": self.about,
+            "n": self.n,
+            "base": dict(self.base),
+            "level": level,
+            "coefficients": self.coefficients.to_dict(level)["answers"],
+            "p_values": [one.p_value() for one in self.coefficients],
+            "covariances": self.covariances.tolist(),
+            "r_squared": self.r_squared.to_dict(level),
+            "notes": list(self.notes),
+        }
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """A row for each coefficient."""
+        return self.coefficients.to_pandas(level)
+
+    def to_polars(self, level: float = 0.95) -> Any:
+        return self.coefficients.to_polars(level)
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        return self.coefficients.to_arrow(level)
+
+
+def regression(
+    tally: Tallied,
+    outcome: str,
+    predictors: Sequence[str],
+    where: Where | None,
+    base: Mapping[str, str] | None,
+    about: str,
+) -> Regression:
+    """Least squares of an attribute on others, over the people of a where-clause."""
+    attribute_of(tally.survey, outcome)
+    names = _checked(predictors, outcome)
+    for name in names:
+        attribute_of(tally.survey, name)
+    if base is not None and not isinstance(base, Mapping):
+        raise QueryError(f'a base is a dict such as {{"region": "north"}}, not {shown(base)}')
+    people = People.of(tally, where, about, [outcome, *names])
+    columns, bases, notes = columns_for(people, names, base)
+    y = numeric(people, outcome)
+    if y.binned:
+        notes.append(f"{outcome} is taken at the middle of its bins; the line is that of middles")
+    elif y.step:
+        notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
+    fitting = Fitting(people, y, tuple(columns))
+    return _result(fitting, bases, tuple(dict.fromkeys(notes)))
+
+
+def _result(fitting: Fitting, bases: dict[str, str], notes: tuple[str, ...]) -> Regression:
+    people, back = fitting.people, fitting.back()
+    names = list(dict.fromkeys(column.name for column in fitting.columns if column.name))
+    question = f"{fitting.y.name} by {', '.join(names)} among {people.group.words}"
+    answers = [
+        fitting.combination(
+            row,
+            f"{column.label} of {question}",
+            f"{fitting.y.name} per {column.name}"
+            if column.label == column.name
+            else fitting.y.name,
+        )
+        for row, column in zip(back, fitting.columns, strict=True)
+    ]
+    moves = back @ fitting.moves
+    return Regression(
+        fitting.y.name,
+        Answers("coefficient", [column.label for column in fitting.columns], answers),
+        moves @ fitting.shared @ moves.T,
+        bases,
+        people.about,
+        people.tally.n,
+        question,
+        (*people.group.notes, *notes, NOTE),
+        fitting,
+    )
+
+
+def _checked(predictors: Any, outcome: str) -> list[str]:
+    if isinstance(predictors, str) or not isinstance(predictors, Sequence) or not len(predictors):
+        example = '["age", "region"]'
+        raise QueryError(f"predictors are a list of attributes, {example}, not {shown(predictors)}")
+    names = list(predictors)
+    for place, name in enumerate(names):
+        if name == outcome:
+            raise QueryError(f"{shown(name)} is the outcome; leave it out of the predictors")
+        if name in names[:place]:
+            raise QueryError(f"the predictor {shown(name)} is named twice; leave one out")
+    return names

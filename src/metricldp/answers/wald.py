@@ -1,0 +1,186 @@
+"""Wald tests: whether two attributes are independent, and whether a share has a trend.
+
+The decoded table of two attributes is compared with what its margins say. To first order each cell
+less that is a sum over people of a product of two functions, so the covariance matrix of all cells
+is decoded as any other, and the statistic is chi-square.
+
+Tests are about the population that people were drawn from unless told otherwise: of the very people
+who reported, no table is ever quite independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from metricldp.answers.answer import Answer, barely
+from metricldp.answers.comparisons import chi_square_tail
+from metricldp.answers.conditions import Where, attributes_in
+from metricldp.answers.moments import check_two
+from metricldp.answers.smooth import Factors, People, Tallied
+from metricldp.basics.errors import QueryError
+from metricldp.basics.text import counted, shown
+from metricldp.channels import Floats
+from metricldp.store.readings import attribute_of
+
+MOST_DEGREES = 100
+"""Every two cells have a covariance, and with very many a chi-square is a poor approximation."""
+_FLAT = 1e-9
+"""A direction with less of the largest variance than this is known, and tells nothing."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A statistic that is chi-square if what is tested is true, and its p-value."""
+
+    question: str
+    statistic: float
+    df: int
+    p_value: float
+    about: str
+    notes: tuple[str, ...] = ()
+    estimate: Answer | None = None
+    """How large the effect is, where that is one number."""
+
+    __test__ = False  # so that pytest does not take it for tests
+
+    def text(self, level: float = 0.95) -> str:
+        """In a line or two."""
+        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.4f}"
+        degrees = counted(self.df, "degree")
+        lines = [f"{self.question}: chi-square {self.statistic:.2f}, {degrees} of freedom, {p}"]
+        if self.estimate is not None:
+            lines.append(f"{self.estimate.question}: {self.estimate.text(level)}")
+        return "\n".join(["; ".join([lines[0], *self.notes]), *lines[1:]])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain data for a program."""
+        return {
+            "question": self.question,
+            "statistic": self.statistic,
+            "df": self.df,
+            "p_value": self.p_value,
+            "about": self.about,
+            "notes": list(self.notes),
+            "estimate": None if self.estimate is None else self.estimate.to_dict(level),
+        }
+
+
+def independence(
+    tally: Tallied,
+    one: str,
+    other: str,
+    where: Where | None,
+    widths: Mapping[str, float] | None,
+    about: str,
+) -> Test:
+    """Whether two attributes are independent among the people of a where-clause."""
+    check_two(tally, one, other)
+    if widths is not None and not isinstance(widths, Mapping):
+        example = f'{{"{one}": 10}}'
+        raise QueryError(f"widths are a dict such as {example}, not {shown(widths)}")
+    for name in widths or {}:
+        if name not in (one, other):
+            raise QueryError(f"{shown(name)} is not asked about; widths are of {one} and {other}")
+    people = People.of(tally, where, about, [one, other])
+    bars = [_bars(people, name, (widths or {}).get(name)) for name in (one, other)]
+    df = (len(bars[0]) - 1) * (len(bars[1]) - 1)
+    if df > MOST_DEGREES:
+        sizes = " x ".join(str(len(some)) for some in bars)
+        longer = one if len(bars[0]) > len(bars[1]) else other
+        raise QueryError(
+            f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; ask for "
+            f"wider bars, as with widths={{{longer!r}: 10}}"
+        )
+    words = f"{one} and {other} are independent among {people.group.words}"
+    size = tally._answers([people.group], about)[0]
+    notes = people.group.notes
+    if df < 1:
+        raise QueryError(f"{one} and {other} need two values each among these people")
+    if size.value <= 2 * size.stderr:
+        return Test(words, 0.0, df, 1.0, about, (*notes, barely(size.value, size.stderr)))
+    centred: list[list[Floats]] = []
+    for name, some in zip((one, other), bars, strict=True):
+        shares = people.sums([{name: bar} for bar in some]) / size.value
+        centred.append([bar - share for bar, share in zip(some, shares, strict=True)][:-1])
+    cells: list[Factors] = [{one: a, other: b} for a in centred[0] for b in centred[1]]
+    statistic, rank = _wald(people.sums(cells), people.covariances(cells))
+    if rank < df:
+        notes = (*notes, f"{counted(df - rank, 'direction')} of {df} known without error, left out")
+    return Test(words, statistic, rank, chi_square_tail(statistic, rank), about, notes)
+
+
+def _bars(people: People, name: str, width: float | None) -> list[Floats]:
+    """Parts of an attribute's domain that some of the people can be in."""
+    described = attribute_of(people.tally.survey, name)
+    if described.is_weight:
+        raise QueryError(f"{name} is a weight; a table is of attributes")
+    inside = people.group.functions.get(name, np.ones(described.size))
+    bars = (bar.inside.astype(np.float64) for bar in described.bars(width, name))
+    found = []
+    for bar in bars:
+        if (bar * inside).any():
+            found.append(bar)
+        if len(found) > 4 * MOST_DEGREES:
+            break
+    return found
+
+
+def _wald(apart: Floats, shared: Floats) -> tuple[float, int]:
+    """The squared distance from zero in standard errors, and in how many directions."""
+    scale = np.sqrt(np.maximum(np.diag(shared), 0.0))
+    scale[scale == 0] = 1.0
+    values, vectors = np.linalg.eigh(shared / np.outer(scale, scale))
+    there = values > _FLAT * max(float(values[-1]), _FLAT)
+    along = vectors.T[there] @ (apart / scale)
+    return float(np.sum(along**2 / values[there])), int(there.sum())
+
+
+def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, about: str) -> Test:
+    """Whether the share of people who meet some conditions rises or falls along an attribute."""
+    if not isinstance(share, Mapping) or not share:
+        raise QueryError(f'a share is of conditions such as {{"vote": "yes"}}, not {shown(share)}')
+    described = attribute_of(tally.survey, attribute)
+    if not described.ordered:
+        raise QueryError(f"{attribute} has no order, so nothing rises along it; ask independence")
+    if attribute in share:
+        raise QueryError(f"the share is of {attribute} itself; name conditions on others")
+    people = People.of(tally, where, about, [attribute, *share])
+    inside = tally._parsed(share)
+    if shared := [name for name in share if name in attributes_in(where or {})]:
+        raise QueryError(f"{shared[0]} is in the share and in where; leave it out of one")
+    scores = np.arange(described.size, dtype=np.float64)
+    if not described.named:
+        scores = described.numbers(attribute)[0]
+    meeting = inside.functions
+    size, first, those = people.sums([{}, {attribute: scores}, meeting])
+    words = f"share of {inside.words} along {attribute} among {people.group.words}"
+    whole = tally._answers([people.group], about)[0]
+    notes = (*people.group.notes, *inside.notes)
+    if whole.value <= 2 * whole.stderr:
+        said = f"no trend of the {words}"
+        return Test(said, 0.0, 1, 1.0, about, (*notes, barely(whole.value, whole.stderr)))
+    apart = scores - first / size
+    together, spread = people.sums([{**meeting, attribute: apart}, {attribute: apart**2}])
+    top = people.smooth(
+        float(together),
+        [(1.0, {**meeting, attribute: apart}), (-those / size, {attribute: apart})],
+        f"change of the {words}",
+        "",
+    )
+    bottom = people.smooth(float(spread), [(1.0, {attribute: apart**2})], attribute, "")
+    unit = f"per {attribute}" if not described.named else f"per level of {attribute}"
+    slope = _named(top / bottom, top.question, unit)
+    statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
+    p = chi_square_tail(statistic, 1)
+    return Test(f"no trend of the {words}", statistic, 1, p, about, notes, slope)
+
+
+def _named(answer: Answer, question: str, unit: str) -> Answer:
+    return replace(answer, question=question, unit=unit, notes=())
