@@ -132,7 +132,7 @@ def test_shares_and_means_of_a_population_have_its_error(both):
     assert share.variance == pytest.approx(sum(counts) / 9000**2)
     mean = pool(both).mean("age", about="population")
     parts = [tally.mean("age", about="population") for tally in both]
-    for part in ("numerator_variance", "covariance", "numerator"):
+    for part in ("numerator_variance", "shared", "numerator"):
         assert getattr(mean, part) == pytest.approx(sum(getattr(one, part) for one in parts))
     assert mean.stderr > pool(both).mean("age").stderr
     with pytest.raises(QueryError, match=r"tally 3 .*: one report does not tell"):
