@@ -199,7 +199,7 @@ def test_an_answer_is_about_respondents_or_a_population():
 def test_a_sum_of_weights_by_hand():
     sums = {name: np.array([value]) for name, value in SUMS_OF_WEIGHTS.items()}
     steps = Extremes(0, 3, 1.5, 0.25)
-    how = {"unit": "w", "layout": "reports"}
+    how = {"unit": "w", "layout": "reports", "one": 2.0}
     found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
     assert (found.value, found.variance, found.bounds) == (4, 7 - 3, (6, 8))
     assert (found.question, found.notes) == ASKED

@@ -645,12 +645,15 @@ def test_demo_for_a_program(small_demo, run):
     assert data["people"] == 5000
     assert data["survey"] == demo.survey().fingerprint
     assert len(data["answers"]) == len(demo.QUESTIONS)
+    times = []
     for answer in data["answers"]:
         assert 0 <= answer["fitted"] <= 5000
         assert answer["covered"] == (answer["low"] <= answer["truth"] <= answer["high"])
-        about_region = answer["question"].startswith("region")
-        for error in answer["beside"].values():
-            assert error > (0.9 if about_region else 1.5) * answer["stderr"]
+        ratios = [error / answer["stderr"] for error in answer["beside"].values()]
+        # Errors are estimated as well, and of few people on few reports they are rough.
+        assert min(ratios) > (0.9 if answer["question"].startswith("region") else 0.7)
+        times += [] if answer["question"].startswith("region") else ratios
+    assert np.median(times) > 2
     assert (small_demo / "other.png").read_bytes().startswith(PNG)
     assert not (small_demo / "demo.png").exists()
 

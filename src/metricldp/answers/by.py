@@ -92,7 +92,7 @@ def _widths(by: By) -> dict[str, float | None]:
     found: dict[Any, float | None]
     if isinstance(by, Mapping):
         found = dict(by)
-    elif isinstance(by, Sequence):
+    elif isinstance(by, Sequence) and all(isinstance(name, str) for name in by):
         found = dict.fromkeys(by)
         if len(found) < len(by):
             raise QueryError(f"by names an attribute twice: {shown(list(by))}")

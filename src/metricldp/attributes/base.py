@@ -223,7 +223,7 @@ class Attribute(ABC):
 
         Names have no such places.
         """
-        if self.named:
+        if self.named or not is_number(self.values_at(0)[0]):
             return None
         spans = [bar.first_and_last for bar in bars]
         lows = [float(self.values_at(first)[0]) for first, _ in spans]

@@ -52,7 +52,11 @@ def check_picture(path: Path) -> None:
     """Refuse a file that cannot become a picture, before the work and not after it."""
     if path.suffix.lower() not in _FORMATS:
         raise QueryError(f"cannot draw {path}; name a file that ends in {', '.join(_FORMATS)}")
-    if path.is_dir() or not path.parent.is_dir():
+    try:
+        fits = path.parent.is_dir() and not path.is_dir()
+    except OSError:  # a name that is too long, for example
+        fits = False
+    if not fits:
         raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
 
 
