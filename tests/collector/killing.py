@@ -27,12 +27,11 @@ import uvicorn
 
 from metricldp import Integer, Survey
 from metricldp.collector import folder as folders
-from metricldp.collector import sealing
+from metricldp.collector import runs, sealing
 from metricldp.collector.books import Books, Outcome
 from metricldp.collector.envelope import new_id
 from metricldp.collector.folder import Collector
 from metricldp.collector.intake import Intake
-from metricldp.collector.recent import Recent
 from metricldp.collector.server import Options, application
 from metricldp.collector.sqlite import SQLite
 from metricldp.reports.bytes import header, pack
@@ -61,7 +60,7 @@ def break_it(how):
 
         Intake._written = written
     elif how == "forgetful":  # keeps reports, but not their ids
-        Recent.known = lambda self, database, survey, marks: {}
+        Books._known = lambda self, survey, marks: {}
 
 
 def aim(rng):
@@ -71,7 +70,9 @@ def aim(rng):
             (sealing, "_write", False),
             (sealing, "_write", True),
             (Books, "seal", True),
-            (Books, "merge_ids", True),
+            (runs.Runs, "merge", True),
+            (runs, "_write", False),
+            (runs, "_write", True),
             (Books, "write", True),
             (SQLite, "commit", False),
             (SQLite, "commit", True),

@@ -28,6 +28,11 @@ def outcomes(collector, survey):
     return {k: n for k, n in collector.status(survey).outcomes.items() if n}
 
 
+def old_ids(books):
+    table, what = ("runs", "sum(n)") if books.database.is_local else ("ids", "count(*)")
+    return books.database.rows(f"SELECT {what} FROM {table}")[0][0] or 0
+
+
 def stored(collector, survey):
     return Counter(pack(survey, collector.tally(survey).store.table))
 
@@ -103,7 +108,7 @@ def test_ids_are_known_wherever_they_are(collector, books, wide):
     collector.open(wide)
     bodies = [new_id() + report_of(wide, k) for k in range(30)]
     post_all(collector, wide, bodies[:10])
-    assert books.merge_ids(0) == 10
+    assert books.ids.merge(0) == 10
     assert books.fresh() == 0
     post_all(collector, wide, bodies[10:20])
 
@@ -138,7 +143,7 @@ def test_memory_lets_go_of_ids_that_are_in_the_table(collector, books, wide):
     for k, body in enumerate(bodies):
         books.take([read(body)], Counter())
         if k % 3 == 2:
-            other.merge_ids(0)
+            other.ids.merge(0)
         held = sum(len(m) for part in (recent._new, recent._old) for m in part.values())
         most = max(most, held)
     assert most <= 400
@@ -236,13 +241,15 @@ def test_a_deleted_survey_leaves_nothing(collector, books, survey, reports):
     collector.open(survey)
     post_all(collector, survey, [b"".join(records(reports))])
     collector.tend(books, 1)
+    assert books.ids.merge(0) == old_ids(books) > 0
     post_all(collector, survey, [b"".join(records(reports[:7]))])
     with collector.using() as (_, register):
         register.new_token("ann", collector.entry(survey.fingerprint).number, "ask")
     collector.delete(survey)
-    for table in ("ids", "fresh", "groups_waiting", "segments", "tokens", "surveys", "hours"):
+    for table in ("fresh", "groups_waiting", "segments", "tokens", "surveys", "hours"):
         assert books.database.rows(f"SELECT count(*) FROM {table}") == [(0,)]
     assert not list(collector.folder.rglob("*.parquet"))
+    assert old_ids(books) == 0
     collector.open(survey)
     assert collector.tally(survey).n == 0
 
@@ -307,7 +314,7 @@ def test_forgotten_ids_are_late_for_ever_even_if_the_clock_goes_back(collector, 
     number = collector.entry(wide.fingerprint).number
     old, young = (new_id(today() - days) + report_of(wide, days) for days in (20, 3))
     post_all(collector, wide, [old, young])
-    books.merge_ids(0)
+    books.ids.merge(0)
     assert books.forget_ids(number, today() - 10) == 1
     assert books.forget_ids(number, today() - 10) == 0
     answers = post_all(collector, wide, [old, young])

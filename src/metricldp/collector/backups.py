@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from metricldp.basics.writing import replacing
-from metricldp.collector import sealing
+from metricldp.collector import runs, sealing
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
 from metricldp.collector.folder import SURVEYS, Collector
 from metricldp.collector.sqlite import SQLite
+
+_TRIES = 5
 
 
 def backup(collector: Collector, output: Path) -> int:
@@ -21,25 +24,39 @@ def backup(collector: Collector, output: Path) -> int:
     if output.exists():
         raise StoreError(f"{output} is there already; name a new folder")
     with collector.using() as (books, _):
-        database = books.database
-        if not isinstance(database, SQLite):
+        if not isinstance(books.database, SQLite):
             raise StoreError("reports in Postgres are copied with pg_dump")
-        output.mkdir(0o700, parents=True)
-        for inside in (sealing.FOLDER, SURVEYS):
-            (output / inside).mkdir()
-        database.backup(output)
-    copy = Books(SQLite(output))
-    try:
-        for name in copy.segments():
-            _copy(collector.folder / sealing.FOLDER / name, output / sealing.FOLDER / name)
-        for path in (collector.folder / SURVEYS).glob("*.toml"):
-            _copy(path, output / SURVEYS / path.name)
-        return sum(copy.segments().values()) + sum(copy.waiting().values())
-    finally:
-        copy.database.close()
+    output.mkdir(0o700, parents=True)
+    for inside in (sealing.FOLDER, runs.FOLDER, SURVEYS):
+        (output / inside).mkdir()
+    for path in (collector.folder / SURVEYS).glob("*.toml"):
+        _copy(path, output / SURVEYS / path.name)
+    for left in reversed(range(_TRIES)):
+        try:
+            return _books_and_files(collector, output)
+        except FileNotFoundError as gone:  # files were merged or dropped in between: again
+            if not left:
+                raise StoreError(f"{gone.filename} is gone; restore it from a backup") from None
+    raise AssertionError
+
+
+def _books_and_files(collector: Collector, output: Path) -> int:
+    with collector.using() as (books, _):
+        assert isinstance(books.database, SQLite)
+        books.database.backup(output)
+    copy = SQLite(output)
+    with contextlib.closing(copy):
+        books = Books(copy)
+        files = [f"{sealing.FOLDER}/{name}" for name in books.segments()]
+        files += [f"{runs.FOLDER}/{name}" for name in books.ids.names()]
+        for name in files:
+            if not (output / name).exists():
+                _copy(collector.folder / name, output / name)
+        books.ids.remove_orphans()
+        return sum(books.segments().values()) + sum(books.waiting().values())
 
 
 def _copy(source: Path, target: Path) -> None:
-    with replacing(target, StoreError) as file, source.open("rb") as original:
+    with source.open("rb") as original, replacing(target, StoreError) as file:
         while part := original.read(1 << 20):
             file.write(part)

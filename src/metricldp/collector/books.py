@@ -6,24 +6,22 @@ and what is sent again changes nothing.
 
 from __future__ import annotations
 
-import os
-import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from metricldp.collector.database import DIGEST, MARK, Database, StoreError
+from metricldp.collector.database import Database, StoreError
 from metricldp.collector.envelope import DAY, Upload
-from metricldp.collector.recent import Marks, Recent, cut, joined
+from metricldp.collector.ids import Ids, IdTable
+from metricldp.collector.recent import Marks, Recent, joined
+from metricldp.collector.runs import Runs
+from metricldp.collector.turns import Turns
 
 ACCEPTED, DUPLICATE, FORGOTTEN = "accepted", "duplicate", "forgotten"
 UNKNOWN = 0
 """The number that stands for a survey that nobody knows."""
-_PATIENCE = 30.0
 _HOUR_SECONDS = 3600
-_FORGET_AT_ONCE = 20_000
 _ADD = (
     "INSERT INTO counters VALUES (?, ?, ?) "
     "ON CONFLICT (survey, outcome) DO UPDATE SET n = counters.n + excluded.n"
@@ -32,8 +30,6 @@ _ADD_HOUR = (
     "INSERT INTO hours VALUES (?, ?, ?) "
     "ON CONFLICT (survey, hour) DO UPDATE SET n = hours.n + excluded.n"
 )
-_MERGED_AT_ONCE = 2000
-"""Ids that go to the table in one transaction, so that nobody waits long."""
 
 
 @dataclass(slots=True)
@@ -45,24 +41,13 @@ class Outcome:
     refused: Counter[str]
 
 
-class Books:
+class Books(Turns):
     """The tables of a collector through one connection; used by one thread at a time."""
 
     def __init__(self, database: Database) -> None:
-        self.database = database
+        super().__init__(database)
+        self.ids: Ids = IdTable(self) if database.folder is None else Runs(self, database.folder)
         self._recent = Recent()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """One transaction, on the disk at the end; or nothing."""
-        if not self.database.begin(_PATIENCE):
-            raise StoreError(f"another process has been writing for {_PATIENCE:.0f} seconds")
-        try:
-            yield
-            self.database.commit()
-        except BaseException:
-            self.database.rollback()
-            raise
 
     # Reports -------------------------------------------------------------------------------------
 
@@ -74,6 +59,7 @@ class Books:
     def write(self, uploads: Sequence[Upload], more: Counter[tuple[int, str]]) -> list[Outcome]:
         """The same inside a transaction that is open."""
         self._recent.refresh(self.database)
+        self.ids.refresh()
         by_survey: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
             by_survey[upload.survey].append(upload)
@@ -108,7 +94,7 @@ class Books:
             return [_refused(upload, why) for upload in uploads]
         _, forgotten, most = found[0]
         marks = [mark for upload in uploads for mark in upload.marks]
-        known = self._recent.known(self.database, survey, marks)
+        known = self._known(survey, marks)
         if (
             most is None
             and not known
@@ -119,6 +105,10 @@ class Books:
             return [Outcome(len(upload), 0, upload.refused) for upload in uploads]
         # Somebody sent something again, or not all can be taken: one by one, then.
         return self._keep_each(survey, uploads, known, forgotten, most)
+
+    def _known(self, survey: int, marks: list[bytes]) -> Marks:
+        """Those that came before, with their digests."""
+        return self._recent.known(survey, marks) | self.ids.known(survey, marks)
 
     def _keep_each(
         self, survey: int, uploads: Sequence[Upload], known: Marks, forgotten: int, most: int | None
@@ -221,41 +211,6 @@ class Books:
 
     # Sealing -------------------------------------------------------------------------------------
 
-    def claim(self, name: str, seconds: int) -> str | None:
-        """The right to do something alone for so long, as a word to show; None if another has it.
-
-        Whoever stops in between loses it by itself. That a process is dead is only a hint: what is
-        done with the right asks once more whether it `holds`, in the transaction that counts.
-        """
-        holder, now = f"{os.getpid()}-{secrets.token_hex(8)}", int(time.time())
-        with self.writing():
-            found = self.database.rows("SELECT holder, until FROM leases WHERE name = ?", (name,))
-            if found and found[0][1] >= now and not self._is_dead(found[0][0]):
-                return None
-            self.database.rows("DELETE FROM leases WHERE name = ?", (name,))
-            self.database.rows("INSERT INTO leases VALUES (?, ?, ?)", (name, holder, now + seconds))
-        return holder
-
-    def _is_dead(self, holder: str) -> bool:
-        if not self.database.is_local:
-            return False
-        try:
-            os.kill(int(holder.partition("-")[0]), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
-
-    def holds(self, name: str, holder: str) -> bool:
-        """Inside a transaction, so that it stays so until its end."""
-        found = self.database.rows("SELECT holder FROM leases WHERE name = ?", (name,))
-        return bool(found) and found[0][0] == holder
-
-    def give_back(self, name: str, holder: str) -> None:
-        with self.writing():
-            self.database.rows("DELETE FROM leases WHERE name = ? AND holder = ?", (name, holder))
-
     def seal(
         self, survey: int, groups: Sequence[int], name: str, n: int, day: int, content: bytes | None
     ) -> None:
@@ -280,35 +235,8 @@ class Books:
             self.count(Counter({(survey, FORGOTTEN): sum(int(n) for _, n in old)}))
         return [str(name) for name, _ in old]
 
-    def merge_ids(self, least: int) -> int:
-        """New ids to their places in the table, if they are so many; how many they were.
-
-        In short steps. One that is done again changes nothing, and only the last lets go.
-        """
-        pieces = self.database.rows("SELECT seq, survey, ids FROM fresh ORDER BY seq")
-        by_survey: defaultdict[int, list[bytes]] = defaultdict(list)
-        for _, survey, ids in pieces:
-            by_survey[int(survey)] += cut(bytes(ids))
-        count = sum(map(len, by_survey.values()))
-        if count < least or not count:
-            return 0
-        for survey, found in by_survey.items():
-            found.sort()
-            for at in range(0, len(found), _MERGED_AT_ONCE):
-                with self.writing():
-                    self.database.add_ids(survey, found[at : at + _MERGED_AT_ONCE])
-        with self.writing():
-            self.database.rows("DELETE FROM fresh WHERE seq <= ?", (pieces[-1][0],))
-        return count
-
-    def fresh(self) -> int:
-        """How many ids are not in the table yet."""
-        ((size,),) = self.database.rows("SELECT sum(length(ids)) FROM fresh")
-        return int(size or 0) // (MARK + DIGEST)
-
     def forget_ids(self, survey: int, day: int) -> int:
         """Forget ids of a day and before, for good: reports of those days are late from now on."""
-        end = (day + 1).to_bytes(DAY, "big")
         now = self.database.rows("SELECT forgotten FROM surveys WHERE number = ?", (survey,))
         if not now or now[0][0] >= day:
             return 0
@@ -317,17 +245,7 @@ class Books:
                 "UPDATE surveys SET forgotten = ? WHERE number = ? AND forgotten < ?",
                 (day, survey, day),
             )
-        count = 0
-        while True:
-            with self.writing():
-                gone = self.database.many(
-                    "DELETE FROM ids WHERE survey = ? AND mark IN (SELECT mark FROM ids "
-                    f"WHERE survey = ? AND mark < ? LIMIT {_FORGET_AT_ONCE})",
-                    [(survey, survey, end)],
-                )
-            count += gone
-            if gone < _FORGET_AT_ONCE:
-                return count
+        return self.ids.tidy()
 
 
 def _refused(upload: Upload, why: str) -> Outcome:

@@ -1,13 +1,15 @@
 """What the collector needs of a database: a few statements, and transactions that are on the disk.
 
-`sqlite.py` is one file and several processes on one machine; `postgres.py` is a server. All SQL
-stands in `books.py`, in words that both understand.
+`sqlite.py` is one file and several processes on one machine; `postgres.py` is a server. Most SQL
+stands in `books.py`, in words that both understand; where old ids stand, and how they are found,
+differs: `runs.py` and `ids.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from metricldp.basics.errors import MetricLdpError
@@ -29,17 +31,15 @@ class Database(Protocol):
     is_local: bool
     """Whether statements take microseconds, and only `commit` takes long."""
 
+    @property
+    def folder(self) -> Path | None:
+        """Where it keeps files of its own, if it does."""
+
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """The rows that a statement finds or returns."""
 
     def many(self, statement: str, values: Iterable[Sequence[Any]]) -> int:
         """The same statement for all; how many rows it changed in the end."""
-
-    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Those of some ids that are in the table, with their digests."""
-
-    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
-        """Ids in order, each a mark and a digest, to their places; one that is there stays."""
 
     def begin(self, patience: float) -> bool:
         """Begin to write, alone; or False if another is still writing after so many seconds."""
@@ -64,9 +64,6 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS tokens (
         name TEXT PRIMARY KEY, survey {whole} NOT NULL, scope TEXT NOT NULL,
         hash {bytes} NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS ids (
-        survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
-        PRIMARY KEY (survey, mark)) {flat}""",
     """CREATE TABLE IF NOT EXISTS fresh (
         seq {serial}, survey {whole} NOT NULL, ids {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS groups_waiting (
@@ -84,3 +81,8 @@ TABLES = (
         name TEXT PRIMARY KEY, holder TEXT NOT NULL, until {whole} NOT NULL)""",
 )
 """`groups` is a word of SQL's own, so the groups that wait to be sealed have a longer name."""
+IDS = """CREATE TABLE IF NOT EXISTS ids (
+    survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
+    PRIMARY KEY (survey, mark))"""
+RUNS = "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, n {whole} NOT NULL)"
+"""Old ids stand in a table of the database, or in files that a table names."""

@@ -141,8 +141,9 @@ class Collector:
     def delete(self, survey: Agreement) -> None:
         """Let go of everything about a survey."""
         entry = self._entry(survey)
-        with self.using() as (_, register):
+        with self.using() as (books, register):
             names = register.delete(entry.number)
+            books.ids.tidy()
         for name in names:
             (self.folder / sealing.FOLDER / name).unlink(missing_ok=True)
         (self.folder / SURVEYS / f"{survey.fingerprint}.toml").unlink(missing_ok=True)
@@ -215,8 +216,7 @@ class Collector:
                     break
                 sealed += n
                 waiting[entry.number] -= n
-        if books.fresh() >= MERGE:
-            books.merge_ids(MERGE)
+        books.ids.merge(MERGE)
         return sealed
 
     def let_go(self, books: Books) -> None:
@@ -232,6 +232,7 @@ class Collector:
             if settings.proof == "none":
                 # A day more than the window, so that no id is forgotten that is still taken.
                 books.forget_ids(entry.number, today() - settings.window - 2)
+        books.ids.tidy()
 
 
 @lru_cache(maxsize=256)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import MARK, TABLES, Row, StoreError
+from metricldp.collector.database import IDS, TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,6 +29,7 @@ class Postgres:
     """A connection to one database, in a schema of its own; made again when it was lost."""
 
     keeps_files, is_local = True, False
+    folder = None
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -37,13 +39,12 @@ class Postgres:
             "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
             "bytes": "BYTEA",
             "whole": "BIGINT",
-            "flat": "",
         }
         # Two processes that start together must not both make the tables.
         if not self.begin(30.0):
             raise StoreError("the database is busy; try again")
         self.rows("CREATE SCHEMA IF NOT EXISTS metricldp")
-        for table in TABLES:
+        for table in (*TABLES, IDS):
             self.rows(table.format(**kinds))
         self.commit()
 
@@ -72,17 +73,6 @@ class Postgres:
                 return max(0, int(cursor.rowcount))
         except psycopg.Error as wrong:
             raise _unkept(wrong) from None
-
-    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
-        asked = "SELECT mark, digest FROM ids WHERE survey = ? AND mark = ANY(?)"
-        return {bytes(m): bytes(d) for m, d in self.rows(asked, (survey, list(marks)))}
-
-    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
-        self.rows(
-            f"INSERT INTO ids SELECT ?, substr(id, 1, {MARK}), substr(id, {MARK + 1}) "
-            "FROM unnest(?::bytea[]) AS id ON CONFLICT DO NOTHING",
-            (survey, list(ids)),
-        )
 
     def begin(self, patience: float) -> bool:
         if self._connection.closed or self._connection.broken:

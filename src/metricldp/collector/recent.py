@@ -1,8 +1,8 @@
-"""Which ids came before: the last ones in memory, older ones in a sorted table.
+"""Which ids came before: the last ones in memory, older ones sorted on the disk.
 
-An id is random, so each one that goes to its place in a table changes a page of its own, and a page
-is a hundred times as long as an id. So new ids are appended in one piece for each transaction, and
-the process has them in memory. Once they are many they go to the table together, in its order.
+An id is random, so each one that went to its place would change a page of its own, and a page is a
+hundred times as long as an id. So new ids are appended in one piece for each transaction, and the
+process has them in memory. Once they are many they go to the old ones together.
 
 What is in memory was read from what is committed, never from what is about to be: a transaction
 that fails leaves no trace.
@@ -18,7 +18,7 @@ Marks = dict[bytes, bytes]
 
 
 class Recent:
-    """The ids that are not in the table yet, as one process knows them."""
+    """The ids that are not among the old ones yet, as one process knows them."""
 
     def __init__(self, turn: int = 100_000) -> None:
         self._turn, self._seen, self._count = turn, 0, 0
@@ -41,7 +41,7 @@ class Recent:
             self._let_go(database)
 
     def _let_go(self, database: Database) -> None:
-        """Forget in memory what is in the table by now; two halves, so that each can go whole."""
+        """Forget what is among the old ones by now; in two halves, so that each can go whole."""
         ((first,),) = database.rows("SELECT min(seq) FROM fresh")
         first = self._seen + 1 if first is None else int(first)
         if first > self._old_end:
@@ -52,12 +52,11 @@ class Recent:
             self._old, self._old_end = self._new, self._seen
             self._new, self._count = {}, 0
 
-    def known(self, database: Database, survey: int, marks: list[bytes]) -> Marks:
-        """Those of the marks that came before, with their digests."""
+    def known(self, survey: int, marks: list[bytes]) -> Marks:
+        """Those of the marks that came lately, with their digests."""
         new, old = self._new.get(survey, {}), self._old.get(survey, {})
         found = {mark: new[mark] for mark in marks if mark in new}
         found.update({mark: old[mark] for mark in marks if mark in old})
-        found.update(database.known(survey, marks))
         return found
 
 

@@ -27,15 +27,13 @@ from metricldp.survey.agreement import Agreement
 FOLDER, ENDING = "segments", ".parquet"
 MOST = 1 << 18
 """Reports in a segment, about: as many as a row group has."""
-_LEASE, _SECONDS = "sealing", 120
 
 
 def seal(books: Books, folder: Path, survey: Agreement, number: int, least: int) -> int:
     """Seal what waits, if it is at least so many reports; how many they were."""
-    holder = books.claim(_LEASE, _SECONDS)
-    if holder is None:
-        return 0
-    try:
+    with books.alone() as holder:
+        if holder is None:
+            return 0
         with books.database.reading():
             groups = books.groups(number, max(MOST, least))
         n = sum(n for _, n, _ in groups)
@@ -46,16 +44,12 @@ def seal(books: Books, folder: Path, survey: Agreement, number: int, least: int)
         _write(survey, path, b"".join(reports for _, _, reports in groups), n)
         try:
             content = _content(path) if books.database.keeps_files else None
-            with books.writing():
-                if not books.holds(_LEASE, holder):
-                    raise StoreError("another process took over the sealing")
+            with books.still_alone(holder):
                 books.seal(number, [seq for seq, _, _ in groups], name, n, today(), content)
         except StoreError:
             _remove_unknown(books, folder, name)
             raise
         return n
-    finally:
-        books.give_back(_LEASE, holder)
 
 
 def _content(path: Path) -> bytes:
@@ -91,20 +85,15 @@ def _remove_unknown(books: Books, folder: Path, name: str) -> None:
 
 def remove_orphans(books: Books, folder: Path) -> int:
     """Remove files that no table knows, unless somebody is sealing just now."""
-    holder = books.claim(_LEASE, _SECONDS)
-    if holder is None:
-        return 0
-    try:
-        with books.writing():
-            if not books.holds(_LEASE, holder):
-                return 0
+    with books.alone() as holder:
+        if holder is None:
+            return 0
+        with books.still_alone(holder):
             known = books.segments()
             orphans = [p for p in (folder / FOLDER).glob(f"*{ENDING}") if p.name not in known]
             for path in orphans:
                 path.unlink(missing_ok=True)
-            return len(orphans)
-    finally:
-        books.give_back(_LEASE, holder)
+            return len(orphans) + books.ids.remove_orphans()
 
 
 def file_of(books: Books, folder: Path, name: str) -> Path:

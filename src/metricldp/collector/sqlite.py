@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import MARK, TABLES, Row, StoreError
+from metricldp.collector.database import RUNS, TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import apsw
@@ -38,6 +38,7 @@ class SQLite:
     """A connection to one file."""
 
     keeps_files, is_local = False, True
+    folder: Path
 
     def __init__(self, folder: str | Path) -> None:
         check_version(apsw.sqlite_lib_version())
@@ -55,14 +56,13 @@ class SQLite:
                 "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
                 "bytes": "BLOB",
                 "whole": "INTEGER",
-                "flat": "WITHOUT ROWID",
             }
             have = self.rows("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")[0][0]
-            for table in () if have else TABLES:
+            for table in () if have else (*TABLES, RUNS):
                 self.rows(table.format(**kinds))
         except apsw.Error as wrong:
             raise _unkept(wrong, folder) from None
-        self._folder = folder
+        self.folder = Path(folder)
         # From here on we wait ourselves, in short steps: SQLite's own steps grow to 100 ms.
         self._connection.set_busy_handler(_Waiting(_PATIENCE))
 
@@ -70,28 +70,15 @@ class SQLite:
         try:
             return self._connection.execute(statement, values).fetchall()
         except apsw.Error as wrong:
-            raise _unkept(wrong, getattr(self, "_folder", "")) from None
+            raise _unkept(wrong, getattr(self, "folder", "")) from None
 
     def many(self, statement: str, values: Iterable[Sequence[Any]]) -> int:
         before = self._connection.total_changes()
         try:
             self._connection.executemany(statement, values)
         except apsw.Error as wrong:
-            raise _unkept(wrong, self._folder) from None
+            raise _unkept(wrong, self.folder) from None
         return self._connection.total_changes() - before
-
-    def known(self, survey: int, marks: Sequence[bytes]) -> dict[bytes, bytes]:
-        # One statement for all, and in the order of the table: a third of the cost of one for each.
-        # A cross join goes through its left side, whatever the planner thinks of the sizes.
-        asked = "SELECT mark, digest FROM carray(?) CROSS JOIN ids ON survey = ? AND mark = value"
-        return dict(self.rows(asked, (apsw.carray(tuple(sorted(marks))), survey)))
-
-    def add_ids(self, survey: int, ids: Sequence[bytes]) -> None:
-        self.rows(
-            f"INSERT INTO ids SELECT ?, substr(value, 1, {MARK}), substr(value, {MARK + 1}) "
-            "FROM carray(?) WHERE true ON CONFLICT DO NOTHING",
-            (survey, apsw.carray(tuple(ids))),
-        )
 
     def begin(self, patience: float) -> bool:
         try:
@@ -100,7 +87,7 @@ class SQLite:
         except apsw.BusyError:
             return False
         except apsw.Error as wrong:
-            raise _unkept(wrong, self._folder) from None
+            raise _unkept(wrong, self.folder) from None
         return True
 
     def commit(self) -> None:

@@ -18,7 +18,8 @@ from metricldp.basics.optional import optional
 from metricldp.basics.writing import why_not
 from metricldp.collector.logs.ingest import take
 from metricldp.collector.logs.output import Output
-from metricldp.collector.logs.seen import ID, Ids, Seen
+from metricldp.collector.logs.seen import Seen
+from metricldp.collector.search import ID, Ids
 from metricldp.reports import parquet
 from metricldp.reports.arrow import check_marks, to_table
 from metricldp.reports.incoming import check_uncounted, files_in, pieces

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from metricldp.channels import Column
 from metricldp.collector.logs.output import Output
-from metricldp.collector.logs.seen import ID, Ids, Seen
+from metricldp.collector.logs.seen import Seen
 from metricldp.collector.logs.sources import Log
+from metricldp.collector.search import ID, Ids
 from metricldp.reports.arrow import to_table
 from metricldp.reports.bytes import judged
 from metricldp.reports.parquet import new_collection

@@ -22,7 +22,8 @@ from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.writing import alone_in, replacing, why_not
 from metricldp.coins.stream import Coins
-from metricldp.collector.logs.seen import ID, Ids, Seen, ordered
+from metricldp.collector.logs.seen import Seen, ordered
+from metricldp.collector.search import ID, Ids
 from metricldp.reports import parquet
 from metricldp.reports.shuffle import scattered
 from metricldp.store.files import SUFFIX

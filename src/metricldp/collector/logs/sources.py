@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.writing import why_not
-from metricldp.collector.logs.seen import ID
+from metricldp.collector.search import ID
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
 

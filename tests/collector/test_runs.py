@@ -1,0 +1,251 @@
+"""Old ids: in sorted files or in a table, found again whatever happens in between."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from metricldp import Integer, Survey
+from metricldp.collector import backups, runs
+from metricldp.collector.books import Books
+from metricldp.collector.database import DIGEST, MARK, StoreError
+from metricldp.collector.envelope import DAY, Upload, today
+from metricldp.collector.folder import Collector
+from metricldp.collector.sealing import remove_orphans
+from metricldp.collector.search import halves, places
+
+
+def upload(survey, ids):
+    found = Upload(survey)
+    for mark, digest in ids:
+        found.add(mark, digest, b"report")
+    return found
+
+
+def some(rng, count, day=None):
+    start = (today() if day is None else day).to_bytes(DAY, "big")
+    return [(start + rng.randbytes(MARK - DAY), rng.randbytes(DIGEST)) for _ in range(count)]
+
+
+def other_survey():
+    return Survey({"y": Integer(0, 9, epsilon=1, mechanism="threshold")})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_against_a_plain_dictionary(collector, wide, monkeypatch, seed):
+    """New ids, merges, forgotten days, deleted surveys, by two processes in turn."""
+    monkeypatch.setattr(runs, "_AT_ONCE", 16)
+    rng = random.Random(seed)
+    surveys = [collector.open(each).number for each in (wide, other_survey())]
+    known: dict[int, dict[bytes, bytes]] = {number: {} for number in surveys}
+    forgotten = dict.fromkeys(surveys, 0)
+    ever: dict[int, set[bytes]] = {number: set() for number in surveys}
+    processes = [Books(collector.connect()) for _ in range(2)]
+    for step in range(60):
+        books, number = rng.choice(processes), rng.choice(surveys)
+        day = today() - rng.randrange(10)
+        new = some(rng, rng.randrange(1, 40), day)
+        # Some ids are known to the other survey, which is none of this one's business.
+        if rng.random() < 0.5:
+            others = [m for other, marks in known.items() if other != number for m in marks]
+            new += [(m, rng.randbytes(DIGEST)) for m in others if rng.random() < 0.1]
+        old = rng.sample(sorted(known[number].items()), min(7, len(known[number])))
+        conflicts = [(mark, rng.randbytes(DIGEST)) for mark, _ in old[:3]]
+        # One that was forgotten may still be in memory: it is refused too, by another word.
+        new = [(m, d) for m, d in new if m not in ever[number]]
+        ever[number].update(m for m, _ in new)
+        late = [m for m, _ in new if int.from_bytes(m[:DAY], "big") <= forgotten[number]]
+        (found,) = books.take([upload(number, new + old + conflicts)], Counter())
+        assert found.duplicate == len(old)
+        assert found.refused == Counter({"conflict": len(conflicts), "late": len(late)}) + Counter()
+        assert found.accepted == len(new) - len(late)
+        known[number].update({m: d for m, d in new if m not in late})
+        if rng.random() < 0.4:
+            waiting = books.fresh()
+            assert rng.choice(processes).ids.merge(0) == waiting
+        if step in (25, 45):
+            processes[0].ids.merge(0)
+            day = today() - 12 + step // 5
+            gone = [m for m in known[number] if int.from_bytes(m[:DAY], "big") <= day]
+            assert rng.choice(processes).forget_ids(number, day) == len(gone)
+            forgotten[number] = day
+            for mark in gone:
+                del known[number][mark]
+        if step == 50:
+            collector.delete(other_survey())
+            left = surveys.pop()
+            del known[left]
+    for books in processes:
+        books.ids.merge(0)
+        books.take([], Counter())
+        for number in surveys:
+            marks = [*known[number], *(m for m, _ in some(rng, 50))]
+            assert books.ids.known(number, marks) == known[number]
+            assert books.ids.known(left, marks) == {}
+        books.database.close()
+
+
+def test_runs_stay_few(tmp_path, wide):
+    collector = Collector(tmp_path / "c")
+    number = collector.open(wide).number
+    books, rng = Books(collector.connect()), random.Random(1)
+    for _ in range(200):
+        books.take([upload(number, some(rng, 10))], Counter())
+        books.ids.merge(0)
+        sizes = sorted(n for (n,) in books.database.rows("SELECT n FROM runs"))
+        assert all(2 * small <= large for small, large in pairwise(sizes))
+    assert sum(sizes) == 2000
+    assert len(sizes) <= 8
+    assert len(list((tmp_path / "c" / runs.FOLDER).iterdir())) == len(sizes)
+    for database in (books.database, collector):
+        database.close()
+
+
+def test_ids_that_share_their_last_half_are_told_apart():
+    rng = random.Random(3)
+    pool = [rng.randbytes(8) + tail * 8 for tail in (b"a", b"b") for _ in range(50)]
+    pool += [rng.randbytes(16) for _ in range(50)]
+    there, absent = pool[::2], pool[1::2]
+    last, first = halves(np.frombuffer(b"".join(there), np.uint8))
+    order = np.argsort(last, kind="stable")
+    asked = halves(np.frombuffer(b"".join(there + absent), np.uint8))
+    found = places(asked, (last[order], first[order]))
+    assert [there[order[at]] for at in found[: len(there)]] == there
+    assert (found[len(there) :] == -1).all()
+    assert (places(asked, (last[:0], first[:0])) == -1).all()
+
+
+@pytest.fixture
+def filled(tmp_path, wide):
+    """A folder with ids in a run, and as many new ones."""
+    collector = Collector(tmp_path / "c")
+    number = collector.open(wide).number
+    books, rng = Books(collector.connect()), random.Random(5)
+    ids = [some(rng, 30), some(rng, 30)]
+    books.take([upload(number, ids[0])], Counter())
+    books.ids.merge(0)
+    books.take([upload(number, ids[1])], Counter())
+    yield collector, books, number, ids[0] + ids[1]
+    books.database.close()
+    collector.close()
+
+
+class Dies(BaseException):
+    """As a kill: nobody catches it."""
+
+
+@pytest.mark.parametrize("moment", ["writing", "written", "committing", "committed", "removing"])
+def test_a_kill_at_any_moment_loses_no_id(filled, monkeypatch, moment):
+    collector, books, number, ids = filled
+    database = books.database
+
+    def dies(*_, **__):
+        raise Dies
+
+    with monkeypatch.context() as patched:
+        if moment == "writing":
+            patched.setattr(runs, "_pieces", dies)
+        elif moment == "written":
+            patched.setattr(Books, "still_alone", dies)
+        elif moment == "committing":
+            patched.setattr(database, "commit", dies)
+            patched.setattr(Books, "give_back", lambda *_: None)
+            patched.setattr(Books, "claim", lambda *_: "me")
+            patched.setattr(Books, "holds", lambda *_: True)
+        elif moment == "committed":
+            patched.setattr(runs.Path, "unlink", dies)
+        elif moment == "removing":
+            patched.setattr(runs.Path, "unlink", dies)
+            patched.setattr(Books, "give_back", lambda *_: None)
+        with pytest.raises(Dies):
+            books.ids.merge(0)
+    other = Books(collector.connect())
+    found = other.take([upload(number, ids)], Counter())[0]
+    assert (found.duplicate, found.accepted) == (60, 0)
+    database.rows("DELETE FROM leases")
+    remove_orphans(other, collector.folder)
+    there = {path.name for path in (collector.folder / runs.FOLDER).iterdir()}
+    assert there == {*other.ids.names()}
+    other.ids.merge(0)
+    assert other.take([upload(number, ids)], Counter())[0].duplicate == 60
+    other.database.close()
+
+
+def test_who_lost_the_right_changes_nothing_and_removes_only_its_own_file(filled, monkeypatch):
+    collector, books, number, ids = filled
+    folder, plain = collector.folder / runs.FOLDER, runs._write
+
+    def slow(*given):
+        plain(*given)
+        books.database.rows("UPDATE leases SET holder = '1-another'")
+        (folder / "another.ids").write_bytes(b"being written")
+
+    monkeypatch.setattr(runs, "_write", slow)
+    with pytest.raises(StoreError, match="took over"):
+        books.ids.merge(0)
+    assert {p.name for p in folder.iterdir()} == {"another.ids", *books.ids.names()}
+    assert books.fresh() == 30
+    assert books.take([upload(number, ids)], Counter())[0].duplicate == 60
+    assert books.ids.merge(0) == 0  # the other has the right now
+
+
+def test_new_ids_that_went_away_are_not_kept(filled, monkeypatch):
+    _, books, _, _ = filled
+    plain = runs._write
+
+    def slow(*given):
+        plain(*given)
+        books.database.rows("DELETE FROM fresh")
+
+    monkeypatch.setattr(runs, "_write", slow)
+    with pytest.raises(StoreError, match="let go"):
+        books.ids.merge(0)
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone"])
+def test_ids_that_are_damaged_are_not_taken_for_new(filled, harm):
+    collector, _, number, ids = filled
+    (path,) = (collector.folder / runs.FOLDER).iterdir()
+    if harm == "cut":
+        path.write_bytes(path.read_bytes()[:-8])
+    else:
+        path.unlink()
+    other = Books(collector.connect())
+    with pytest.raises(StoreError, match="restore them from a backup"):
+        other.take([upload(number, ids)], Counter())
+    other.database.close()
+
+
+def test_a_copy_is_whole_although_files_are_merged_meanwhile(filled, tmp_path, monkeypatch, wide):
+    collector, books, number, ids = filled
+    plain, merged = backups._copy, []
+
+    def slow(source, target):
+        if source.suffix == ".ids" and not merged:
+            merged.append(books.ids.merge(0))
+        plain(source, target)
+
+    monkeypatch.setattr(backups, "_copy", slow)
+    assert backups.backup(collector, tmp_path / "copy") == 60
+    assert merged == [30]
+    copy = Collector.at(tmp_path / "copy")
+    with copy.using() as (own, _):
+        assert own.take([upload(number, ids)], Counter())[0].duplicate == 60
+        assert len(list((copy.folder / runs.FOLDER).iterdir())) == 1
+    copy.close()
+    (path,) = (collector.folder / runs.FOLDER).iterdir()
+    path.unlink()
+    with pytest.raises(StoreError, match="is gone"):
+        backups.backup(collector, tmp_path / "another")
+
+
+def test_a_file_of_ids_tells_nothing_of_the_order(filled):
+    collector, books, _, _ = filled
+    books.ids.merge(0)
+    (path,) = (collector.folder / runs.FOLDER).iterdir()
+    words = np.fromfile(path, "<u8").reshape(4, -1)
+    assert words.shape == (4, 60)
+    assert (np.diff(words[0].astype(float)) > 0).all()
+    assert path.stat().st_mode & 0o77 == 0
