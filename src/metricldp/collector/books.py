@@ -46,7 +46,9 @@ class Books(Turns):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.ids: Ids = IdTable(self) if database.folder is None else Runs(self, database.folder)
+        # Turns of their own, so that no circle keeps a connection open that nobody has any more.
+        turns, folder = Turns(database), database.folder
+        self.ids: Ids = IdTable(turns) if folder is None else Runs(turns, folder)
         self._recent = Recent()
 
     # Reports -------------------------------------------------------------------------------------
