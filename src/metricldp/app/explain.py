@@ -53,7 +53,7 @@ _PREFACE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The text, and the same numbers as data."""
 
@@ -66,6 +66,9 @@ class Explanation:
     def cut(self) -> Explained:
         """The text in its parts, for a page to lay out."""
         return cut(self.text, self.warnings, self.data["n"])
+
+    def __repr__(self) -> str:
+        return f"<Explanation of survey {self.data['survey'][:16]}>"
 
     def _repr_html_(self) -> str:
         return self.cut().to_html()

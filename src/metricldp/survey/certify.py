@@ -81,7 +81,7 @@ class Proof:
         return tightest(self.pairs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """The proofs of all attributes of a survey."""
 
@@ -120,6 +120,10 @@ class Certificate:
 
     def __str__(self) -> str:
         return "\n".join([text.table(self._rows(), left=2), *self._lines()])
+
+    def __repr__(self) -> str:
+        said = "holds" if self.holds else "BROKEN"
+        return f"<Certificate of survey {self.fingerprint[:16]}: {said}>"
 
     def _repr_html_(self) -> str:
         page = markup.table(self._rows(), caption=f"Survey {self.fingerprint[:16]}", left=2)
