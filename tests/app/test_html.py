@@ -74,7 +74,7 @@ SHOWN = {
 def test_nothing_gets_through_unescaped(survey, tally, name):
     page = Page(SHOWN[name](survey, tally)._repr_html_())
     assert set(page.tags) <= TAGS
-    sides = {("style", "text-align:left"), ("style", "text-align:right")}
+    sides = {("style", f"text-align:{side}") for side in ("left", "right", "left;font-weight:bold")}
     assert page.attributes <= {*sides, ("scope", "row"), ("scope", "col")}
     evil = [words for words in page.words if "<script>" in words]
     assert name == "cdf" or evil, "the name is to be read as it is"
@@ -158,7 +158,7 @@ def test_an_explanation_has_the_words_of_its_text():
 def test_a_table_has_heads_and_sides():
     page = table([("name", "x"), ("a", "1\n2")], caption="what")
     assert page == (
-        '<table><caption style="text-align:left">what</caption>'
+        '<table><caption style="text-align:left;font-weight:bold">what</caption>'
         '<tr><th scope="col" style="text-align:left">name</th>'
         '<th scope="col" style="text-align:right">x</th></tr>'
         '<tr><th scope="row" style="text-align:left">a</th>'

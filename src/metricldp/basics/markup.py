@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+_LEFT_AND_BOLD = 'style="text-align:left;font-weight:bold"'
+
 
 def table(
     rows: Iterable[Sequence[str]], *, caption: str = "", head: bool = True, left: int = 1
@@ -17,7 +19,7 @@ def table(
     As in a table of text, the first `left` columns are flush left and numbers flush right. A cell
     may have several lines.
     """
-    found = [f"<caption {_side(True)}>{_lines(caption)}</caption>"] if caption else []
+    found = [f"<caption {_LEFT_AND_BOLD}>{_lines(caption)}</caption>"] if caption else []
     for place, row in enumerate(rows):
         above = head and not place
         cells = (_cell(cell, k, above, k < left) for k, cell in enumerate(row))
