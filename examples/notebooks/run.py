@@ -5,21 +5,17 @@ Nothing of the machine or of the time stays in them.
 """
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from traitlets.config import Config
 
 HERE = Path(__file__).parent
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-TRANSPORT = "ipc" if os.name == "posix" else "tcp"
-"""No open port where there is another way."""
 SECONDS = 120
 """Of one cell, on a busy machine."""
 
@@ -31,7 +27,6 @@ def executed(path: Path) -> nbformat.NotebookNode:
         cell.metadata = nbformat.NotebookNode()
     with tempfile.TemporaryDirectory() as folder:  # what a cell writes goes there
         how = {"timeout": SECONDS, "record_timing": False, "coalesce_streams": True}
-        how |= {"config": Config({"KernelManager": {"transport": TRANSPORT}})}
         NotebookClient(book, resources={"metadata": {"path": folder}}, **how).execute()
     book.metadata = nbformat.from_dict(METADATA)
     nbformat.validate(book)
