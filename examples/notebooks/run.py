@@ -36,8 +36,9 @@ def executed(path: Path) -> nbformat.NotebookNode:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, default=HERE, help="a folder for copies")
+    into = parser.parse_args().into
     for path in sorted(HERE.glob("*.ipynb")):
-        nbformat.write(executed(path), parser.parse_args().into / path.name)
+        nbformat.write(executed(path), into / path.name)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 from metricldp.answers.liars import one_report
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.sections import Explained, cut
+from metricldp.app.sections import cut
 from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
@@ -63,15 +63,11 @@ class Explanation:
     def __str__(self) -> str:
         return self.text
 
-    def cut(self) -> Explained:
-        """The text in its parts, for a page to lay out."""
-        return cut(self.text, self.warnings, self.data["n"])
-
     def __repr__(self) -> str:
         return f"<Explanation of survey {self.data['survey'][:16]}>"
 
     def _repr_html_(self) -> str:
-        return self.cut().to_html()
+        return cut(self.text, self.warnings, self.data["n"]).to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a program."""
