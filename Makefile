@@ -1,11 +1,12 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`.
-# Each builds the environment it needs in .venv from a fresh clone; `make bench` in .venv-bench, `make docs` in .venv-docs.
+# Each builds the environment it needs in .venv from a fresh clone; `make bench` in .venv-bench, `make docs` in .venv-docs,
+# `make notebooks` in .venv-notebooks.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: adult client demo demo-web test test-slow check mutants fuzz bench docs docs-live vectors format clean
+.PHONY: adult client demo demo-web test test-slow check mutants fuzz bench docs docs-live notebooks vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -22,7 +23,7 @@ adult: .venv/.tests examples/adult/data
 test: .venv/.tests .venv/.outside client check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.tests .venv/.outside examples/adult/data .venv-docs/.runs client
+test-slow: .venv/.tests .venv/.outside examples/adult/data .venv-docs/.runs .venv-notebooks/.runs client
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Tools for tests of the JavaScript client, where npm is; without them those tests are skipped.
@@ -57,6 +58,10 @@ docs: .venv-docs/.runs
 docs-live: .venv-docs/.runs
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs serve
 
+# The notebooks of examples/notebooks anew, with their outputs. About a minute.
+notebooks: .venv-notebooks/.runs
+	OPENBLAS_NUM_THREADS=1 .venv-notebooks/bin/python examples/notebooks/run.py
+
 # Facts for ever: after this, git must show new ones only.
 vectors: .venv/.tests
 	$(BIN)/python tests/reports/vector_cases.py --write
@@ -66,7 +71,7 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
 .venv/.runs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -97,4 +102,9 @@ examples/adult/data:
 .venv-docs/.runs: pyproject.toml constraints.txt
 	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[docs]'
+	touch $@
+
+.venv-notebooks/.runs: pyproject.toml constraints.txt
+	test -x .venv-notebooks/bin/python || $(PYTHON) -m venv .venv-notebooks
+	.venv-notebooks/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[notebooks]'
 	touch $@

@@ -32,6 +32,7 @@ from metricldp.reports.device import Device, Memory
 from metricldp.store.readings import involved
 from metricldp.store.totals import Totals
 from metricldp.survey.certify import Certificate, certify
+from metricldp.survey.outline import outline
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,6 +285,9 @@ class Survey(Parted):
     def explain(self, n: int = 10_000) -> Explanation:
         """What is promised, in words, and what accuracy to expect from n people."""
         return explain(self, n)
+
+    def _repr_html_(self) -> str:
+        return outline(self, f"Survey {self.fingerprint[:16]}")
 
 
 def _check_asked(coins: object, **flags: object) -> None:

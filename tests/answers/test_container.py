@@ -127,7 +127,7 @@ def test_tables_and_texts_show_intervals_that_hold_together(found):
         assert found.to_dict(0.9, **how)["simultaneous"] is simultaneous
         assert ("90% for all" in found.text(0.9, **how)) == simultaneous
         assert ("90% for all" in found.to_html(0.9, **how)) == simultaneous
-        assert f"{low[0]:,.6g} to " in found.to_html(0.9, simultaneous=True)
+        assert f"{found[0]._shown(low[0])} to " in found.to_html(0.9, simultaneous=True)
     assert found.text(simultaneous=found.simultaneous) == str(found)
     assert (high - low).sum() > (alone[1] - alone[0]).sum()
 
@@ -136,7 +136,7 @@ def test_text_is_short(found):
     assert len(repr(found)) < 80
     assert len(str(found).splitlines()) >= len(found)
     page = found._repr_html_()
-    assert page.startswith("<table><tr><td>")
+    assert page.startswith("<div><table><tr><th ")
     assert page.count("<tr>") == len(found) + 1
     assert "<south>" not in page
     assert ("&lt;south&gt;" in page) == any("<south>" in label for label in found.labels)

@@ -12,7 +12,8 @@ from metricldp.answers import watched
 from metricldp.answers.liars import Ends, Lie, checked_liars
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
-from metricldp.basics.numbers import is_number
+from metricldp.basics.markup import beside, table
+from metricldp.basics.numbers import finite, is_number
 from metricldp.basics.text import shown
 from metricldp.survey.agreement import Agreement
 
@@ -376,19 +377,24 @@ class Answer:
         }
 
     def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
-        """The answer in one line, with its interval at that level.
+        """The answer in a line; one of several has an interval that holds with all others'."""
+        error, ends, notes = self._told(level, among, method)
+        text = f"{self._shown(self.value)} ± {error} {self.unit}".rstrip()
+        every = " for all" if among > 1 else ""
+        return "; ".join([f"{text} ({percent(level)}{every}: {ends})", *notes])
 
-        One of several answers has an interval that holds together with all the others'.
-        """
+    def _told(self, level: float, among: int, method: str) -> tuple[str, str, list[str]]:
+        """Its error, its interval and what is noted, in words."""
         normal_reach(level)
         each = together(level, among)
-        low, high = self.interval(each, method)
-        show = self._shown
-        text = f"{show(self.value)} ± {show(self.stderr)} {self.unit}".rstrip()
-        every = " for all" if among > 1 else ""
-        text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
+        low, high = map(self._shown, self.interval(each, method))
         bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
-        return "; ".join([text, *bracket, *self.notes])
+        return self._shown(self.stderr), f"{low} to {high}", [*bracket, *self.notes]
+
+    def _repr_html_(self) -> str:
+        error, ends, notes = self._told(0.95, 1, AUTO)
+        row = (self.question, f"{self._shown(self.value)} {self.unit}".rstrip(), error, ends)
+        return beside(table([("question", "value", "± error", "95% interval"), row]), below=notes)
 
     def __str__(self) -> str:
         return self.text()
@@ -441,8 +447,3 @@ def together(level: float, count: int) -> float:
 def percent(level: float) -> str:
     """A level as people say it: 95%, 99.9%."""
     return f"{100 * level:.10g}%"
-
-
-def finite(number: float) -> float | None:
-    """The number, or None where it is infinite, which JSON cannot say."""
-    return number if math.isfinite(number) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +18,6 @@ from metricldp.answers.answer import (
     NORMAL,
     Answer,
     check_method,
-    finite,
     normal_reach,
     percent,
     together,
@@ -28,6 +26,8 @@ from metricldp.answers.comparisons import adjusted
 from metricldp.answers.postprocess import NOTE, norm_sub
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
+from metricldp.basics.markup import beside, table
+from metricldp.basics.numbers import finite
 from metricldp.basics.optional import loaded
 from metricldp.basics.text import counted, guess, listed, plain, shown
 from metricldp.channels import Floats
@@ -247,15 +247,16 @@ class Answers(Sequence[Answer]):
         columns = few._columns(level, every)
         marks, numbers = few._marks()[:most], [columns[name][:most] for name in _NUMBERS]
         interval = f"{percent(level)} {'for all' if every else 'interval'}"
-        head = (self.attribute or "question", "value", "± error", interval)
+        units = {one.unit for one in islice(few, most)} - {""}
+        value = f"value ({units.pop()})" if len(units) == 1 else "value"
+        head = (self.attribute or "question", value, "± error", interval)
         rows = [head]
-        for mark, value, error, low, high in zip(marks, *numbers, strict=True):
-            ends = f"{low:,.6g} to {high:,.6g}"
-            rows.append((plain(mark), f"{value:,.6g}", f"{error:,.6g}", ends))
+        for mark, one, *found in zip(marks, islice(few, most), *numbers, strict=True):
+            value, error, low, high = map(one._shown, found)
+            rows.append((plain(mark), value, error, f"{low} to {high}"))
         if len(self) > most:
             rows.append((f"and {len(self) - most:,} more", "", "", ""))
-        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        return beside(table(rows), below=self.shared_notes())
 
 
 class Histogram(Answers):

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, normal_reach
+from metricldp.answers.answer import Answer, normal_reach, percent
 from metricldp.answers.answer_table import Answers, Grid
 from metricldp.answers.conditions import Where, all_of, attributes_in
 from metricldp.answers.quantiles import Quantile
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
-from metricldp.basics.text import shown
+from metricldp.basics.markup import table
+from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
@@ -154,5 +155,8 @@ class Quantiles(Answers):
         return "\n".join(f"{label:>{wide}}  {one.text(level)}" for label, one in rows)
 
     def to_html(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
-        from_arrow: str = self.to_pandas(level, simultaneous=simultaneous).to_html(index=False)
-        return from_arrow
+        low, high = self.interval(level, simultaneous=self._all(simultaneous))
+        rows = [(self.attribute, "quantile", f"{percent(level)} interval")]
+        for label, one, *ends in zip(self.labels, self.found, low, high, strict=True):
+            rows.append((label, one.shown(), " to ".join(map(plain, ends))))
+        return table(rows)

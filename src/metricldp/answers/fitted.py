@@ -25,6 +25,7 @@ from metricldp.answers.linear import Linear
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.searches import ISOTONIC
 from metricldp.basics.errors import QueryError
+from metricldp.basics.markup import beside
 from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
 
@@ -106,6 +107,13 @@ class Fitted(Answer):
         text += f", unbiased {show(self.unbiased.value)} ± {show(self.stderr)}"
         text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
         return "; ".join([text, *self.notes])
+
+    def _repr_html_(self) -> str:
+        unbiased = f"{self._shown(self.unbiased.value)} {self.unit}"
+        said = (
+            f"The value is fitted. Error and interval are those of the unbiased answer, {unbiased}."
+        )
+        return beside(super()._repr_html_(), below=[said])
 
 
 class FittedCdf(Cdf):

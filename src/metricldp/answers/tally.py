@@ -43,6 +43,7 @@ from metricldp.store.readings import (
     attribute_of,
 )
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.outline import outline
 
 
 class Tally(Asking, Statistics):
@@ -90,6 +91,9 @@ class Tally(Asking, Statistics):
 
     def __repr__(self) -> str:
         return f"<Tally of {repr(self.store)[1:-1]}>"
+
+    def _repr_html_(self) -> str:
+        return outline(self.survey, repr(self)[1:-1])
 
     def plan_for(self, prior: Mapping[str, ArrayLike]) -> Tally:
         """The same tally, with brackets that are short for such people: see `survey.plan_for`."""

@@ -13,7 +13,8 @@ import numpy as np
 from metricldp.answers.liars import one_report
 from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
-from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios, unit_of
+from metricldp.app.sections import cut
+from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
@@ -31,6 +32,7 @@ from metricldp.survey.strength import (
     rounded,
     times,
     together,
+    unit_of,
     up,
     warnings_of,
     widest,
@@ -51,7 +53,7 @@ _PREFACE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The text, and the same numbers as data."""
 
@@ -60,6 +62,12 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<Explanation of survey {self.data['survey'][:16]}>"
+
+    def _repr_html_(self) -> str:
+        return cut(self.text, self.warnings, self.data["n"]).to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a program."""

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers import where_text
-from metricldp.answers.answer import finite
 from metricldp.answers.tally import Tally
 from metricldp.answers.waves import WaveAnswers, Waves
 from metricldp.app.arguments import check_order, share, survey_in
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import finite
 from metricldp.basics.text import listed, shown
 from metricldp.survey.agreement import Agreement
 

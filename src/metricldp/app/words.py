@@ -7,44 +7,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from metricldp.attributes.base import Attribute
 from metricldp.basics.text import counted, plain
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.strength import rounded, times, together, widest
+from metricldp.survey.strength import in_short, rounded, times, together
 
 
 def promise_in_short(survey: Agreement, names: Sequence[str]) -> str:
     """What is promised of some attributes, and of a whole report, in a line for a picture."""
     kinds = {name: survey.attributes[name] for name in names if name in survey.attributes}
-    said = [f"{name} {_in_short(survey, name)}" for name, a in kinds.items() if not a.is_public]
+    said = [f"{name} {in_short(survey, name)}" for name, a in kinds.items() if not a.is_public]
     if len(survey.asked) > len(said) or not said:
         said.append(f"any two people at most ε {rounded(together(survey))} in all")
     return "; ".join(said)
-
-
-def _in_short(survey: Agreement, name: str) -> str:
-    attribute = survey.attributes[name]
-    metric, size = attribute.distances, attribute.size
-    most = "" if attribute.cap is None else f", never above {plain(attribute.cap)}"
-    if metric.is_uniform:
-        return f"ε {rounded(widest(survey, name))} between any two values"
-    if attribute.metric_kind == "relative":
-        by: Any = getattr(attribute.metric, "by", 0)  # type: ignore[attr-defined]
-        return f"ε {plain(attribute.epsilon)} for every {plain(100 * by)} %{most}"
-    if metric.by_difference(size) is None:
-        near, far = rounded(metric.smallest(size)), rounded(widest(survey, name))
-        return f"ε {near} to {far} between any two values"
-    return f"ε {plain(attribute.epsilon)} {unit_of(attribute)}{most}"
-
-
-def unit_of(attribute: Attribute) -> str:
-    """What an epsilon is stated for: per 5, or within 5."""
-    within: float | None = getattr(attribute, "within", None)
-    noun = " level" if attribute.named else ""
-    units: float = getattr(attribute, "per", 1.0) if within is None else within
-    said = "per" if within is None else "within"
-    return f"{said} {plain(units)}{noun}{'s' if noun and units != 1 else ''}"
 
 
 def of_block(survey: Agreement, block: Block) -> str:

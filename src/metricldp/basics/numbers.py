@@ -26,6 +26,11 @@ def is_whole(value: object) -> TypeGuard[int | float]:
     return is_number(value) and math.isfinite(value) and value == int(value)
 
 
+def finite(number: float) -> float | None:
+    """The number, or None where it is infinite, which JSON cannot say."""
+    return number if math.isfinite(number) else None
+
+
 def spread_of(prior: Sequence[float] | None, size: int) -> npt.NDArray[np.float64]:
     """A prior as shares of people, none below a millionth of the even share.
 

@@ -10,14 +10,15 @@ does to reports can undo it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from metricldp.basics import markup, text
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import at_most_exp, log
-from metricldp.basics.text import table
 from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
@@ -80,7 +81,7 @@ class Proof:
         return tightest(self.pairs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """The proofs of all attributes of a survey."""
 
@@ -118,11 +119,26 @@ class Certificate:
         }
 
     def __str__(self) -> str:
+        return "\n".join([text.table(self._rows(), left=2), *self._lines()])
+
+    def __repr__(self) -> str:
+        said = "holds" if self.holds else "BROKEN"
+        return f"<Certificate of survey {self.fingerprint[:16]}: {said}>"
+
+    def _repr_html_(self) -> str:
+        page = markup.table(self._rows(), caption=f"Survey {self.fingerprint[:16]}", left=2)
+        return markup.beside(page, below=self._lines())
+
+    def _rows(self) -> Sequence[tuple[str, ...]]:
         rows = [("attribute", "mechanism", "pairs", "tightest pair", "exact loss", "allowed", "")]
         for proof in self.proofs:
             numbers = f"{proof.tightest.loss:.9g}", f"{float(proof.tightest.allowed):.9g}"
             pair = f"{proof.count:,}", " | ".join(proof.labels)
             rows.append((proof.attribute, proof.mechanism, *pair, *numbers, _verdict(proof)))
+        return rows
+
+    def _lines(self) -> list[str]:
+        """What is to be said below the table."""
         verdict = "certified: every pair of values is within its distance"
         if not self.holds:
             verdict = "NOT certified: at least one pair of values can be told apart too well"
@@ -130,7 +146,7 @@ class Certificate:
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
         plain += [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
         weak = [f"warning: {line}" for line in self.warnings]
-        return "\n".join([table(rows, left=2), *plain, *open_ones, verdict, *weak])
+        return [*plain, *open_ones, verdict, *weak]
 
 
 def _plain_line(name: str, pair: Pair) -> str:

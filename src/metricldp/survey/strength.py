@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_UP, Context
 from fractions import Fraction
+from typing import Any
 
 from metricldp.attributes.answered import answered
+from metricldp.attributes.base import Attribute
 from metricldp.basics.text import plain
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import Entry, kept
@@ -50,6 +52,31 @@ def _farthest(survey: Agreement, name: str) -> float:
         return across
     middle = float(Entry(survey).from_none(name) / survey.share)
     return max(across, survey.metric.join([middle, float(widest(survey, answered(name)))]))
+
+
+def in_short(survey: Agreement, name: str) -> str:
+    """What is promised of one attribute, in a few words."""
+    attribute = survey.attributes[name]
+    metric, size = attribute.distances, attribute.size
+    most = "" if attribute.cap is None else f", never above {plain(attribute.cap)}"
+    if metric.is_uniform:
+        return f"ε {rounded(widest(survey, name))} between any two values"
+    if attribute.metric_kind == "relative":
+        by: Any = getattr(attribute.metric, "by", 0)  # type: ignore[attr-defined]
+        return f"ε {plain(attribute.epsilon)} for every {plain(100 * by)} %{most}"
+    if metric.by_difference(size) is None:
+        near, far = rounded(metric.smallest(size)), rounded(widest(survey, name))
+        return f"ε {near} to {far} between any two values"
+    return f"ε {plain(attribute.epsilon)} {unit_of(attribute)}{most}"
+
+
+def unit_of(attribute: Attribute) -> str:
+    """What an epsilon is stated for: per 5, or within 5."""
+    within: float | None = getattr(attribute, "within", None)
+    noun = " level" if attribute.named else ""
+    units: float = getattr(attribute, "per", 1.0) if within is None else within
+    said = "per" if within is None else "within"
+    return f"{said} {plain(units)}{noun}{'s' if noun and units != 1 else ''}"
 
 
 def rounded(epsilon: float | Fraction) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from metricldp.answers import differences, grids, watched, where_text
-from metricldp.answers.answer import Answer, finite, percent
+from metricldp.answers.answer import Answer, percent
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.quick import Quick
@@ -28,6 +28,7 @@ from metricldp.app.web.costs import table_is_best
 from metricldp.app.web.scene import Scene
 from metricldp.app.web.tables import Table
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import finite
 from metricldp.basics.text import shown
 from metricldp.design.plans import workload_of
 from metricldp.store.readings import attribute_of

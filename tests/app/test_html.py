@@ -1,0 +1,169 @@
+"""What a notebook shows: the data of the text, in small tables, with nothing unescaped."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from metricldp import Categorical, Continuous, Integer, Ordinal, Survey, Weight
+from metricldp.basics.markup import beside, table
+
+EVIL = '<script>alert("&amp;")</script><b onclick>'
+TAGS = {"div", "p", "table", "caption", "tr", "th", "td", "br"}
+
+
+class Page(HTMLParser):
+    """The tags of a page, their attributes, and the words of every cell and paragraph."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.open, self.words = [], set(), [], [""]
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes |= set(attrs)
+        if tag != "br":
+            self.open.append(tag)
+            self.words.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words[-1] += data
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return Survey(
+        {
+            f"age {EVIL}": Integer(0, 9, epsilon=1, within=2, cap=3, optional=2),
+            "level": Ordinal([f"low {EVIL}", "high"], epsilon=25),
+            "place": Categorical([EVIL, "other"], epsilon=1),
+            f"weight {EVIL}": Weight(0, 1),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def tally(survey):
+    one, two, three, four = survey.asked
+    people = {one: [1, 2, None], two: ["high"] * 3, three: [EVIL, "other", EVIL], four: [0, 1, 1]}
+    return survey.tally(survey.encode(people))
+
+
+SHOWN = {
+    "survey": lambda survey, tally: survey,
+    "tally": lambda survey, tally: tally,
+    "answer": lambda survey, tally: tally.count({"place": EVIL}),
+    "share": lambda survey, tally: tally.fraction({"level": "high"}, of={"place": EVIL}),
+    "answers": lambda survey, tally: tally.count(by="place"),
+    "two-way": lambda survey, tally: tally.count(by=["place", "level"]),
+    "quantiles": lambda survey, tally: tally.quantile("level", 0.5, by="place"),
+    "cdf": lambda survey, tally: tally.cdf("level"),
+    "certificate": lambda survey, tally: survey.certify(),
+    "explanation": lambda survey, tally: survey.explain(),
+    "fitted": lambda survey, tally: tally.fit(["place"]).count({"place": EVIL}),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_nothing_gets_through_unescaped(survey, tally, name):
+    page = Page(SHOWN[name](survey, tally)._repr_html_())
+    assert set(page.tags) <= TAGS
+    sides = {("style", f"text-align:{side}") for side in ("left", "right", "left;font-weight:bold")}
+    assert page.attributes <= {*sides, ("scope", "row"), ("scope", "col")}
+    evil = [words for words in page.words if "<script>" in words]
+    assert name == "cdf" or evil, "the name is to be read as it is"
+    assert all(EVIL in " ".join(words.split()) for words in evil)
+
+
+def words(found):
+    return Page(found._repr_html_()).words
+
+
+def test_the_table_of_a_survey_says_what_is_promised():
+    survey = Survey(
+        {
+            "age": Integer(0, 99, epsilon=1, within=5, cap=3),
+            "pay": Continuous(0, 100, bins=10, epsilon=1, within=10, cap=3, optional=1),
+            "vote": Categorical(["yes", "no"], epsilon=1),
+            "count": Weight(0, 1),
+        }
+    )
+    found = words(survey)
+    assert f"Survey {survey.fingerprint[:16]}" in found
+    assert "whole numbers from 0 to 99" in found
+    assert "ε 1 within 5, never above 3" in found
+    assert "0 to 100 in 10 bins; may be left out" in found
+    assert "none: sent in the clear" in found
+    assert any(one.startswith("Any two people: at most ε ") for one in found)
+    assert "Any two people" in " ".join(words(survey.tally([])))
+    assert f"Tally of 0 reports to survey {survey.fingerprint[:16]}" in words(survey.tally([]))
+
+
+def test_what_is_blurred_together_says_so():
+    both = {name: Integer(0, 3, epsilon=1) for name in ("east", "north")}
+    survey = Survey(both, joint={("east", "north"): {"name": "shaped", "metric": "sum"}})
+    assert "shaped, together with north" in words(survey)
+
+
+def test_a_promise_that_is_none_is_warned_of(survey):
+    (warning,) = survey.certify().warnings[:1]
+    for found in (survey, survey.tally([]), survey.explain()):
+        assert f"Warning: {warning}." in words(found)
+    assert f"warning: {warning}" in words(survey.certify())
+
+
+def test_an_answer_has_the_words_of_its_text(tally):
+    for answer in (tally.count({"place": "other"}), tally.mean(next(iter(tally.survey.asked)))):
+        shown = words(answer)
+        said = re.match(r"(\S+) ± (\S+) (.*?) \(95%: (.*?)\)(.*)", str(answer), re.DOTALL)
+        value, error, unit, ends, notes = said.groups()
+        for one in (f"{value} {unit}", error, ends, *filter(None, notes.split("; "))):
+            assert one in shown
+        assert answer.question in shown
+
+
+def test_a_certificate_has_the_words_of_its_text(survey):
+    certificate = survey.certify()
+    lines = str(certificate).splitlines()
+    shown = words(certificate)
+    assert [line for line in lines[len(certificate.proofs) + 1 :] if line not in shown] == []
+    assert sum(word == "holds" for word in shown) == len(certificate.proofs)
+
+
+def test_an_explanation_has_the_words_of_its_text():
+    survey = Survey(
+        {
+            "age": Integer(0, 9, epsilon=1, within=2, cap=3),
+            "again": Integer(0, 9, epsilon=1, mechanism="memoised"),
+            "plan": Integer(0, 7, epsilon=1, mechanism={"name": "matrix", "workload": "ranges"}),
+            "bins": Continuous(0, 100, bins=10, epsilon=1, per=10),
+        }
+    )
+    explanation = survey.explain()
+    shown = "".join(" ".join(words(explanation)).split())
+    labels = r"^  (promise|accuracy|attacker|bin edges|rounding|again|plan|beside) +"
+    for line in explanation.text.splitlines():
+        said = re.sub(labels, "", line)
+        assert "".join(said.split()) in shown, line
+    heads = {"Promise", "Accuracy", "An attacker", "Asked again", "Plan", "Beside others"}
+    assert heads <= set(words(explanation))
+
+
+def test_a_table_has_heads_and_sides():
+    page = table([("name", "x"), ("a", "1\n2")], caption="what")
+    assert page == (
+        '<table><caption style="text-align:left;font-weight:bold">what</caption>'
+        '<tr><th scope="col" style="text-align:left">name</th>'
+        '<th scope="col" style="text-align:right">x</th></tr>'
+        '<tr><th scope="row" style="text-align:left">a</th>'
+        '<td style="text-align:right">1<br>2</td></tr></table>'
+    )
+    assert beside("<table></table>", above=["a < b"], below=["c"]) == (
+        "<div><p>a &lt; b</p><table></table><p>c</p></div>"
+    )
