@@ -1,15 +1,20 @@
 """Old ids: in sorted files or in a table, found again whatever happens in between."""
 
+import fcntl
 import gc
 import random
+import threading
+import time
 import weakref
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from metricldp import Integer, Survey
+from metricldp.basics.errors import SurveyError
 from metricldp.collector import backups, runs
 from metricldp.collector.books import Books
 from metricldp.collector.database import DIGEST, MARK, StoreError
@@ -17,6 +22,8 @@ from metricldp.collector.envelope import DAY, Upload, today
 from metricldp.collector.folder import Collector
 from metricldp.collector.sealing import remove_orphans
 from metricldp.collector.search import halves, places
+from metricldp.collector.settings import Settings
+from metricldp.collector.turns import Turns
 
 
 def upload(survey, ids):
@@ -71,7 +78,8 @@ def test_against_a_plain_dictionary(collector, wide, monkeypatch, seed):
             processes[0].ids.merge(0)
             day = today() - 12 + step // 5
             gone = [m for m in known[number] if int.from_bytes(m[:DAY], "big") <= day]
-            assert rng.choice(processes).forget_ids(number, day) == len(gone)
+            rng.choice(processes).forget_ids(number, day)
+            assert rng.choice(processes).ids.tidy() == len(gone)
             forgotten[number] = day
             for mark in gone:
                 del known[number][mark]
@@ -150,17 +158,17 @@ def test_a_kill_at_any_moment_loses_no_id(filled, monkeypatch, moment):
         if moment == "writing":
             patched.setattr(runs, "_pieces", dies)
         elif moment == "written":
-            patched.setattr(Books, "still_alone", dies)
+            patched.setattr(Turns, "still_alone", dies)
         elif moment == "committing":
             patched.setattr(database, "commit", dies)
-            patched.setattr(Books, "give_back", lambda *_: None)
-            patched.setattr(Books, "claim", lambda *_: "me")
-            patched.setattr(Books, "holds", lambda *_: True)
+            patched.setattr(Turns, "give_back", lambda *_: None)
+            patched.setattr(Turns, "claim", lambda *_: "me")
+            patched.setattr(Turns, "holds", lambda *_: True)
         elif moment == "committed":
             patched.setattr(runs.Path, "unlink", dies)
         elif moment == "removing":
             patched.setattr(runs.Path, "unlink", dies)
-            patched.setattr(Books, "give_back", lambda *_: None)
+            patched.setattr(Turns, "give_back", lambda *_: None)
         with pytest.raises(Dies):
             books.ids.merge(0)
     other = Books(collector.connect())
@@ -206,18 +214,125 @@ def test_new_ids_that_went_away_are_not_kept(filled, monkeypatch):
         books.ids.merge(0)
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone"])
-def test_ids_that_are_damaged_are_not_taken_for_new(filled, harm):
+@pytest.mark.parametrize("cut", [8, 32, 320, None])
+def test_ids_that_are_damaged_are_not_taken_for_new(filled, cut):
+    """Not at the first try, and not at the next."""
     collector, _, number, ids = filled
     (path,) = (collector.folder / runs.FOLDER).iterdir()
-    if harm == "cut":
-        path.write_bytes(path.read_bytes()[:-8])
-    else:
+    if cut is None:
         path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-cut])
     other = Books(collector.connect())
-    with pytest.raises(StoreError, match="restore them from a backup"):
-        other.take([upload(number, ids)], Counter())
+    for _ in range(3):
+        with pytest.raises(StoreError, match="restore it from a backup"):
+            other.take([upload(number, ids)], Counter())
     other.database.close()
+
+
+def test_a_failure_that_passes_lets_no_id_pass(filled, monkeypatch):
+    """Too many open files, for example."""
+    collector, _, number, ids = filled
+    other = Books(collector.connect())
+    with monkeypatch.context() as patched:
+        patched.setattr(runs.np, "memmap", lambda *_: (_ for _ in ()).throw(OSError(24, "many")))
+        with pytest.raises(StoreError, match="many"):
+            other.take([upload(number, ids)], Counter())
+    assert other.take([upload(number, ids)], Counter())[0].duplicate == 60
+    other.database.close()
+
+
+@pytest.mark.parametrize("at", [0, 100, 500, 959])
+def test_a_changed_byte_is_found_before_ids_are_written_anew_or_copied(filled, tmp_path, at):
+    collector, books, _, _ = filled
+    (path,) = (collector.folder / runs.FOLDER).iterdir()
+    data = bytearray(path.read_bytes())
+    assert len(data) == 960
+    data[at] ^= 1
+    path.write_bytes(data)
+    for asked in (
+        lambda: books.ids.merge(0),
+        books.ids.tidy,
+        lambda: backups.backup(collector, tmp_path / "copy"),
+    ):
+        with pytest.raises(StoreError, match="was changed"):
+            asked()
+    assert path.read_bytes() == data
+
+
+def test_what_a_kill_left_behind_is_removed(filled):
+    collector, books, _, _ = filled
+    parts = [
+        collector.folder / inside / ".metricldp-0123456789abcdef-1"
+        for inside in (runs.FOLDER, "segments")
+    ]
+    for path in parts:
+        path.write_bytes(b"half")
+    held = (collector.folder / runs.FOLDER / ".metricldp-0123456789abcdef-2").open("wb")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert remove_orphans(books, collector.folder) == 2
+    assert not any(path.exists() for path in parts)
+    assert Path(held.name).exists()
+    held.close()
+
+
+def test_a_folder_of_an_earlier_version_is_refused(tmp_path):
+    with Collector(tmp_path / "c") as collector, collector.using() as (books, _):
+        books.database.rows("CREATE TABLE ids (survey, mark, digest)")
+    with pytest.raises(StoreError, match="a version before"):
+        Collector(tmp_path / "c")
+
+
+def test_a_copy_is_made_while_reports_come(filled, tmp_path):
+    """In steps, it would begin again at every commit and never end."""
+    collector, books, number, _ = filled
+    rng, stop = random.Random(7), threading.Event()
+    books.database.rows("CREATE TABLE large (content)")
+    books.database.rows("INSERT INTO large VALUES (zeroblob(20000000))")
+    other = collector.connect
+
+    def write():
+        own = Books(other())
+        while not stop.is_set():
+            own.take([upload(number, some(rng, 1))], Counter())
+        own.database.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert backups.backup(collector, tmp_path / "copy") >= 60
+    finally:
+        stop.set()
+        writer.join()
+    for path in (tmp_path / "copy" / runs.FOLDER).iterdir():
+        assert path.stat().st_mode & 0o77 == 0
+
+
+def test_a_right_that_is_renewed_is_kept(filled, monkeypatch):
+    _, books, _, _ = filled
+    with books.alone() as holder:
+        books.database.rows("UPDATE leases SET until = 0")
+        renew = books.renewing(holder)
+        renew()
+        assert books.database.rows("SELECT until FROM leases") == [(0,)]  # not so soon
+        monkeypatch.setattr("time.monotonic", lambda: 1e12)
+        renew()
+        assert books.database.rows("SELECT until FROM leases")[0][0] > time.time() + 100
+        books.database.rows("UPDATE leases SET holder = '1-another'")
+        monkeypatch.setattr("time.monotonic", lambda: 2e12)
+        with pytest.raises(StoreError, match="took over"):
+            renew()
+
+
+def test_the_kind_of_ids_does_not_change_once_reports_came(collector, wide, books):
+    number = collector.open(wide).number
+    invited = Settings(proof="invites", key="00" * 32)
+    collector.open(wide, invited)
+    collector.open(wide, Settings())
+    books.take([upload(number, some(random.Random(1), 3))], Counter())
+    with pytest.raises(SurveyError, match="3 reports came with proof='none'"):
+        collector.open(wide, invited)
+    collector.open(wide, Settings(most=10))
 
 
 def test_a_copy_is_whole_although_files_are_merged_meanwhile(filled, tmp_path, monkeypatch, wide):

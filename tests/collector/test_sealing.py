@@ -232,7 +232,11 @@ def test_nothing_that_is_stored_has_a_time_or_an_address(collector, books, wide,
         "groups_waiting": ["seq", "survey", "n", "reports"],
         "segments": ["name", "survey", "n", "day", "content"],
         "fresh": ["seq", "survey", "ids"],
-        **({"runs": ["name", "n"]} if store is None else {"ids": ["survey", "mark", "digest"]}),
+        **(
+            {"runs": ["name", "n", "sha256"]}
+            if store is None
+            else {"ids": ["survey", "mark", "digest"]}
+        ),
         "hours": ["survey", "hour", "n"],
     }
     for table, names in columns.items():

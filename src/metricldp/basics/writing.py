@@ -25,6 +25,8 @@ try:
 except ImportError:  # Windows, where leftovers stay
     fcntl = None  # type: ignore[assignment]
 
+_PART = ".metricldp-"
+"""How the names of files begin that are being written."""
 Refusal = Callable[[str], MetricLdpError]
 """Makes the exception of a message."""
 
@@ -54,7 +56,7 @@ def replacing(
             if fcntl is None:
                 file.close()
             part.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as wrong:
         raise refusal(f"cannot write {path}: {why_not(wrong)}") from None
 
@@ -131,8 +133,8 @@ def _beside(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """A new file in the folder of the target, with the rights of the old one, gone at the end."""
     # Names of one length, so that a long one does not grow too long.
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
-    prefix = f".metricldp-{name}-"
-    _remove_leftovers(target.parent, prefix)
+    prefix = f"{_PART}{name}-"
+    remove_leftovers(target.parent, prefix)
     file, part = _created(target.parent, prefix)
     try:
         with file:
@@ -155,18 +157,21 @@ def _created(folder: Path, prefix: str) -> tuple[BinaryIO, Path]:
         file.close()
 
 
-def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Files of writers of the same name that are no more, for they hold no lock."""
+def remove_leftovers(folder: Path, prefix: str = _PART) -> int:
+    """Remove files of writers that are no more, for they hold no lock; how many they were."""
+    count = 0
     if fcntl is None:
-        return
+        return count
     with contextlib.suppress(OSError):
         for part in folder.glob(f"{prefix}*"):
             with contextlib.suppress(OSError), part.open("rb+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 part.unlink()
+                count += 1
+    return count
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """The new name itself to the disk, where a folder can be opened."""
     with contextlib.suppress(PermissionError):
         opened = os.open(folder, os.O_RDONLY)

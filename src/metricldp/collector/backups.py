@@ -53,10 +53,11 @@ def _books_and_files(collector: Collector, output: Path) -> int:
             if not (output / name).exists():
                 _copy(collector.folder / name, output / name)
         books.ids.remove_orphans()
+        books.ids.check()
         return sum(books.segments().values()) + sum(books.waiting().values())
 
 
 def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as original, replacing(target, StoreError) as file:
+    with source.open("rb") as original, replacing(target, StoreError, private=True) as file:
         while part := original.read(1 << 20):
             file.write(part)

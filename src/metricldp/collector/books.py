@@ -237,17 +237,16 @@ class Books(Turns):
             self.count(Counter({(survey, FORGOTTEN): sum(int(n) for _, n in old)}))
         return [str(name) for name, _ in old]
 
-    def forget_ids(self, survey: int, day: int) -> int:
-        """Forget ids of a day and before, for good: reports of those days are late from now on."""
+    def forget_ids(self, survey: int, day: int) -> None:
+        """Reports of a day and before are late from now on; `ids.tidy` lets go of their ids."""
         now = self.database.rows("SELECT forgotten FROM surveys WHERE number = ?", (survey,))
         if not now or now[0][0] >= day:
-            return 0
+            return
         with self.writing():
             self.database.rows(
                 "UPDATE surveys SET forgotten = ? WHERE number = ? AND forgotten < ?",
                 (day, survey, day),
             )
-        return self.ids.tidy()
 
 
 def _refused(upload: Upload, why: str) -> Outcome:

@@ -84,5 +84,6 @@ TABLES = (
 IDS = """CREATE TABLE IF NOT EXISTS ids (
     survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
     PRIMARY KEY (survey, mark))"""
-RUNS = "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, n {whole} NOT NULL)"
+RUNS = """CREATE TABLE IF NOT EXISTS runs (
+    name TEXT PRIMARY KEY, n {whole} NOT NULL, sha256 TEXT NOT NULL)"""
 """Old ids stand in a table of the database, or in files that a table names."""

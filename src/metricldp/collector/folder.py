@@ -13,7 +13,8 @@ from typing import Any
 from metricldp.answers.partition import Parted
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import SurveyError
-from metricldp.collector import sealing
+from metricldp.basics.writing import sync
+from metricldp.collector import runs, sealing
 from metricldp.collector.base import Status
 from metricldp.collector.books import ACCEPTED, DUPLICATE, FORGOTTEN, Books
 from metricldp.collector.database import Database, StoreError
@@ -58,12 +59,13 @@ class Collector:
 
     def __init__(self, folder: str | Path, store: str | None = None) -> None:
         self.folder = Path(folder)
-        made = [self.folder / inside for inside in (sealing.FOLDER, SURVEYS)]
+        made = [self.folder / inside for inside in (sealing.FOLDER, runs.FOLDER, SURVEYS)]
         try:
             # The books have the key of invites: a new folder is its owner's alone.
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             for path in made:
                 path.mkdir(exist_ok=True)
+            sync(self.folder)
         except OSError as wrong:
             raise StoreError(f"cannot make {self.folder}: {wrong.strerror}") from None
         self._store = store
@@ -103,13 +105,24 @@ class Collector:
 
     def open(self, survey: Agreement, settings: Settings | None = None) -> Entry:
         """Take reports of a survey; settings that are not given stay, or are the usual ones."""
-        with self.using() as (_, register):
+        with self.using() as (books, register):
+            known = register.entry(survey.fingerprint)
             if settings is None:
-                known = register.entry(survey.fingerprint)
                 settings = known.settings if known else Settings()
+            if known and known.settings.proof != settings.proof:
+                self._check_empty(books, known, settings.proof)
             found = register.open(survey, settings)
         survey.save(self.folder / SURVEYS / f"{survey.fingerprint}.toml")
         return found
+
+    @staticmethod
+    def _check_empty(books: Books, entry: Entry, proof: str) -> None:
+        """Ids of another kind would be mixed with those that are there."""
+        if n := books.counter(entry.number, ACCEPTED):
+            raise SurveyError(
+                f"{n:,} reports came with proof={entry.settings.proof!r}, so it cannot become "
+                f"{proof!r}; close this survey, and collect into another folder"
+            )
 
     def surveys(self) -> Sequence[Parted]:
         return [survey_of(entry.text) for entry in self.entries()]

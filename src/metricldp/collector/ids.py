@@ -33,6 +33,9 @@ class Ids(Protocol):
     def tidy(self) -> int:
         """Let go of those that are forgotten, or of surveys that are gone; how many they were."""
 
+    def check(self) -> None:
+        """Refuse what is not as it was written."""
+
     def remove_orphans(self) -> int:
         """Inside a transaction, while nobody else changes files: remove those no table knows."""
 
@@ -92,6 +95,9 @@ class IdTable:
             return count + self._database.many(
                 "DELETE FROM ids WHERE survey NOT IN (SELECT number FROM surveys)", [()]
             )
+
+    def check(self) -> None:
+        """A database looks after its own."""
 
     def remove_orphans(self) -> int:
         return 0

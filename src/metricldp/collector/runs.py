@@ -14,6 +14,7 @@ that still reads one that is gone reads what it was.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import remove_leftovers, replacing, why_not
 from metricldp.collector.database import DIGEST, MARK, StoreError
 from metricldp.collector.envelope import DAY
 from metricldp.collector.recent import Marks
@@ -34,6 +35,7 @@ _Words = npt.NDArray[np.uint64]
 _ROWS = 4
 _AT_ONCE = 1 << 16
 """Ids that are in memory at once while files are written."""
+_RESTORE = "restore it from a backup"
 _Rule = Callable[[_Words], npt.NDArray[np.bool_]]
 
 
@@ -48,13 +50,33 @@ class Runs:
         return [str(name) for (name,) in self._database.rows("SELECT name FROM runs")]
 
     def refresh(self) -> None:
-        names = self.names()
-        if len(names) == len(self._open) and all(name in self._open for name in names):
+        rows = self._database.rows("SELECT name, n FROM runs")
+        if len(rows) == len(self._open) and all(name in self._open for name, _ in rows):
             return
-        self._open = {name: self._open.get(name, _NONE) for name in names}
-        for name, words in self._open.items():
-            if words is _NONE:
-                self._open[name] = _mapped(self._folder / name)
+        # Only what is whole is kept: with a run left out, its ids would pass for new.
+        self._open = {
+            str(name): self._open[name] if name in self._open else self._mapped(name, n)
+            for name, n in rows
+        }
+
+    def _mapped(self, name: str, n: int) -> _Words:
+        path = self._folder / name
+        try:
+            words = np.memmap(path, "<u8", "r")
+        except (OSError, ValueError) as wrong:
+            raise StoreError(
+                f"cannot read the ids in {path}: {why_not(wrong)}; {_RESTORE}"
+            ) from None
+        if len(words) != _ROWS * n:
+            raise StoreError(f"{path} does not have its {n} ids; {_RESTORE}")
+        return np.asarray(words.reshape(_ROWS, -1))
+
+    def _checked(self, name: str, n: int, sha256: str) -> _Words:
+        """A run whose every byte is what was written."""
+        words = self._mapped(name, n)
+        if digest_of(self._folder / name) != sha256:
+            raise StoreError(f"{self._folder / name} was changed; {_RESTORE}")
+        return words
 
     def known(self, survey: int, marks: Sequence[bytes]) -> Marks:
         found: Marks = {}
@@ -80,12 +102,13 @@ class Runs:
                 return 0
             new = _sorted(np.concatenate([_words(int(s), bytes(ids)) for _, s, ids in pieces], 1))
             joined, total = [], new.shape[1]
-            for name, n in self._database.rows("SELECT name, n FROM runs ORDER BY n"):
+            parts = [new]
+            for name, n, sha256 in self._database.rows("SELECT * FROM runs ORDER BY n"):
                 if 2 * total <= n:
                     break
                 joined.append(str(name))
+                parts.append(self._checked(name, n, sha256))
                 total += int(n)
-            parts = [new, *(_mapped(self._folder / name) for name in joined)]
             with self._instead(holder, joined, parts, total):
                 gone = self._database.many(
                     "DELETE FROM fresh WHERE seq = ?", [(seq,) for seq, _, _ in pieces]
@@ -101,8 +124,8 @@ class Runs:
                 return 0
             rows = self._database.rows("SELECT number, forgotten FROM surveys")
             stays = _rule({int(survey): int(day) for survey, day in rows})
-            for name in self.names():
-                run = _mapped(self._folder / name)
+            for name, n, sha256 in self._database.rows("SELECT * FROM runs"):
+                run = self._checked(name, n, sha256)
                 left = sum(int(np.count_nonzero(stays(part))) for part in _pieces([run]))
                 if left < run.shape[1]:
                     with self._instead(holder, [name], [run], left, stays):
@@ -120,31 +143,34 @@ class Runs:
     ) -> Iterator[None]:
         """One run, if anything is left for it, instead of old ones; what else goes with it."""
         name = f"{secrets.token_hex(8)}{ENDING}"
+        path, sha256 = self._folder / name, ""
         if n:
-            _write(self._folder / name, parts, n, stays)
+            _write(path, parts, n, stays, self._turns.renewing(holder))
+            sha256 = digest_of(path)
         try:
             with self._turns.still_alone(holder):
                 yield
                 self._database.many("DELETE FROM runs WHERE name = ?", [(one,) for one in old])
                 if n:
-                    self._database.rows("INSERT INTO runs VALUES (?, ?)", (name, n))
+                    self._database.rows("INSERT INTO runs VALUES (?, ?, ?)", (name, n, sha256))
         except StoreError:
             with self._turns.writing():
                 if name not in self.names():  # or the commit did succeed after all
-                    (self._folder / name).unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
             raise
         for one in old:
             (self._folder / one).unlink(missing_ok=True)
+
+    def check(self) -> None:
+        for row in self._database.rows("SELECT * FROM runs"):
+            self._checked(*row)
 
     def remove_orphans(self) -> int:
         known = self.names()
         orphans = [path for path in self._folder.glob(f"*{ENDING}") if path.name not in known]
         for path in orphans:
             path.unlink(missing_ok=True)
-        return len(orphans)
-
-
-_NONE: _Words = np.zeros((_ROWS, 0), dtype=np.uint64)
+        return len(orphans) + remove_leftovers(self._folder)
 
 
 def _words(survey: int, ids: bytes) -> _Words:
@@ -162,22 +188,31 @@ def _sorted(words: _Words) -> _Words:
 def _rule(forgotten: dict[int, int]) -> _Rule:
     """Which ids stay: those of surveys that are there, after the day that each has forgotten."""
 
+    surveys = np.array(sorted(forgotten), dtype=np.uint64)
+    until = np.array([forgotten[int(survey)] for survey in surveys], dtype=np.uint64)
+
     def stays(words: _Words) -> npt.NDArray[np.bool_]:
-        days, found = words[1] >> np.uint64(64 - 8 * DAY), np.zeros(words.shape[1], dtype=bool)
-        for survey, day in forgotten.items():
-            # Serial numbers have no day, and theirs are never forgotten.
-            found |= (words[2] == survey) & ((days > day) | (day == 0))
-        return found
+        if not len(surveys):
+            return np.zeros(words.shape[1], dtype=bool)
+        at = np.minimum(surveys.searchsorted(words[2]), len(surveys) - 1)
+        days = words[1] >> np.uint64(64 - 8 * DAY)
+        # Serial numbers have no day, and theirs are never forgotten.
+        found = (surveys[at] == words[2]) & ((days > until[at]) | (until[at] == 0))
+        return np.asarray(found, dtype=bool)
 
     return stays
 
 
-def _mapped(path: Path) -> _Words:
+def digest_of(path: Path) -> str:
     try:
-        words = np.memmap(path, "<u8", "r")
-        return np.asarray(words.reshape(_ROWS, -1))
-    except (OSError, ValueError):
-        raise StoreError(f"the ids in {path} are gone or cut; restore them from a backup") from None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as wrong:
+        raise _unread(path, wrong) from None
+
+
+def _unread(path: Path, wrong: Exception) -> StoreError:
+    return StoreError(f"cannot read the ids in {path}: {why_not(wrong)}; {_RESTORE}")
 
 
 def _pieces(parts: Sequence[_Words]) -> Iterator[_Words]:
@@ -190,8 +225,13 @@ def _pieces(parts: Sequence[_Words]) -> Iterator[_Words]:
         yield slices[0] if len(slices) == 1 else _sorted(np.concatenate(slices, axis=1))
 
 
-def _write(path: Path, parts: Sequence[_Words], n: int, stays: _Rule | None) -> None:
-    path.parent.mkdir(exist_ok=True)
+def _write(
+    path: Path,
+    parts: Sequence[_Words],
+    n: int,
+    stays: _Rule | None,
+    between: Callable[[], None],
+) -> None:
     at = 0
     with replacing(path, StoreError, private=True) as file:
         for piece in _pieces(parts):
@@ -200,4 +240,6 @@ def _write(path: Path, parts: Sequence[_Words], n: int, stays: _Rule | None) -> 
                 file.seek(8 * (row * n + at))
                 file.write(words.astype("<u8").tobytes())
             at += kept.shape[1]
-    assert at == n
+            between()
+        if at != n:
+            raise StoreError(f"{at} ids were merged where {n} were expected")

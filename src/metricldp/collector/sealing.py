@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.writing import replacing
+from metricldp.basics.writing import remove_leftovers, replacing
 from metricldp.coins.stream import Coins
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
@@ -93,7 +93,8 @@ def remove_orphans(books: Books, folder: Path) -> int:
             orphans = [p for p in (folder / FOLDER).glob(f"*{ENDING}") if p.name not in known]
             for path in orphans:
                 path.unlink(missing_ok=True)
-            return len(orphans) + books.ids.remove_orphans()
+            found = len(orphans) + remove_leftovers(folder / FOLDER)
+            return found + books.ids.remove_orphans()
 
 
 def file_of(books: Books, folder: Path, name: str) -> Path:

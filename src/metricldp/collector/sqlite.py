@@ -57,9 +57,17 @@ class SQLite:
                 "bytes": "BLOB",
                 "whole": "INTEGER",
             }
-            have = self.rows("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")[0][0]
-            for table in () if have else (*TABLES, RUNS):
-                self.rows(table.format(**kinds))
+            have = {name for (name,) in self.rows("SELECT name FROM sqlite_master")}
+            if "ids" in have:
+                raise StoreError(
+                    f"{Path(folder) / FILE} was made by a version before ids stood in files; "
+                    "collect into a new folder, and ask both"
+                )
+            if not have:
+                self.rows("BEGIN IMMEDIATE")
+                for table in (*TABLES, RUNS):
+                    self.rows(table.format(**kinds))
+                self.rows("COMMIT")
         except apsw.Error as wrong:
             raise _unkept(wrong, folder) from None
         self.folder = Path(folder)
@@ -112,7 +120,7 @@ class SQLite:
         copy = apsw.Connection(str(folder / FILE))
         with contextlib.closing(copy), copy.backup("main", self._connection, "main") as running:
             while not running.done:
-                running.step(1000)
+                running.step(-1)  # in steps, it would begin again at every commit
 
     def close(self) -> None:
         self._connection.close()

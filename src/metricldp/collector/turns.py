@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from metricldp.collector.database import DIGEST, MARK, Database, StoreError
@@ -49,6 +49,21 @@ class Turns:
             if not self.holds(_LEASE, holder):
                 raise StoreError("another process took over the files")
             yield
+
+    def renewing(self, holder: str) -> Callable[[], None]:
+        """To be called now and then during long work: the right goes on."""
+        last = time.monotonic()
+
+        def renew() -> None:
+            nonlocal last
+            if time.monotonic() - last < _SECONDS / 4:
+                return
+            with self.still_alone(holder):
+                until = int(time.time()) + _SECONDS
+                self.database.rows("UPDATE leases SET until = ? WHERE name = ?", (until, _LEASE))
+            last = time.monotonic()
+
+        return renew
 
     def claim(self, name: str, seconds: int) -> str | None:
         """The right to do something alone for so long, as a word to show; None if another has it.
