@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -773,6 +775,28 @@ def test_a_missing_library_is_one_line(library, words, message, small_demo):
     assert done.stderr.count("\n") == 1
 
 
+def test_the_command_line_starts_with_nothing_but_its_own_extra():
+    """With [cli] alone every library of other extras is missing; `serve` says what it needs."""
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    listed = extras["project"]["optional-dependencies"]
+    named = {re.split(r"[<>=\[;~! ]", one)[0] for more in listed.values() for one in more}
+    own = {re.split(r"[<>=\[;~! ]", one)[0] for one in listed["cli"]}
+    own |= {re.split(r"[<>=\[;~! ]", one)[0] for one in extras["project"]["dependencies"]}
+    missing = {name.replace("-", "_") for name in named - own} - {"metricldp"}
+    missing |= {"starlette", "markupsafe", "anyio", "uvloop", "matplotlib", "pandas", "pytest"}
+    program = f"import sys; sys.modules.update(dict.fromkeys({sorted(missing)!r})); "
+    program += "import runpy; runpy.run_module('metricldp', run_name='__main__')"
+    for words, code, start in (
+        (["--help"], 0, ""),
+        (["serve", "none"], 2, "metricldp: "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr[:11]) == (code, start), done.stderr
+        assert done.stderr.count("\n") <= 1
+
+
 def test_the_package_runs_as_a_module():
     shown = subprocess.run(
         [sys.executable, "-m", "metricldp", "--version"], capture_output=True, text=True, check=True
@@ -837,7 +861,10 @@ def test_the_same_of_other_people(survey, at_work, run, refused):
                 assert data[name] == (pytest.approx(value) if isinstance(value, float) else value)
     said = run("mean", *files, "age", "region=north", "--less", "region=south")
     apart = tally.mean("age", north) - tally.mean("age", south)
-    assert said.splitlines() == [f"{apart}", f"p-value of no difference: {apart.p_value():.2g}"]
+    first = f"age among region north less age among region south: {apart}"
+    assert said.splitlines() == [first, f"p-value of no difference: {apart.p_value():.2g}"]
+    equal = run("fraction", *files, "age=18..29", "--of", "region=north", "--less", "region=north")
+    assert equal.endswith("p-value of no difference: 1\n")
     for more, needle in (
         (["--by", "region"], "--by does not go with --less"),
         (["--over", "age=60.."], "--less does not go with --over"),
@@ -848,10 +875,11 @@ def test_the_same_of_other_people(survey, at_work, run, refused):
     assert "no attribute 'ag'" in refused("count", *files, "age=18..29", "--less", "ag=60..")
 
 
-def test_quantiles_of_groups(survey, at_work, run):
+def test_quantiles_of_groups(survey, at_work, run, refused):
     tally = survey.tally("reports.parquet")
     words = ("quantile", "survey.toml", "reports.parquet", "often", "0.25", "0.5", "--by", "region")
     found = [tally.quantile("often", p, by="region") for p in (0.25, 0.5)]
     assert run(*words) == "".join(f"{one.text()}\n" for one in found)
+    assert "--by does not go with --liars" in refused(*words, "--liars", "3")
     data = json.loads(run(*words, "--json"))
     assert data == {"attribute": "often", "quantiles": [one.to_dict() for one in found]}

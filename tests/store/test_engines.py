@@ -19,7 +19,7 @@ from metricldp.store.bits import Digit, counts_from_reports
 from metricldp.store.engines import base
 from metricldp.store.engines.duckdb import DuckDB
 from metricldp.store.engines.folds import OnesFold
-from metricldp.store.engines.places import Rows, bits_of
+from metricldp.store.engines.places import Files, Rows, bits_of
 from metricldp.store.lake import Lake
 from metricldp.store.slices import INDEX, slice_files
 
@@ -317,7 +317,7 @@ def test_counts_that_do_not_add_up_are_refused(lakes):
 
     files = sorted(lakes("integers")[0].glob("*.parquet"))
     for kind, count, good in ((DuckDB, 331, True), (Lossy, 331, False), (DuckDB, 330, False)):
-        place = Rows(survey, kind.of_files(files), count, list(survey.fields))
+        place = Rows(survey, kind.of_files(files), count, list(survey.fields), Files())
         tally = Lake(survey, [place], engine="duckdb")
         if good:
             assert tally.table_of(("a",)).sums.sum() == 331
@@ -325,6 +325,31 @@ def test_counts_that_do_not_add_up_are_refused(lakes):
         with pytest.raises(ReportRefused, match="tally them again") as refused:
             tally.table_of(("a",))
         assert refused.value.reason == "sums"
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+@pytest.mark.parametrize("how", ["replaced", "gone", "sliced anew"])
+def test_files_that_change_meanwhile_are_named(tmp_path, engine, how):
+    """One that has as many reports, too: answers would mix the old and the new."""
+    survey = SURVEYS["bits"]
+    folder = written(survey, tmp_path / "reports", [70, 80])
+    asked = folder
+    if how == "sliced anew":
+        asked = tmp_path / "sliced"
+        slice_files(survey, folder, asked)
+    tally = survey.tally(asked, engine=engine)
+    tally.count({"a": (1, 2)})
+    others = written(survey, tmp_path / "others", [70, 80])
+    if how == "sliced anew":
+        slice_files(survey, others, asked)
+    for path in sorted(folder.glob("*.parquet"))[:1]:
+        if how == "gone":
+            path.unlink()
+        elif how == "replaced":
+            (others / path.name).replace(path)
+    with pytest.raises(ReportRefused, match="changed since it was checked") as refused:
+        tally.store.table_of(tuple(survey.channels)[1:2])
+    assert refused.value.reason == "sums"
 
 
 # Files that should not be counted ----------------------------------------------------------------

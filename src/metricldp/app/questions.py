@@ -134,7 +134,8 @@ class Question:
             given[name] = where_text.parse_text(agreed, given[name])
         if "by" in given:
             given["by"] = _groups(given["by"])
-        _check_options({*given} if given.get("fit") else {*given} - {"fit"})
+        said = {*given} if given.get("fit") else {*given} - {"fit"}
+        _check_options(said | ({"liars"} if liars and self.probabilities else set()))
         if self.probabilities:
             given["probabilities"] = [_probability(word) for word in named] or [0.5]
         if self.others:
@@ -146,7 +147,8 @@ class Question:
         text = "" if as_json else self.text(found, level, **how)
         if compared:
             data["p_value"] = p = found.p_value(1.0 if "over" in compared else 0.0)
-            text += f"\np-value of no difference: {'less than ' * (p <= SMALLEST)}{p:.2g}"
+            said = "less than " * (p <= SMALLEST)
+            text = f"{found.question}: {text}\np-value of no difference: {said}{p:.2g}"
         if checked_liars(liars):
             rows = _moved(found, liars)
             data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}
@@ -223,7 +225,11 @@ class Question:
 
 def _check_options(given: set[str]) -> None:
     """Some of them do not go together."""
-    alone = {"fit": ("by", "of", "less", "over"), "by": ("less", "over"), "less": ("over",)}
+    alone = {
+        "fit": ("by", "of", "less", "over"),
+        "by": ("less", "over", "liars"),
+        "less": ("over",),
+    }
     for name, others in alone.items():
         wrong = [f"--{other}" for other in others if other in given]
         if name in given and wrong:

@@ -20,6 +20,7 @@ _NEEDED = {
     "jinja2": ("pages need", "[serve]"),
     "confluent_kafka": ("a log in Kafka needs", "[kafka]"),
     "duckdb": ("engine='duckdb' needs", "[duckdb]"),
+    "markupsafe": ("pages need", "[serve]"),
     "matplotlib": ("pictures need", "[plot]"),
     "narwhals": ("tables of people need", ""),
     "pandas": ("a table for pandas needs", None),

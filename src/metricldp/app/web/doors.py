@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-
-from starlette.requests import Request
-from starlette.responses import Response
 
 from metricldp.collector.base import Collected
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 SCOPE = "ask"
 LONGEST_TOKEN, LONGEST_FORM = 512, 16_384

@@ -11,14 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
-from typing import Any, TypeVar
-
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metricldp.answers.quick import Quick
 from metricldp.app.web import doors, view
@@ -29,10 +22,20 @@ from metricldp.app.web.raster import png
 from metricldp.app.web.scene import svg
 from metricldp.app.web.tables import to_csv
 from metricldp.basics.errors import MetricLdpError, QueryError
+from metricldp.basics.optional import optional
 from metricldp.collector.base import Collected
 from metricldp.collector.database import StoreError
 from metricldp.collector.problems import TYPE
 from metricldp.survey.agreement import Agreement
+
+if TYPE_CHECKING:
+    from starlette import applications, exceptions, responses, routing
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+else:
+    applications, exceptions = optional("starlette.applications"), optional("starlette.exceptions")
+    responses, routing = optional("starlette.responses"), optional("starlette.routing")
 
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -157,14 +160,14 @@ class Site:
         known = 0 < len(token) <= doors.LONGEST_TOKEN
         if not known or not await asyncio.to_thread(self._mine, token):
             return view.login(onward, "This token opens no survey here; check it, or ask for one.")
-        response = RedirectResponse(onward, 303)
+        response = responses.RedirectResponse(onward, 303)
         doors.keep(request, response, token)
         return response
 
     async def logout(self, request: Request) -> Response:
         if not doors.from_here(request):
             return view.plain(403, "This form was sent by another site.")
-        response = RedirectResponse("/surveys/login", 303)
+        response = responses.RedirectResponse("/surveys/login", 303)
         doors.forget(request, response)
         return response
 
@@ -197,7 +200,7 @@ class Site:
         headers = {"cache-control": "no-store"}
         if kind in ("csv", "png", "svg"):
             headers["content-disposition"] = f'attachment; filename="{name}.{kind}"'
-        return Response(body, headers=headers, media_type=_KINDS[kind])
+        return responses.Response(body, headers=headers, media_type=_KINDS[kind])
 
     async def _let_in(self, request: Request) -> Agreement:
         token = doors.token_of(request)
@@ -239,7 +242,7 @@ def problem(refused: Refused) -> Response:
         headers["www-authenticate"] = "Bearer"
     if refused.status == 503:
         headers["retry-after"] = str(RETRY)
-    return Response(json.dumps(data), refused.status, headers, "application/problem+json")
+    return responses.Response(json.dumps(data), refused.status, headers, "application/problem+json")
 
 
 async def _static(request: Request) -> Response:
@@ -247,24 +250,24 @@ async def _static(request: Request) -> Response:
     body, tag = _file(name)
     headers = {"etag": tag, "cache-control": "public, max-age=300"}
     if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=_STATIC[name])
+        return responses.Response(status_code=304, headers=headers)
+    return responses.Response(body, headers=headers, media_type=_STATIC[name])
 
 
 def _file(name: str) -> tuple[bytes, str]:
     if name not in _STATIC:
-        raise HTTPException(404)
+        raise exceptions.HTTPException(404)
     body = files("metricldp.app.web").joinpath("static", name).read_bytes()
     return body, f'"{hashlib.sha256(body).hexdigest()[:16]}"'
 
 
 async def _home(request: Request) -> Response:
-    return RedirectResponse("/surveys", 307)
+    return responses.RedirectResponse("/surveys", 307)
 
 
 async def _wrong(request: Request, wrong: Exception) -> Response:
     """What no route answers, or what nobody thought of; its trace goes to the log."""
-    status = wrong.status_code if isinstance(wrong, HTTPException) else 500
+    status = wrong.status_code if isinstance(wrong, exceptions.HTTPException) else 500
     words = {404: ("not-found", "there is nothing at this address")}
     words[405] = "method", "this address does not take that method"
     word, said = words.get(status, ("internal", "something went wrong here"))
@@ -277,15 +280,15 @@ def pages(collected: Collected) -> ASGIApp:
     """What people look at and analysts ask, for whatever was collected."""
     site = Site(collected)
     routes = [
-        Route("/", _home),
-        Route("/surveys", site.surveys),
-        Route("/surveys/login", site.login, methods=["GET", "POST"]),
-        Route("/surveys/logout", site.logout, methods=["POST"]),
-        Route("/surveys/{name:str}", _static_or(site.page)),
-        Route("/v1/surveys/{fingerprint:str}/{question:str}", site.ask),
+        routing.Route("/", _home),
+        routing.Route("/surveys", site.surveys),
+        routing.Route("/surveys/login", site.login, methods=["GET", "POST"]),
+        routing.Route("/surveys/logout", site.logout, methods=["POST"]),
+        routing.Route("/surveys/{name:str}", _static_or(site.page)),
+        routing.Route("/v1/surveys/{fingerprint:str}/{question:str}", site.ask),
     ]
-    handlers: Any = {HTTPException: _wrong, Exception: _wrong}
-    return _guarded(Starlette(routes=routes, exception_handlers=handlers))
+    handlers: Any = {exceptions.HTTPException: _wrong, Exception: _wrong}
+    return _guarded(applications.Starlette(routes=routes, exception_handlers=handlers))
 
 
 def _static_or(page: Callable[[Request], Any]) -> Callable[[Request], Any]:

@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-from starlette.responses import Response
-
 from metricldp.answers import where_text
 from metricldp.answers.answer import percent
 from metricldp.answers.quick import Quick
@@ -41,8 +38,12 @@ from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
     import jinja2
+    import markupsafe
+    from starlette import responses
+    from starlette.responses import Response
 else:
-    jinja2 = optional("jinja2")
+    jinja2, markupsafe = optional("jinja2"), optional("markupsafe")
+    responses = optional("starlette.responses")
 
 _HOURS_SHOWN = 72
 _MOST_TIMES = 120
@@ -64,7 +65,7 @@ def _filled(name: str, **words: Any) -> str:
 
 def html(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     kept = {"cache-control": "no-store", **(headers or {})}
-    return Response(text, status, kept, "text/html; charset=utf-8")
+    return responses.Response(text, status, kept, "text/html; charset=utf-8")
 
 
 def login(onward: str, wrong: str = "", status: int = 401) -> Response:
@@ -133,7 +134,7 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
         caption=_caption(drawn),
         address=question.address,
         download=_download(drawn),
-        times=Markup(svg(times, name="times")) if times else "",
+        times=markupsafe.Markup(svg(times, name="times")) if times else "",
         over_time=over_time,
         outcomes=_outcomes(status),
         never=sorted(name for name, n in status.outcomes.items() if not n and name != "accepted"),
@@ -226,8 +227,8 @@ def _measures(survey: Agreement) -> list[str]:
     return ["people", *numbers, *_conditions(survey)]
 
 
-def _inline(found: Found | None, name: str) -> Markup | str:
-    return Markup(svg(found.scene, name=name)) if found and found.scene else ""
+def _inline(found: Found | None, name: str) -> markupsafe.Markup | str:
+    return markupsafe.Markup(svg(found.scene, name=name)) if found and found.scene else ""
 
 
 def _caption(question: Asked) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +38,26 @@ MOST_GROUPS = 1 << 24
 """Combinations of values up to which reports are grouped by them."""
 
 
+class Files:
+    """Files as they are now; once one is another, answers would be of neither."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._seen = {path: _mark(path) for path in paths}
+
+    def check(self) -> None:
+        for path, mark in self._seen.items():
+            if _mark(path) != mark:
+                raise ReportRefused("sums", f"{path} changed since it was checked; tally it again")
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class Place(Protocol):
     """Reports that stay where they are, and sums over them."""
 
@@ -58,10 +79,12 @@ class Place(Protocol):
 class Rows:
     """Reports one to a row."""
 
-    def __init__(self, survey: Agreement, engine: Engine, n: int, names: Sequence[str]) -> None:
-        self.survey, self.engine, self.n = survey, engine, n
+    def __init__(
+        self, survey: Agreement, engine: Engine, n: int, names: Sequence[str], files: Files
+    ) -> None:
+        self.survey, self.engine, self.n, self.files = survey, engine, n, files
         self.names = frozenset(names)
-        with _asking(engine):
+        with _asking(engine, files):
             found = engine.columns()
         for name in names:
             if found.count(name) != 1:
@@ -75,7 +98,7 @@ class Rows:
 
     def counted(self) -> int:
         """How many rows there are now."""
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             return self.engine.count()
 
     def table(self, names: tuple[str, ...]) -> Sums:
@@ -97,7 +120,7 @@ class Rows:
         return [int(count) for count in self._folded(names, fold, len(terms))]
 
     def _folded(self, names: Sequence[str], fold: Fold, size: int) -> Sums:
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             found = self.engine.folded(names, fold, 1 + size)
         self._check_count(int(found[0]))
         return found[1:]
@@ -105,7 +128,7 @@ class Rows:
     def grouped(self, columns: Sequence[str], weight: str | None = None) -> Batch:
         self._check_held(columns)
         self._check_few(columns)
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             if weight is not None:
                 self._check_weight(weight)
             table = self.engine.grouped(columns, weight).combine_chunks()
@@ -132,7 +155,7 @@ class Rows:
 
     def squares(self, weight: str, largest: int) -> tuple[float, list[float]]:
         self._check_held([weight])
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             self._check_weight(weight)
             total = self.engine.grouped([], weight)[SQUARES][0].as_py()
             few = self.engine.largest(weight, largest)
@@ -177,8 +200,10 @@ class Rows:
 class Sliced:
     """Bits as words of 64 reports, a column for each bit; whatever is no bits stays in rows."""
 
-    def __init__(self, survey: Agreement, words: Engine, rest: Rows | None, n: int) -> None:
-        self.survey, self.engine, self.rest, self.n = survey, words, rest, n
+    def __init__(
+        self, survey: Agreement, words: Engine, rest: Rows | None, n: int, files: Files
+    ) -> None:
+        self.survey, self.engine, self.rest, self.n, self.files = survey, words, rest, n, files
         self.names = frozenset(bits_of(survey))
 
     def table(self, names: tuple[str, ...]) -> Sums:
@@ -188,7 +213,7 @@ class Sliced:
         sizes = [channel.features for channel in channels]
         if len(names) == 1:
             lead, channel = int(channels[0].constant), channels[0]
-            with _asking(self.engine):
+            with _asking(self.engine, self.files):
                 asked = [Ones((), (column(names[0], bit),)) for bit in range(channel.bits)]
                 found = self.engine.ones(asked)
             odd = np.array([0] * lead + found, dtype=np.int64)
@@ -198,14 +223,14 @@ class Sliced:
             for name, c in zip(names, channels, strict=True)
         )
         read = [name for _, columns in parts for name in columns]
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             found_sums = self.engine.folded(read, WordFold(parts), 1 + math.prod(sizes))
         return signed(self.n, found_sums[1:], channels)
 
     def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
         if not self.names.issuperset(names):
             return self._rest(names).digits(names, terms)
-        with _asking(self.engine):
+        with _asking(self.engine, self.files):
             return digit_counts(self.n, terms, column, self.engine)
 
     def grouped(self, columns: Sequence[str], weight: str | None = None) -> Batch:
@@ -236,10 +261,12 @@ def column(name: str, bit: int) -> str:
 
 
 @contextlib.contextmanager
-def _asking(engine: Engine) -> Iterator[None]:
+def _asking(engine: Engine, files: Files) -> Iterator[None]:
     """What goes wrong in an engine is said in one line, with its name."""
     try:
+        files.check()
         yield
+        files.check()
     except MetricLdpError:
         raise
     except Exception as wrong:

@@ -18,7 +18,7 @@ from metricldp.reports.incoming import check_uncounted, files_in, pieces
 from metricldp.reports.parquet import UNNUMBERED
 from metricldp.store.engines.base import Engine
 from metricldp.store.engines.duckdb import DuckDB
-from metricldp.store.engines.places import Place, Rows, Sliced
+from metricldp.store.engines.places import Files, Place, Rows, Sliced
 from metricldp.store.engines.polars import Polars
 from metricldp.store.engines.spark import Spark
 from metricldp.store.slices import INDEX, Index
@@ -98,7 +98,7 @@ def _vouched(trust: bool, what: str, counted: set[str]) -> None:
 
 
 def _rows(survey: Agreement, engine: Engine) -> Place:
-    rows = Rows(survey, engine, 0, list(survey.fields))
+    rows = Rows(survey, engine, 0, list(survey.fields), Files())
     rows.n = rows.counted()
     return rows
 
@@ -107,11 +107,12 @@ def _files(
     survey: Agreement, paths: Sequence[str | Path], engine: str, trust: bool, counted: set[str]
 ) -> list[Place]:
     files = [file for path in paths for file in files_in(path)]
+    now = Files(files)
     if trust:
         n = _footers(survey, files, counted)
     else:
         n = sum(t.num_rows for t in pieces(survey, list(files), counted=counted))
-    return [Rows(survey, ENGINES[engine].of_files(files), n, list(survey.fields))]
+    return [Rows(survey, ENGINES[engine].of_files(files), n, list(survey.fields), now)]
 
 
 def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int:
@@ -133,6 +134,7 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
 def _slices(
     survey: Agreement, folder: Path, engine: str, trust: bool, counted: set[str]
 ) -> list[Place]:
+    now = Files([folder / INDEX, *folder.glob("*.parquet")])
     index = Index(survey, folder, trust=trust)
     check_uncounted(index.collections, counted, f"the slices in {folder}")
     counted |= index.collections
@@ -142,8 +144,8 @@ def _slices(
     kind = ENGINES[engine]
     if index.rest:
         others = [name for name in survey.fields if not _is_bits(survey, name)]
-        rest = Rows(survey, kind.of_files(index.rest), index.n, others)
-    return [Sliced(survey, kind.of_files(index.words), rest, index.n)]
+        rest = Rows(survey, kind.of_files(index.rest), index.n, others, now)
+    return [Sliced(survey, kind.of_files(index.words), rest, index.n, now)]
 
 
 def _is_bits(survey: Agreement, name: str) -> bool:

@@ -24,6 +24,10 @@ pa: Any = optional("pyarrow")
 sql: Any = optional("pyspark.sql")
 
 
+_SOURCE = "\0source\0"
+"""Stands for the frame in a text, until it is asked."""
+
+
 class Spark:
     """A data frame of Spark, asked in SQL; what SQL cannot do runs on each partition."""
 
@@ -44,6 +48,8 @@ class Spark:
         return cls(_session().table(name))
 
     def _asked(self, text: str) -> Any:
+        # Names may have braces, which Spark would take for places of its own.
+        text = text.replace("{", "{{").replace("}", "}}").replace(_SOURCE, "{source}")
         return self._frame.sparkSession.sql(text, source=self._frame)
 
     def columns(self) -> list[str]:
@@ -53,13 +59,13 @@ class Spark:
         return int(self._frame.count())
 
     def grouped(self, columns: Sequence[str], weight: str | None = None) -> Any:
-        return self._asked(texts.group_by(columns, "{source}", texts.SPARK, weight)).toArrow()
+        return self._asked(texts.group_by(columns, _SOURCE, texts.SPARK, weight)).toArrow()
 
     def ones(self, asked: Sequence[Ones]) -> list[int]:
         if len(asked) > _MOST_SUMS:
             fold = OnesFold(tuple(asked))
             return [int(count) for count in self.folded(fold.columns, fold, len(asked))]
-        row = self._asked(texts.counted_ones(asked, "{source}", texts.SPARK)).first()
+        row = self._asked(texts.counted_ones(asked, _SOURCE, texts.SPARK)).first()
         return [int(count or 0) for count in row]
 
     def folded(self, columns: Sequence[str], fold: Fold, size: int) -> Sums:
@@ -74,11 +80,11 @@ class Spark:
             raise
 
     def outside(self, column: str, low: float, high: float) -> int:
-        text = texts.outside(column, low, high, "{source}", texts.SPARK)
+        text = texts.outside(column, low, high, _SOURCE, texts.SPARK)
         return int(self._asked(text).first()[0])
 
     def largest(self, column: str, count: int) -> list[float]:
-        text = texts.largest(column, count, "{source}", texts.SPARK)
+        text = texts.largest(column, count, _SOURCE, texts.SPARK)
         return [float(row[0]) for row in self._asked(text).collect()]
 
 
