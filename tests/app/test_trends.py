@@ -59,7 +59,7 @@ def test_it_says_what_waves_say(folder):
     found = waves().fraction({"age": (3, 8)})
     told = run(*FILES, "age=3..8")
     assert told.startswith(found.text()) and found.changes().text() in told
-    assert f"trend: {found.trend().text()}; p " in told
+    assert f"trend: {found.trend().text()}; p-value " in told
     data = json.loads(run(*FILES, "age=3..8", "--json", "--level", "90%"))
     assert [row["value"] for row in data["answers"]] == found.values.tolist()
     assert [row["label"] for row in data["changes"]] == ["2024 less 2023", "2025 less 2024"]

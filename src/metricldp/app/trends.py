@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers import where_text
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.tally import Tally
 from metricldp.answers.waves import WaveAnswers, Waves
 from metricldp.app.arguments import check_order, share, survey_in
@@ -109,8 +110,7 @@ def _trend(
         "changes": changes.to_dict(level)["answers"],
         "trend": {**slope.to_dict(level), "per": waves.per, "p": finite(sure)},
     }
-    # A picture of `found` and `slope`, for --plot, has all that it needs here.
-    told = f"trend: {slope.text(level)}; p {sure:.2g}"
+    told = f"trend: {slope.text(level)}; p-value {p_text(sure)}"
     show(data, f"{found.text(level)}\n\n{changes.text(level)}\n\n{told}", as_json)
 
 
