@@ -67,6 +67,18 @@ def test_it_says_what_waves_say(folder):
     assert data["trend"]["low"] == found.trend().interval(0.9)[0]
 
 
+def test_a_picture_tells_what_is_asked_and_from_how_many(folder):
+    told = run(*FILES, "--ask", "mean", "--attribute", "age", "--plot", "mean.svg")
+    assert told.endswith("picture in mean.svg\n") and (folder / "mean.svg").exists()
+    figure = waves().mean("age").plot()
+    axes = figure.axes[0]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("mean age", "year")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2023", "2024", "2025"]
+    assert "from 900 blurred reports" in figure.get_supxlabel()
+    assert waves().fraction({"age": (3, 8)}).plot().axes[0].get_ylabel() == "share of age 3 to 8"
+    assert "ends in" in run(*FILES, "age<9", "--plot", "mean.doc", code=2)
+
+
 def test_other_questions(folder):
     told = run(*FILES, "--ask", "mean", "--attribute", "age", "--base", "2023")
     assert waves().mean("age").changes("2023").text() in told

@@ -22,7 +22,6 @@ def p_text(p: float, smallest: float = SMALLEST) -> str:
     return f"less than {smallest:.2g}" if p <= smallest else f"{p:.2g}"
 
 
-
 def holm(p_values: Iterable[float]) -> Floats:
     """p-values of many comparisons, adjusted so that all of them may be looked at.
 

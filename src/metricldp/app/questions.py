@@ -13,9 +13,9 @@ import typer
 
 from metricldp.answers import where_text
 from metricldp.answers.answer import percent
-from metricldp.answers.comparisons import p_text
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.by import Quantiles
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.fitted import Fitted
 from metricldp.answers.liars import checked_liars
