@@ -315,7 +315,7 @@ def test_a_seed_repeats_and_another_differs():
     other = survey.risk(reports=2, seed=2).chances
     assert first.chances[1].chance != other[1].chance
     assert first.chances[1].chance == pytest.approx(other[1].chance, abs=allowed(1 << 12))
-    assert "± " in str(first) and "4,096 people who were drawn" in str(first)
+    assert "± " in str(first) and "4,096 simulated people" in str(first)
 
 
 def test_chances_that_reports_are_as_likely_as_they_say():

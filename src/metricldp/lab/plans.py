@@ -174,8 +174,7 @@ class Plan:
                 f"answer{', to first order' if self.wish.kind == MEAN else ''}."
             )
         found.append(
-            "It is the error of blurring, for those who report. Who was drawn to report is another "
-            "error, and is not in it."
+            "It is the error of blurring, for those who report. Sampling error is not included."
         )
         return found
 

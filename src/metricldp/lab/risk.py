@@ -114,7 +114,7 @@ class Risk:
     @property
     def _last(self) -> str:
         sampled = any(chance.error for chance in self.chances)
-        drawn = f", but what stands with ± is the mean over {DRAWS:,} people who were drawn"
+        drawn = f", except those with ±, which are averages over {DRAWS:,} simulated people"
         return (
             f"Chances are exact{drawn if sampled else ''}. Several reports are of one value, with "
             "new coins each. The limit is how sure anybody can be after any such reports, whatever "
