@@ -377,6 +377,11 @@ def test_explain_has_it_in_a_line(survey):
     assert "attacker" not in str(long.explain())
 
 
+def test_no_guess_may_be_off_so_far_that_it_is_always_right():
+    said = str(Survey({"pay": Ordinal(["low", "middle", "high"], epsilon=1)}).explain())
+    assert "guesses within" not in said and "33.3% right before a report" in said
+
+
 def test_people_of_a_file_as_a_prior(survey, tmp_path):
     rows = ["age,height,load", "10,101,0", "10,104,2", "11,199,9", "12,126,10"]
     (tmp_path / "people.csv").write_text("\n".join(rows))
