@@ -92,6 +92,15 @@ def test_every_public_name_is_in_the_api_reference():
     assert sorted(named) == sorted(metricldp.__all__)
 
 
+@pytest.mark.parametrize("name", ["Survey", "Tally"])
+def test_every_method_is_in_the_api_reference(name):
+    text = (DOCS / "api" / f"{name.lower()}.md").read_text("utf-8")
+    listed = text.partition(f"::: metricldp.{name}\n")[2].partition("\n:::")[0]
+    named = set(re.findall(r"^ +- (\w+)$", listed, re.MULTILINE))
+    inner = {"asked", "block_of", "canonical", "tabled"}  # for the package itself
+    assert named == {n for n in dir(getattr(metricldp, name)) if n[0] != "_"} - inner
+
+
 def test_nothing_of_the_site_names_a_host():
     for path in (DOCS / "assets").iterdir():
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")

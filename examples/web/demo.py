@@ -129,7 +129,7 @@ def page(survey: Agreement, lines: list[demo.Line]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/surveys/page.css"></head>
 <body><main><h1>Answers beside the truth</h1>
-<p>{len(lines)} questions about people who do not exist. The collector saw blurred reports only;
+<p>{len(lines)} questions about made-up people. The collector saw blurred reports only;
 the truth is here because this is a demonstration. {held} of {len(lines)} intervals hold it; of
 many, 95% do.</p>
 <div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>

@@ -441,6 +441,9 @@ def test_questions_without_an_answer(tally):
         (lambda: tally.quantile("income", 0.5, method="magic"), "one of isotonic, binary-search"),
         (lambda: tally.quantiles("income", 0.5), "a list of probabilities"),
         (lambda: tally.quantiles("income", "0.5"), "a list of probabilities"),
+        (lambda: tally.quantiles("income", [0.5], by="age"), r"tally.quantile\(..., by=...\)"),
+        (lambda: tally.quantile("income", 0.5) - tally.quantile("income", 0.1), "compare their"),
+        (lambda: 5 - tally.quantile("income", 0.5), "compare their"),
         (lambda: tally.quantile("income", 0.5).interval(1), "a level lies between 0 and 1"),
         (
             lambda: tally.cdf("income").interval(0, simultaneous=True),

@@ -113,7 +113,7 @@ def test_tables_and_text():
     assert [row["label"] for row in data["coefficients"]] == ["intercept", "x", "g: s", "g: e"]
     assert len(data["p_values"]) == 4 and len(data["covariances"]) == 4
     text = fit.text(0.9)
-    assert "90% interval" in text and "g is against n" in text and "R^2" in text
+    assert "90% interval" in text and "n is the reference level for g" in text and "R^2" in text
     assert "towards zero" in text
     assert repr(fit) == "<Regression: y by x, g among everybody>"
     assert fit["x"].unit == "y per x" and fit["g: s"].unit == "y"

@@ -63,7 +63,8 @@ def test_without_noise_a_trend_is_that_of_cochran_and_armitage(clear):
 def test_texts_and_data(clear):
     tally, _ = clear
     found = tally.trend({"h": "m"}, "x")
-    assert str(found).startswith("no trend of the share of h m along x among everybody: chi-square")
+    assert str(found).startswith("test of a trend in the share of h m along x among everybody")
+    assert "of freedom, p-value " in str(found) and str(found).splitlines()[0].endswith("it rises")
     assert "per x" in str(found)
     data = found.to_dict(0.9)
     assert data["p_value"] == found.p_value and data["estimate"]["level"] == 0.9

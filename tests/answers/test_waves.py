@@ -77,7 +77,7 @@ def test_changes_are_differences_with_their_own_error(waves, about):
     assert (against.adjusted == holm(against.p_values())).all()
     noted = "as if each wave had drawn its own people from the population"
     assert (noted in changes.text()) == (about == "population")
-    assert changes.text().count("; p ") == 3 and "Holm" in changes.text()
+    assert changes.text().count("; p-value ") == 3 and "Holm" in changes.text()
 
 
 def test_tables_of_changes_have_p_values(waves):

@@ -225,6 +225,17 @@ def test_nothing_to_draft_from():
         draft("none.csv")
 
 
+def test_words_of_a_known_scale_are_drafted_in_its_order():
+    found = {one.name: one for one in draft({"pay": ["low", "high", "middle"] * 9}).kept}["pay"]
+    assert found.entry["kind"] == "ordinal" and found.entry["levels"] == ["low", "middle", "high"]
+    assert any("in order" in question for question in found.questions)
+
+
+def test_a_placeholder_says_how_it_compares_with_the_range():
+    found = draft({"age": [10, 80, 33, 33] * 9}).kept[0]
+    assert found.entry["within"] == 5 and "16 times as wide" in found.why["within"]
+
+
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     as_csv(people(), tmp_path)
@@ -236,7 +247,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         assert stopped.value.code == code
         return capsys.readouterr()
 
-    assert "draft in draft.toml" in run("draft", "people.csv", "-o", "draft.toml").out
+    said = run("draft", "people.csv", "-o", "draft.toml").out
+    assert "draft in draft.toml" in said
+    assert said.endswith("then: metricldp design draft.toml -o survey.toml\n")
     assert run("draft", "people.csv").out == (tmp_path / "draft.toml").read_text("utf-8")
     data = json.loads(run("draft", "people.csv", "--json").out)
     assert set(data["attributes"]) == set(KINDS)

@@ -59,12 +59,24 @@ def test_it_says_what_waves_say(folder):
     found = waves().fraction({"age": (3, 8)})
     told = run(*FILES, "age=3..8")
     assert told.startswith(found.text()) and found.changes().text() in told
-    assert f"trend: {found.trend().text()}; p " in told
+    assert f"trend: {found.trend().text()}; p-value " in told
     data = json.loads(run(*FILES, "age=3..8", "--json", "--level", "90%"))
     assert [row["value"] for row in data["answers"]] == found.values.tolist()
     assert [row["label"] for row in data["changes"]] == ["2024 less 2023", "2025 less 2024"]
     assert data["trend"]["per"] == "year" and 0 < data["trend"]["p"] <= 1
     assert data["trend"]["low"] == found.trend().interval(0.9)[0]
+
+
+def test_a_picture_tells_what_is_asked_and_from_how_many(folder):
+    told = run(*FILES, "--ask", "mean", "--attribute", "age", "--plot", "mean.svg")
+    assert told.endswith("picture in mean.svg\n") and (folder / "mean.svg").exists()
+    figure = waves().mean("age").plot()
+    axes = figure.axes[0]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("mean age", "year")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2023", "2024", "2025"]
+    assert "from 900 blurred reports" in figure.get_supxlabel()
+    assert waves().fraction({"age": (3, 8)}).plot().axes[0].get_ylabel() == "share of age 3 to 8"
+    assert "ends in" in run(*FILES, "age<9", "--plot", "mean.doc", code=2)
 
 
 def test_other_questions(folder):

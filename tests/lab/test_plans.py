@@ -358,3 +358,10 @@ def test_a_wish_is_not_changed_by_being_asked():
     wish = Wish.of(SMALL, "fraction", ASKED, None, attribute=None, error=0.1)
     assert dataclasses.replace(wish).prior == "worst"
     assert wish.spread == "however people are spread"
+
+
+def test_a_plan_for_the_worst_says_how_many_are_enough_if_people_are_spread_evenly():
+    worst = SMALL.plan("fraction", ASKED, error=0.1)
+    even = SMALL.plan("fraction", ASKED, error=0.1, prior="uniform")
+    assert worst.n_if_even == even.n < worst.n and even.n_if_even is None
+    assert f"spread evenly, {even.n:,} people are enough" in worst.advice

@@ -315,7 +315,7 @@ def test_a_seed_repeats_and_another_differs():
     other = survey.risk(reports=2, seed=2).chances
     assert first.chances[1].chance != other[1].chance
     assert first.chances[1].chance == pytest.approx(other[1].chance, abs=allowed(1 << 12))
-    assert "± " in str(first) and "4,096 people who were drawn" in str(first)
+    assert "± " in str(first) and "4,096 simulated people" in str(first)
 
 
 def test_chances_that_reports_are_as_likely_as_they_say():
@@ -375,6 +375,11 @@ def test_explain_has_it_in_a_line(survey):
     assert line in str(said)
     long = Survey({"x": Integer(0, 256, epsilon=1, mechanism="geometric")})
     assert "attacker" not in str(long.explain())
+
+
+def test_no_guess_may_be_off_so_far_that_it_is_always_right():
+    said = str(Survey({"pay": Ordinal(["low", "middle", "high"], epsilon=1)}).explain())
+    assert "guesses within" not in said and "33.3% right before a report" in said
 
 
 def test_people_of_a_file_as_a_prior(survey, tmp_path):

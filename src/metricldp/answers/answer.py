@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, Protocol
 
 from metricldp.answers import watched
+from metricldp.answers.comparisons import SMALLEST
 from metricldp.answers.liars import Ends, Lie, checked_liars
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
@@ -22,8 +23,6 @@ AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
     *("cross-fitted", "bernstein"),
 )
 BRACKET_NOTE = "the interval is a bracket"
-SMALLEST = 1e-12
-"""The smallest probability that is told."""
 _WORTH = 0.8
 """A bracket is taken where it is planned to be shorter than this share of the plain interval."""
 

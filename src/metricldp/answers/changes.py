@@ -10,7 +10,7 @@ from typing import Any
 
 from metricldp.answers.answer import AUTO, NORMAL, Answer, normal_reach
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.comparisons import HOLM
+from metricldp.answers.comparisons import HOLM, SMALLEST, p_text
 from metricldp.answers.quantiles import Quantile
 from metricldp.basics.optional import loaded
 from metricldp.basics.text import plain
@@ -57,7 +57,7 @@ class Changes(Answers):
     def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
         shared = self.shared_notes()
         lines = [
-            f"{line}; p {p:.2g}"
+            f"{line}; p-value {p_text(p, len(self) * SMALLEST)}"
             for line, p in zip(
                 Answers("", self.labels, [_without(one, shared) for one in self])
                 .text(level, simultaneous=simultaneous)

@@ -13,6 +13,13 @@ from metricldp.basics.text import shown
 from metricldp.channels import Floats
 
 HOLM = "holm"
+SMALLEST = 1e-12
+"""The smallest p-value that is told."""
+
+
+def p_text(p: float, smallest: float = SMALLEST) -> str:
+    """A p-value in one form everywhere."""
+    return f"less than {smallest:.2g}" if p <= smallest else f"{p:.2g}"
 
 
 def holm(p_values: Iterable[float]) -> Floats:

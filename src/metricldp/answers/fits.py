@@ -56,7 +56,7 @@ else:
     pa = optional("pyarrow")
 
 SYNTHETIC = "metricldp.synthetic"
-WARNING = "people who do not exist, drawn from a fit: biased, and nothing is guaranteed of them"
+WARNING = "made-up people, drawn from a fit: biased, and nothing is guaranteed of them"
 """What a table of a sample is marked with."""
 MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
@@ -274,7 +274,7 @@ class Fit:
     # People who do not exist ---------------------------------------------------------------------
 
     def sample(self, n: int, *, seed: int = 1) -> pa.Table:
-        """People who do not exist, drawn from the fit: a table that any tool can read.
+        """Made-up people, drawn from the fit: a table that any tool can read.
 
         For exploration, and to try programs out. Each column is in the attribute's own words; a
         number from a bin is drawn evenly inside it. The table knows nothing but the fit, with all

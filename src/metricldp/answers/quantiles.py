@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from metricldp.answers.searches import (
 )
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
+from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
 from metricldp.channels import Floats
 
@@ -213,6 +214,14 @@ class Quantile:
     cdf: Cdf
     method: str = ISOTONIC
     notes: tuple[str, ...] = ()
+
+    def __sub__(self, other: object) -> NoReturn:
+        raise QueryError(
+            "quantiles have no standard error, so none is subtracted from another; compare their "
+            "intervals, or subtract means or shares of people up to a value: tally.mean(...)"
+        )
+
+    __rsub__ = __add__ = __radd__ = __truediv__ = __rtruediv__ = __sub__
 
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False

@@ -16,6 +16,7 @@ import numpy as np
 
 from metricldp.answers.answer import Answer, percent
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where
 from metricldp.answers.least_squares import Fitting, columns_for
 from metricldp.answers.moments import numeric
@@ -92,15 +93,14 @@ class Regression:
     def text(self, level: float = 0.95) -> str:
         """A table of the coefficients with their errors, and R^2 below it."""
         low, high = self.coefficients.interval(level)
-        rows = [("", "coefficient", "± error", f"{percent(level)} interval", "p")]
+        rows = [("", "coefficient", "± error", f"{percent(level)} interval", "p-value")]
         for label, one, a, b in zip(
             self.coefficients.labels, self.coefficients, low, high, strict=True
         ):
             ends = f"{one._shown(a)} to {one._shown(b)}"
-            p = one.p_value()
-            said = "< 0.0001" if p < 1e-4 else f"{p:.4f}"
-            rows.append((label, one._shown(one.value), one._shown(one.stderr), ends, said))
-        against = [f"{name} is against {base}" for name, base in self.base.items()]
+            p = p_text(one.p_value())
+            rows.append((label, one._shown(one.value), one._shown(one.stderr), ends, p))
+        against = [f"{base} is the reference level for {k}" for k, base in self.base.items()]
         notes = [*against, *self.notes]
         lines = [self.question, table(rows), f"R^2 {self.r_squared.text(level)}", *notes]
         return "\n".join(lines)

@@ -395,9 +395,12 @@ class Tally(Asking, Statistics):
         where: Where | None = None,
         method: str = ISOTONIC,
         *,
+        by: None = None,
         about: str = RESPONDENTS,
     ) -> list[Quantile]:
         """Several quantiles of the same people, in one pass."""
+        if by is not None:
+            raise QueryError("quantiles takes no by; ask for one: tally.quantile(..., by=...)")
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, about, literal=method == BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]

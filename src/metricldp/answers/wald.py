@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.answer import Answer, barely
-from metricldp.answers.comparisons import chi_square_tail
+from metricldp.answers.comparisons import chi_square_tail, p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.moments import check_two
 from metricldp.answers.smooth import Factors, People, Tallied
@@ -28,6 +28,8 @@ from metricldp.store.readings import attribute_of
 
 MOST_DEGREES = 100
 """Every two cells have a covariance, and with very many a chi-square is a poor approximation."""
+_DEPENDENT = "they are not independent", "no sign of dependence"
+_NO_TREND = "no sign of a trend"
 _FLAT = 1e-9
 """A direction with less of the largest variance than this is known, and tells nothing."""
 
@@ -44,14 +46,21 @@ class Test:
     notes: tuple[str, ...] = ()
     estimate: Answer | None = None
     """How large the effect is, where that is one number."""
+    findings: tuple[str, str] = ("a clear effect", "no sign of an effect")
+    """What a p-value below 0.05 says, and what any other says."""
 
     __test__ = False  # so that pytest does not take it for tests
 
+    @property
+    def finding(self) -> str:
+        """What the p-value says, in words."""
+        return self.findings[self.p_value >= 0.05]
+
     def text(self, level: float = 0.95) -> str:
         """In a line or two."""
-        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.4f}"
-        degrees = counted(self.df, "degree")
-        lines = [f"{self.question}: chi-square {self.statistic:.2f}, {degrees} of freedom, {p}"]
+        found = f"{self.statistic:.2f}, {counted(self.df, 'degree')} of freedom"
+        said = f"p-value {p_text(self.p_value)}: {self.finding}"
+        lines = [f"{self.question}: chi-square {found}, {said}"]
         if self.estimate is not None:
             lines.append(f"{self.estimate.question}: {self.estimate.text(level)}")
         return "\n".join(["; ".join([lines[0], *self.notes]), *lines[1:]])
@@ -66,6 +75,7 @@ class Test:
             "statistic": self.statistic,
             "df": self.df,
             "p_value": self.p_value,
+            "finding": self.finding,
             "about": self.about,
             "notes": list(self.notes),
             "estimate": None if self.estimate is None else self.estimate.to_dict(level),
@@ -98,13 +108,14 @@ def independence(
             f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; ask for "
             f"wider bars, as with widths={{{longer!r}: 10}}"
         )
-    words = f"{one} and {other} are independent among {people.group.words}"
+    words = f"test of independence of {one} and {other} among {people.group.words}"
     size = tally._answers([people.group], about)[0]
     notes = people.group.notes
     if df < 1:
         raise QueryError(f"{one} and {other} need two values each among these people")
     if size.value <= 2 * size.stderr:
-        return Test(words, 0.0, df, 1.0, about, (*notes, barely(size.value, size.stderr)))
+        notes = (*notes, barely(size.value, size.stderr))
+        return Test(words, 0.0, df, 1.0, about, notes, findings=_DEPENDENT)
     centred: list[list[Floats]] = []
     for name, some in zip((one, other), bars, strict=True):
         shares = people.sums([{name: bar} for bar in some]) / size.value
@@ -113,7 +124,8 @@ def independence(
     statistic, rank = _wald(people.sums(cells), people.covariances(cells))
     if rank < df:
         notes = (*notes, f"{counted(df - rank, 'direction')} of {df} known without error, left out")
-    return Test(words, statistic, rank, chi_square_tail(statistic, rank), about, notes)
+    p = chi_square_tail(statistic, rank)
+    return Test(words, statistic, rank, p, about, notes, findings=_DEPENDENT)
 
 
 def _bars(people: People, name: str, width: float | None) -> list[Floats]:
@@ -160,18 +172,19 @@ def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, abo
         scores = described.numbers(attribute)[0]
     meeting = inside.functions
     size, first, those = people.sums([{}, {attribute: scores}, meeting])
-    words = f"share of {inside.words} along {attribute} among {people.group.words}"
+    words = f"the share of {inside.words} along {attribute} among {people.group.words}"
+    said = f"test of a trend in {words}"
     whole = tally._answers([people.group], about)[0]
     notes = (*people.group.notes, *inside.notes)
     if whole.value <= 2 * whole.stderr:
-        said = f"no trend of the {words}"
-        return Test(said, 0.0, 1, 1.0, about, (*notes, barely(whole.value, whole.stderr)))
+        notes = (*notes, barely(whole.value, whole.stderr))
+        return Test(said, 0.0, 1, 1.0, about, notes, findings=("", _NO_TREND))
     apart = scores - first / size
     together, spread = people.sums([{**meeting, attribute: apart}, {attribute: apart**2}])
     top = people.smooth(
         float(together),
         [(1.0, {**meeting, attribute: apart}), (-those / size, {attribute: apart})],
-        f"change of the {words}",
+        f"change of {words}",
         "",
     )
     bottom = people.smooth(float(spread), [(1.0, {attribute: apart**2})], attribute, "")
@@ -179,7 +192,8 @@ def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, abo
     slope = _named(top / bottom, top.question, unit)
     statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
     p = chi_square_tail(statistic, 1)
-    return Test(f"no trend of the {words}", statistic, 1, p, about, notes, slope)
+    findings = "it rises" if slope.value > 0 else "it falls", _NO_TREND
+    return Test(said, statistic, 1, p, about, notes, slope, findings)
 
 
 def _named(answer: Answer, question: str, unit: str) -> Answer:

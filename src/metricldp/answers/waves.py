@@ -24,7 +24,7 @@ from metricldp.answers.changes import Changes, OfQuantiles
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.estimate import POPULATION, RESPONDENTS, draw
 from metricldp.answers.predict import predicted
-from metricldp.answers.queries import parse_all
+from metricldp.answers.queries import EVERYBODY, parse_all
 from metricldp.answers.searches import ISOTONIC
 from metricldp.answers.tally import Tally
 from metricldp.answers.terms import Term
@@ -108,11 +108,15 @@ class Waves:
 
     def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> WaveAnswers:
         """How many people of each wave meet the conditions."""
-        return self._asked(lambda tally: tally.count(where, about=about), where, None, about)
+        return self._asked(
+            lambda tally: tally.count(where, about=about), where, None, about, "people: "
+        )
 
     def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> WaveAnswers:
         """The same as shares; waves of different sizes are compared by these."""
-        return self._asked(lambda tally: tally.fraction(where, about=about), where, None, about)
+        return self._asked(
+            lambda tally: tally.fraction(where, about=about), where, None, about, "share of "
+        )
 
     def sum(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
@@ -122,7 +126,7 @@ class Waves:
         def ask(tally: Tally) -> Answer:
             return tally.sum(attribute, where, about=about)
 
-        return self._asked(ask, where, attribute, about)
+        return self._asked(ask, where, attribute, about, "sum of ")
 
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
@@ -132,7 +136,7 @@ class Waves:
         def ask(tally: Tally) -> Answer:
             return tally.mean(attribute, where, about=about)
 
-        return self._asked(ask, where, attribute, about)
+        return self._asked(ask, where, attribute, about, "mean ")
 
     def quantile(
         self,
@@ -162,6 +166,7 @@ class Waves:
         where: Where | None,
         attribute: str | None,
         about: str,
+        kind: str = "",
     ) -> WaveAnswers:
         names = self._names(where, attribute)
         found = []
@@ -170,7 +175,7 @@ class Waves:
                 found.append(ask(tally))
             except QueryError as wrong:
                 raise QueryError(f"wave {shown(label)}: {wrong}") from None
-        return WaveAnswers(self, found, about, names)
+        return WaveAnswers(self, found, about, names, kind)
 
     def _names(self, where: Where | None, attribute: str | None) -> set[str]:
         """The attributes of a question, which have to mean the same in all waves."""
@@ -242,10 +247,12 @@ class WaveAnswers(Answers):
     """One answer for each wave, in time order; `changes` and `trend` between them."""
 
     def __init__(
-        self, waves: Waves, answers: Sequence[Answer], about: str, names: set[str]
+        self, waves: Waves, answers: Sequence[Answer], about: str, names: set[str], kind: str = ""
     ) -> None:
         super().__init__("wave", waves.labels, answers)
         self.waves, self._about, self._names = waves, about, names
+        self.measure = kind + answers[0].question.removesuffix(f" among {EVERYBODY}")
+        """What is asked, in words such as "mean age"."""
 
     def changes(self, base: object = None) -> Changes:
         """Each wave less the one before it or, with a base, less that wave."""

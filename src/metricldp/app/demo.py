@@ -1,4 +1,4 @@
-"""The whole way on people who do not exist: a population, a survey, reports, answers, the truth."""
+"""The whole way on made-up people: a population, a survey, reports, answers, the truth."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def tell(picture: Path, say: Callable[[str], None]) -> dict[str, Any]:
     check_picture(picture)
     people, agreed = population(), survey()
     n = len(people["age"])
-    say(f"{n:,} people who do not exist, with an age, an income and a region each.")
+    say(f"{n:,} made-up people, with an age, an income and a region each.")
     say(f"They agree on survey {agreed.fingerprint[:16]}:")
     say("  whatever a device sends, ages up to 5 years apart explain it equally well up to a")
     say("  factor of 2.7, and so do incomes up to 10,000 apart; any two ages or incomes up to a")
@@ -169,8 +169,8 @@ def tell(picture: Path, say: Callable[[str], None]) -> dict[str, Any]:
     say(f"  Certified by exact arithmetic: {'yes' if certify(agreed).holds else 'NO'}.")
     guess = in_short(agreed, "age")["guess"]
     before, after = 100 * guess["before"], 100 * guess["after"]
-    say(f"  Who sees a report guesses the age to within 5 years for {after:.0f} of 100 people,")
-    say(f"  without it for {before:.0f}, if all ages are equally frequent.")
+    say(f"  Anyone who sees a report can guess the age to within 5 years for {after:.0f} people")
+    say(f"  in 100; without it, for {before:.0f}, if all ages are equally frequent.")
     started = time.perf_counter()
     reports = encode(agreed, people)
     say(f"Every device blurs its values: {n:,} reports in {time.perf_counter() - started:.2f} s.")

@@ -136,7 +136,8 @@ def _draft(
         show(found.to_dict(), found.to_toml().rstrip("\n"), as_json)
         return
     found.save(output)
-    show({**found.to_dict(), "file": str(output)}, f"{found}\n\ndraft in {output}", as_json)
+    then = f"Answer the questions in it, then: metricldp design {output} -o survey.toml"
+    show({**found.to_dict(), "file": str(output)}, f"{found}\n\ndraft in {output}\n{then}", as_json)
 
 
 def _asked(kind: str, words: list[str]) -> tuple[str | None, list[str]]:

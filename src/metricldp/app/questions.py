@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers import where_text
-from metricldp.answers.answer import SMALLEST, percent
+from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.by import Quantiles
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.fitted import Fitted
 from metricldp.answers.liars import checked_liars
@@ -147,8 +148,8 @@ class Question:
         text = "" if as_json else self.text(found, level, **how)
         if compared:
             data["p_value"] = p = found.p_value(1.0 if "over" in compared else 0.0)
-            said = "less than " * (p <= SMALLEST)
-            text = f"{found.question}: {text}\np-value of no difference: {said}{p:.2g}"
+            text = f"{found.question}: {text}
+p-value of no difference: {p_text(p)}"
         if checked_liars(liars):
             rows = _moved(found, liars)
             data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}

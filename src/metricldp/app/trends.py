@@ -10,14 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers import where_text
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.tally import Tally
 from metricldp.answers.waves import WaveAnswers, Waves
+from metricldp.app import plots
 from metricldp.app.arguments import check_order, share, survey_in
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import finite
 from metricldp.basics.text import listed, shown
+from metricldp.basics.writing import check_apart
 from metricldp.survey.agreement import Agreement
 
 _SIGNS = re.compile(r"[=<>≤≥≠]")
@@ -54,6 +57,7 @@ _Level = Annotated[
     float,
     typer.Option("--level", parser=share, metavar="0.95", help="the level of the intervals"),
 ]
+_Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")]
 _SamePeople = Annotated[
     bool | None,
     typer.Option(
@@ -78,6 +82,7 @@ def _trend(
     same_people: _SamePeople = None,
     about: _About = "respondents",
     level: _Level = 0.95,
+    plot: _Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask several waves of a survey the same, with the changes between them and the trend."""
@@ -89,6 +94,8 @@ def _trend(
             if attribute is None
             else f"a {ask} is of people; leave --attribute out"
         )
+    if plot is not None:
+        plots.check_picture(plot)
     conditions = [word for word in words if _SIGNS.search(word) and not Path(word).exists()]
     agreed = survey_in(survey)
     where = where_text.parse_text(agreed, conditions)
@@ -109,8 +116,11 @@ def _trend(
         "changes": changes.to_dict(level)["answers"],
         "trend": {**slope.to_dict(level), "per": waves.per, "p": finite(sure)},
     }
-    # A picture of `found` and `slope`, for --plot, has all that it needs here.
-    told = f"trend: {slope.text(level)}; p {sure:.2g}"
+    told = f"trend: {slope.text(level)}; p-value {p_text(sure)}"
+    if plot is not None:
+        check_apart(plot, [survey, *(path for path, _ in files)], QueryError)
+        plots.waves(found, plot, level=level)
+        data["picture"], told = str(plot), f"{told}\npicture in {plot}"
     show(data, f"{found.text(level)}\n\n{changes.text(level)}\n\n{told}", as_json)
 
 

@@ -47,6 +47,12 @@ _SCALES = (
     ("never", "rarely", "sometimes", "often", "always"),
     ("never", "seldom", "sometimes", "often", "always"),
     ("very low", "low", "medium", "high", "very high"),
+    ("very low", "low", "middle", "high", "very high"),
+    ("very low", "low", "moderate", "high", "very high"),
+    ("none", "mild", "moderate", "severe"),
+    ("very dissatisfied", "dissatisfied", "neutral", "satisfied", "very satisfied"),
+    ("beginner", "intermediate", "advanced", "expert"),
+    ("xs", "s", "m", "l", "xl", "xxl"),
     ("very bad", "bad", "fair", "good", "very good"),
     ("poor", "fair", "good", "very good", "excellent"),
     ("small", "medium", "large"),
@@ -195,7 +201,8 @@ def _ranged(name: str, numbers: Any, whole: bool, different: int) -> Drafted:
             why["kind"] = f"whole numbers, but more than {MOST_VALUES} of them, so kept in bins"
     part = _round_below((high - low) / 15)
     entry |= {"epsilon": EPSILON, "within": _short(max(part, width)), "cap": CAP}
-    why["within"] = "a placeholder: a round number, about a fifteenth of the range"
+    times = plain(float(f"{(high - low) / part:.2g}"))
+    why["within"] = f"a placeholder: a round number; the range is {times} times as wide"
     if part < width:
         why["within"] = "a placeholder: one step"
     return Drafted(name, entry, why, _asked(entry, different), _hints(numbers, whole))
@@ -206,8 +213,8 @@ def _asked(entry: dict[str, Any], different: int) -> tuple[str, ...]:
     found = [
         f"Which values can people really have? Values outside {low} to {high} are refused, or "
         "moved to the end with --clip.",
-        f"What is close? Any two values up to {within} apart are told apart by a factor of "
-        "e^epsilon at most, and no two by more than e^cap. Do you want to promise that?",
+        f"What is close? For values up to {within} apart, a report is at most e^epsilon times as "
+        "likely from one as from the other; for any two, e^cap times. Do you want to promise that?",
     ]
     if entry["kind"] == "integer" and different <= 12:
         found.append('Are these codes of names? Then it is kind = "categorical".')

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from metricldp.answers import advice
 from metricldp.answers.answer import normal_reach, percent
-from metricldp.answers.wishes import INTERVAL, MEAN, STDERR, Wish
+from metricldp.answers.wishes import EVENLY, INTERVAL, MEAN, STDERR, WORST, Wish
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import counted, guess, listed, plain, shown, table
@@ -118,12 +118,23 @@ class Plan:
             meant = f"half of the width of a {percent(wish.level)} interval, {reach}"
         told = f"{self._setting} Then the error of {what} is ± {wish.shown(self.error)}, "
         told += f"{wish.spread}. That is {meant}."
+        if self.n_if_even is not None and self.n_if_even < self.n:
+            people = counted(self.n_if_even, "person", "people")
+            told += f" If people are spread evenly, {people} are enough."
         if not self.met:
             told += (
                 f" It is more than the ± {wish.shown(wish.error)} that were asked for: find n or "
                 "epsilon as well."
             )
         return told
+
+    @cached_property
+    def n_if_even(self) -> int | None:
+        """How many people are enough if they are spread evenly, where n is for the worst case."""
+        wish = self.wish
+        if self.find != "n" or not isinstance(wish.prior, str) or wish.prior != WORST:
+            return None
+        return advice.people_for(replace(wish, prior=EVENLY), self.survey)
 
     @property
     def _setting(self) -> str:
@@ -174,8 +185,7 @@ class Plan:
                 f"answer{', to first order' if self.wish.kind == MEAN else ''}."
             )
         found.append(
-            "It is the error of blurring, for those who report. Who was drawn to report is another "
-            "error, and is not in it."
+            "It is the error of blurring, for those who report. Sampling error is not included."
         )
         return found
 
@@ -235,6 +245,7 @@ class Plan:
             "stderr": self.stderr,
             "met": self.met,
             "holds": self.wish.spread,
+            "n_if_even": self.n_if_even,
             "advice": self.advice,
             "person": self.person,
             "compared": self.tried,

@@ -114,7 +114,7 @@ class Risk:
     @property
     def _last(self) -> str:
         sampled = any(chance.error for chance in self.chances)
-        drawn = f", but what stands with ± is the mean over {DRAWS:,} people who were drawn"
+        drawn = f", except those with ±, which are averages over {DRAWS:,} simulated people"
         return (
             f"Chances are exact{drawn if sampled else ''}. Several reports are of one value, with "
             "new coins each. The limit is how sure anybody can be after any such reports, whatever "
@@ -223,8 +223,13 @@ def in_short(survey: Agreement, name: str) -> dict[str, Any]:
     """The widest guess of an attribute after one report, people spread evenly, as data."""
     if survey.attributes[name].size > MOST_IN_SHORT:
         return {}
-    within = usual_within(survey, name)
-    before, after = chances_of(survey, name, _shares(survey, [name], "uniform"), [within], [1], 1)
+    within, shares = usual_within(survey, name), _shares(survey, [name], "uniform")
+    before, after = chances_of(survey, name, shares, [within], [1], 1)
+    if (
+        before.chance or 0.0
+    ) > 1 - 1e-9:  # the middle is near to everything: nothing is left to guess
+        within = None
+        before, after = chances_of(survey, name, shares, [within], [1], 1)
     of = _word(survey, name) if within is None else f"within {plain(within)}"
     found = {"of": of, "within": within, "before": before.chance, "after": after.chance}
     return {"guess": {**found, "error": after.error, "limit": after.limit}}

@@ -7,10 +7,11 @@ from metricldp.answers.answer_table import Answers, Grid, Histogram
 from metricldp.answers.differences import Groups
 from metricldp.answers.pictures import Draw
 from metricldp.answers.quantiles import Cdf
+from metricldp.answers.waves import WaveAnswers
 from metricldp.app.plots.answers import cdf, histogram
 from metricldp.app.plots.curves import tradeoff
 from metricldp.app.plots.grids import heatmap
-from metricldp.app.plots.intervals import groups, intervals, trend
+from metricldp.app.plots.intervals import groups, intervals, trend, waves
 from metricldp.app.plots.metrics import metric_graph
 from metricldp.app.plots.pages import draw
 from metricldp.app.plots.shared import check_picture
@@ -21,6 +22,7 @@ PICTURES: dict[type, Draw] = {
     Grid: heatmap,
     Groups: groups,
     Histogram: histogram,
+    WaveAnswers: waves,
 }
 """What `.plot()` of each kind of answers draws."""
 
@@ -36,4 +38,5 @@ __all__ = [
     "metric_graph",
     "tradeoff",
     "trend",
+    "waves",
 ]

@@ -48,9 +48,12 @@ def facts(
     told: str,
     promise: str | None = None,
     note: str = "",
+    collected: int | None = None,
 ) -> list[str]:
     """What a picture says below: how to read it, from whom it is, and what they were promised."""
     reports = sorted({one.reports for one in answers if one.survey or one.reports})
+    if collected is not None:
+        reports = [collected]
     people = "".join(f"from {counted(n, 'blurred report')}" for n in reports[:1])
     if len(reports) > 1:
         people = f"from {reports[0]:,} to {reports[-1]:,} blurred reports each"

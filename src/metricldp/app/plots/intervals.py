@@ -13,6 +13,7 @@ import numpy as np
 from metricldp.answers.answer import Answer, percent
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.differences import Groups
+from metricldp.answers.waves import WaveAnswers
 from metricldp.app.plots.answers import among, facts, outside
 from metricldp.app.plots.curves import End, label_ends
 from metricldp.app.plots.shared import (
@@ -30,7 +31,7 @@ from metricldp.app.plots.shared import (
 )
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
-from metricldp.basics.text import counted
+from metricldp.basics.text import counted, plain
 from metricldp.lab.pages import GREY, hue
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def groups(
 ) -> Figure:
     """Groups beside their differences from one of them, each with its interval.
 
-    Whether two groups differ is to be seen at the right: answers from the same reports share their
+    The right-hand panel shows whether two groups differ: answers from the same reports share their
     noise, so that intervals at the left may overlap although the difference is clear.
     """
     _check_rows(len(found.labels))
@@ -157,13 +158,15 @@ def trend(
     title: str = "Over time",
     xlabel: str = "",
     ylabel: str | None = None,
+    labels: Sequence[str] | None = None,
     level: float = 0.95,
     promise: str | None = None,
 ) -> Figure:
     """Answers to the same question at several times, with their intervals; for one or many groups.
 
-    `times` are numbers, dates or labels, one for each answer. Many groups are a dict of names and
-    answers: the first six are in colour, and each name stands at the end of its line.
+    `times` are numbers, dates or words, one for each answer, and each has reports of its own;
+    `labels` are what to write at numbers. Many groups are a dict of names and answers: the first
+    six are in colour, and each name stands at the end of its line.
     """
     named = dict(answers) if isinstance(answers, Mapping) else {"": answers}
     every = [one for found in named.values() for one in found]
@@ -189,11 +192,10 @@ def trend(
         ends.append(End(name, _number(axes, at[-1]), values[-1], color))
     axes.set_ylabel(every[0].unit if ylabel is None else ylabel, parse_math=False)
     axes.set_xlabel(xlabel, parse_math=False)
-    if words:
+    if words or np.issubdtype(x.dtype, np.number):
         step = -(-len(times) // 10)
-        axes.set_xticks(x[::step], list(times)[::step], parse_math=False)
-    elif np.issubdtype(x.dtype, np.number):
-        round_ticks(axes.xaxis, 8, counts=False)
+        written = labels or [plain(time) for time in (times if words else x.tolist())]
+        axes.set_xticks(x[::step], list(written)[::step], parse_math=False)
     else:
         days = dates.AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(days)
@@ -201,12 +203,29 @@ def trend(
     round_ticks(axes.yaxis)
     open_axes(axes, grid=True)
     axes.xaxis.grid(visible=False)
-    read = facts(every, [every[0].unit], f"{percent(level)} intervals, each for itself", promise)
+    below = f"{percent(level)} intervals, each for itself"
+    reports = sum(max(one.reports for one in wave) for wave in zip(*named.values(), strict=True))
+    read = facts(every, [every[0].unit], below, promise, collected=reports or None)
     framed(figure, title, read)
     if len(named) > 1:
         laid_out(figure)
         label_ends(axes, ends)
     return finish(figure, path)
+
+
+def waves(
+    found: WaveAnswers,
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    **look: Any,
+) -> Figure:
+    """Waves of a survey in the order of time; it takes what `trend` takes."""
+    per = found.waves.per
+    look = {"xlabel": "" if per == "wave" else per, "ylabel": found.measure, **look}
+    title = title or f"{found.measure[:1].upper()}{found.measure[1:]} over time"
+    rows, times = list(found), found.waves.times
+    return trend(rows, times, path, title=title, labels=found.labels, **look)
 
 
 def _number(axes: Axes, time: Any) -> float:
