@@ -148,8 +148,7 @@ class Question:
         text = "" if as_json else self.text(found, level, **how)
         if compared:
             data["p_value"] = p = found.p_value(1.0 if "over" in compared else 0.0)
-            text = f"{found.question}: {text}
-p-value of no difference: {p_text(p)}"
+            text = f"{found.question}: {text}\np-value of no difference: {p_text(p)}"
         if checked_liars(liars):
             rows = _moved(found, liars)
             data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}
