@@ -39,9 +39,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.design.workloads import Workload
 from metricldp.store.opening import opened
-from metricldp.store.readings import (
-    attribute_of,
-)
+from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.outline import outline
 

@@ -327,15 +327,13 @@ _BY = Annotated[
 _OF = Annotated[
     list[str] | None, typer.Option("--of", help="the people that it is a share of: conditions")
 ]
-_LESS = Annotated[
-    list[str] | None,
-    typer.Option("--less", help="less the same of other people: their conditions"),
-]
-_OVER = Annotated[
-    list[str] | None,
-    typer.Option("--over", help="divided by the same of other people: their conditions"),
-]
-_COMPARED = {"less": (_LESS, None), "over": (_OVER, None)}
+_COMPARED = {
+    name: (Annotated[list[str] | None, typer.Option(f"--{name}", help=said)], None)
+    for name, said in (
+        ("less", "less the same of other people: their conditions"),
+        ("over", "divided by the same of other people: their conditions"),
+    )
+}
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
 _WIDTH = Annotated[
     float | None,

@@ -109,7 +109,7 @@ class Runs:
                 joined.append(str(name))
                 parts.append(self._checked(name, n, sha256))
                 total += int(n)
-            with self._instead(holder, joined, parts, total):
+            with self._instead(holder, joined, parts, total, None):
                 gone = self._database.many(
                     "DELETE FROM fresh WHERE seq = ?", [(seq,) for seq, _, _ in pieces]
                 )
@@ -134,12 +134,7 @@ class Runs:
 
     @contextlib.contextmanager
     def _instead(
-        self,
-        holder: str,
-        old: Sequence[str],
-        parts: Sequence[_Words],
-        n: int,
-        stays: _Rule | None = None,
+        self, holder: str, old: Sequence[str], parts: Sequence[_Words], n: int, stays: _Rule | None
     ) -> Iterator[None]:
         """One run, if anything is left for it, instead of old ones; what else goes with it."""
         name = f"{secrets.token_hex(8)}{ENDING}"
@@ -226,11 +221,7 @@ def _pieces(parts: Sequence[_Words]) -> Iterator[_Words]:
 
 
 def _write(
-    path: Path,
-    parts: Sequence[_Words],
-    n: int,
-    stays: _Rule | None,
-    between: Callable[[], None],
+    path: Path, parts: Sequence[_Words], n: int, stays: _Rule | None, between: Callable[[], None]
 ) -> None:
     at = 0
     with replacing(path, StoreError, private=True) as file:
