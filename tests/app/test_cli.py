@@ -621,9 +621,9 @@ def small_demo(monkeypatch, tmp_path):
 
 def test_demo(small_demo, run):
     out = run("demo")
-    assert out.startswith("5,000 people")
+    assert out.startswith("5,000 made-up people")
     assert "Certified by exact arithmetic: yes" in out
-    assert "within 5 years for 47 of 100" in out
+    assert "within 5 years for 47 people" in out
     assert "demo.png" in out
     for question in demo.QUESTIONS:
         for name in question:

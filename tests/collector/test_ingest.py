@@ -93,7 +93,7 @@ class Power(Exception):
 def failing(monkeypatch, step):
     """The machine goes off before the so-manieth file gets its name, or right after it."""
     calls = iter(range(10**6))
-    before, sync = writing._sync, writing.os.fsync
+    before, sync = writing.sync, writing.os.fsync
 
     def now(original):
         def run(*given):
@@ -103,7 +103,7 @@ def failing(monkeypatch, step):
 
         return run
 
-    monkeypatch.setattr(writing, "_sync", now(before))
+    monkeypatch.setattr(writing, "sync", now(before))
     monkeypatch.setattr(writing.os, "fsync", now(sync))
 
 
