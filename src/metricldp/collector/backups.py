@@ -24,7 +24,8 @@ def backup(collector: Collector, output: Path) -> int:
     if output.exists():
         raise StoreError(f"{output} is there already; name a new folder")
     with collector.using() as (books, _):
-        if not isinstance(books.database, SQLite):
+        database = books.database
+        if not isinstance(database, SQLite):
             raise StoreError("reports in Postgres are copied with pg_dump")
     output.mkdir(0o700, parents=True)
     for inside in (sealing.FOLDER, runs.FOLDER, SURVEYS):
@@ -33,19 +34,17 @@ def backup(collector: Collector, output: Path) -> int:
         _copy(path, output / SURVEYS / path.name)
     for left in reversed(range(_TRIES)):
         try:
-            return _books_and_files(collector, output)
+            return _books_and_files(collector, database, output)
         except FileNotFoundError as gone:  # files were merged or dropped in between: again
             if not left:
                 raise StoreError(f"{gone.filename} is gone; restore it from a backup") from None
     raise AssertionError
 
 
-def _books_and_files(collector: Collector, output: Path) -> int:
-    with collector.using() as (books, _):
-        assert isinstance(books.database, SQLite)
-        books.database.backup(output)
-    copy = SQLite(output)
-    with contextlib.closing(copy):
+def _books_and_files(collector: Collector, database: SQLite, output: Path) -> int:
+    with collector.using():
+        database.backup(output)
+    with contextlib.closing(SQLite(output)) as copy:
         books = Books(copy)
         files = [f"{sealing.FOLDER}/{name}" for name in books.segments()]
         files += [f"{runs.FOLDER}/{name}" for name in books.ids.names()]

@@ -63,9 +63,11 @@ class Collector:
         try:
             # The books have the key of invites: a new folder is its owner's alone.
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            for path in made:
+            new = [path for path in made if not path.is_dir()]
+            for path in new:
                 path.mkdir(exist_ok=True)
-            sync(self.folder)
+            if new:
+                sync(self.folder)
         except OSError as wrong:
             raise StoreError(f"cannot make {self.folder}: {wrong.strerror}") from None
         self._store = store
