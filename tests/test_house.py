@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -243,3 +244,14 @@ def test_a_person_is_they():
     texts = [*PACKAGE.rglob("*.py"), *root.glob("*.md"), *(root / "docs").glob("*.md")]
     gendered = re.compile(r"\b(she|hers?|herself|his|him|himself)\b")
     assert not [path for path in texts if gendered.search(path.read_text("utf-8"))]
+
+
+def test_no_link_leads_out_of_the_folder():
+    """One was committed: to the packages of the machine it was made on."""
+    root = PACKAGE.parents[1]
+    if not (root / ".git").exists():
+        pytest.skip("git does not know these files")
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert not [line for line in listed.stdout.splitlines() if line.startswith("120000")]
