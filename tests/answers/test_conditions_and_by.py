@@ -107,6 +107,63 @@ def test_parts_exclude_each_other_and_make_the_whole(where):
         assert all(one in (0, 1) for one in inside)
 
 
+FADING = Survey({"x": Real(0, 8, points=5, epsilon=1), "g": Categorical(["x", "y"], epsilon=1.2)})
+real_leaves = [{"x": (1, 5)}, {"x": [(0, 2.5), (2.5, 4), (7, None)]}, {"x": (3, 6), "g": "x"}]
+real_conditions = st.recursive(
+    st.sampled_from([*real_leaves, {"g": "y"}, {"x": (None, 1)}]),
+    lambda inner: st.builds(
+        lambda make, parts: make(*parts),
+        st.sampled_from([any_of, all_of, none_of]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+FINE = np.arange(0.125, 8, 0.25)
+"""Values off all ends of the ranges above, as many in each half of a cell."""
+
+
+@given(real_conditions)
+@settings(deadline=None)
+def test_ranges_of_real_values_are_put_together_before_they_fade(where):
+    """A point counts for the part of its cell that meets the whole clause: no product of parts."""
+    met = {
+        g: np.array([meets(where, {"x": x, "g": g}) for x in FINE], dtype=float) for g in ("x", "y")
+    }
+    cells = np.round(FINE / 2).astype(int)
+    try:
+        parts = parse_all(FADING, where)
+    except QueryError as wrong:
+        assert "long" in str(wrong) or not any(inside.any() for inside in met.values())
+        return
+    for at, inside in enumerate(met.values()):
+        truth = [inside[cells == k].mean() for k in range(5)]
+        found = sum(
+            part.functions.get("x", np.ones(5)) * part.functions.get("g", np.ones(2))[at]
+            for part in parts
+        )
+        assert found == pytest.approx(truth), where
+
+
+def test_a_real_range_with_itself_is_itself():
+    people = {"x": np.linspace(0, 8, 400), "g": ["x", "y"] * 200}
+    tally = FADING.tally(FADING.encode(people, coins=Coins.seeded(7)))
+    range_ = {"x": (1, 5)}
+    asked = tally.count(range_).value
+    halves = {"x": (1, 2.5)}, {"x": (2.5, 5)}
+    for same in (
+        all_of(range_, range_),
+        any_of(range_, range_),
+        none_of(none_of(range_)),
+        any_of(*halves),
+        {"x": [(1, 2.5), (2.5, 5)]},
+        all_of({"x": (None, 5)}, {"x": (1, None)}),
+    ):
+        assert tally.count(same).value == pytest.approx(asked), same
+    assert tally.fraction(range_, of=range_).value == pytest.approx(1)
+    one, other = (tally.fraction(half, of=range_).value for half in halves)
+    assert one + other == pytest.approx(1)
+
+
 @pytest.fixture(scope="module")
 def enumerated():
     survey = Survey({name: TINY.attributes[name] for name in ("a", "g")})

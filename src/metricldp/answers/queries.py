@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +13,17 @@ import numpy.typing as npt
 from metricldp.answers.conditions import ALL, ANY, Condition, Where
 from metricldp.attributes.answered import NO, YES, answered
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.selection import Chosen, Span
+from metricldp.attributes.selection import (
+    Chosen,
+    Part,
+    Span,
+    Stretches,
+    both,
+    either,
+    inside,
+    rest,
+    same,
+)
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
@@ -31,15 +42,15 @@ EVERYBODY = "everybody"
 class Query:
     """The sum over people of a product of functions, one of each attribute named."""
 
-    factors: Mapping[str, Span | npt.NDArray[Any]]
-    """A function of the position, or the span of positions where it is 1 and not 0."""
+    factors: Mapping[str, Part]
+    """A function of the position, or the part of the domain where it is 1 and not 0."""
     words: str
     notes: tuple[str, ...] = ()
 
     @property
     def functions(self) -> Mapping[str, npt.NDArray[np.float64]]:
         """The value of each function at each position."""
-        arrays = {n: f.inside if isinstance(f, Span) else f for n, f in self.factors.items()}
+        arrays = {name: inside(part) for name, part in self.factors.items()}
         return {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
 
 
@@ -70,7 +81,7 @@ def parse_all(survey: Agreement, where: Where | None, about: str | None = None) 
     return [Query(product, words, notes) for product in _fewer(factors)]
 
 
-Product = dict[str, Span | npt.NDArray[Any]]
+Product = dict[str, Part]
 
 
 def _products(survey: Agreement, where: Where) -> tuple[list[Product], str, tuple[str, ...]]:
@@ -87,14 +98,14 @@ def _products(survey: Agreement, where: Where) -> tuple[list[Product], str, tupl
         for some, _, _ in found:
             products = _meeting(products, some)
         return products, " and ".join(said), notes
-    products, rest = [], [cast(Product, {})]
+    products, left = [], [cast(Product, {})]
     for some, _, _ in found:
-        products += _meeting(rest, some)
+        products += _meeting(left, some)
         for one in some:
-            rest = _meeting(rest, _without(survey, one))
+            left = _meeting(left, _without(one))
     if where.kind == ANY:
         return products, f"({' or '.join(said)})", notes
-    return rest, f"not {said[0]}" if len(said) == 1 else f"not ({' or '.join(said)})", notes
+    return left, f"not {said[0]}" if len(said) == 1 else f"not ({' or '.join(said)})", notes
 
 
 def _meeting(some: Sequence[Product], others: Sequence[Product]) -> list[Product]:
@@ -107,28 +118,24 @@ def _meeting(some: Sequence[Product], others: Sequence[Product]) -> list[Product
     return found
 
 
-def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Product | None:
+def _both(one: Product, other: Mapping[str, Part]) -> Product | None:
     found = dict(one)
-    for name, function in other.items():
-        if name in found:
-            mine, theirs = _values(found[name]), _values(function)
-            found[name] = mine if np.array_equal(mine, theirs) and _plain(mine) else mine * theirs
-            if not np.any(found[name]):
-                return None
-        else:
-            found[name] = function
+    for name, part in other.items():
+        found[name] = both(found[name], part) if name in found else part
+        if not np.any(inside(found[name])):
+            return None
     return found
 
 
-def _without(survey: Agreement, product: Mapping[str, Any]) -> list[Product]:
+def _without(product: Product) -> list[Product]:
     """Everybody else: who fails the first condition, or meets it and fails the second, ..."""
     found: list[Product] = []
     met: Product = {}
-    for name, function in product.items():
-        left = 1.0 - _values(function)
-        if np.any(left):
+    for name, part in product.items():
+        left = rest(part)
+        if np.any(inside(left)):
             found.append({**met, name: left})
-        met[name] = function
+        met[name] = part
     return found
 
 
@@ -146,25 +153,16 @@ def _fewer(products: list[Product]) -> list[Product]:
 def _beside(found: Sequence[Product], product: Product) -> tuple[int, str] | None:
     for place, other in enumerate(found):
         if other.keys() == product.keys():
-            apart = [n for n in other if not np.array_equal(_values(other[n]), _values(product[n]))]
+            apart = [name for name in other if not same(other[name], product[name])]
             if len(apart) == 1:
                 return place, apart[0]
     return None
 
 
 def _joined_products(one: Product, other: Product, name: str) -> Product:
-    function = _values(one[name]) + _values(other[name])
-    rest = {key: value for key, value in one.items() if key != name}
-    return rest if (function == 1).all() else {**rest, name: function}
-
-
-def _values(function: Any) -> npt.NDArray[np.float64]:
-    inside = function.inside if isinstance(function, Span) else function
-    return np.asarray(inside, dtype=np.float64)
-
-
-def _plain(function: npt.NDArray[np.float64]) -> bool:
-    return bool(((function == 0) | (function == 1)).all())
+    part = either(one[name], other[name])
+    others = {key: value for key, value in one.items() if key != name}
+    return others if (inside(part) == 1).all() else {**others, name: part}
 
 
 def _parsed(survey: Agreement, where: Any, about: str | None) -> Query:
@@ -180,7 +178,7 @@ def _parsed(survey: Agreement, where: Any, about: str | None) -> Query:
             f"a where-clause maps attributes to ranges or values, such as {example}, "
             f"not {shown(where)}"
         )
-    factors: dict[str, Span | npt.NDArray[Any]] = {}
+    factors: Product = {}
     words, notes = [], []
     for name, meant in where.items():
         described = attribute_of(survey, name)
@@ -210,10 +208,12 @@ def chosen(described: Attribute, meant: Any, name: str) -> Chosen:
     if not isinstance(meant, list) or not any(isinstance(part, tuple) for part in meant):
         return described.choose(meant, name)
     parts = [described.choose(part, name) for part in meant]
-    inside = np.maximum.reduce([_values(part.inside) for part in parts])
+    whole = reduce(either, (part.part for part in parts))
     words = " or ".join(part.words for part in parts)
     note = "; ".join(dict.fromkeys(part.note for part in parts if part.note)) or None
-    return Chosen.of(inside > 0, words, note) if _plain(inside) else Chosen(inside, words, note)
+    if isinstance(whole, Stretches):
+        return Chosen(whole, words, note)
+    return Chosen.of(inside(whole) > 0, words, note)
 
 
 def valued(survey: Agreement, name: str, group: Query) -> tuple[list[Query], Query]:
@@ -223,15 +223,15 @@ def valued(survey: Agreement, name: str, group: Query) -> tuple[list[Query], Que
     """
     described = attribute_of(survey, name)
     values, note = described.numbers(name)
-    inside = group.functions.get(name, np.ones(described.size))
-    bounds = described.extremes(inside) or ()
+    within = group.functions.get(name, np.ones(described.size))
+    bounds = described.extremes(within) or ()
     if bounds and not note:
         note = f"{name} is open where its range fades; the interval is wider by that"
         note += ", as a bound"
     notes = (*group.notes, note) if note else group.notes
     queries = [
         Query({**group.factors, name: numbers}, f"{name} among {group.words}", notes)
-        for numbers in (values * inside, *bounds)
+        for numbers in (values * within, *bounds)
     ]
     return queries, group
 

@@ -88,7 +88,7 @@ def _runs(chosen: Chosen) -> list[tuple[int, int]]:
     """The first and the last position of every stretch of them."""
     if isinstance(chosen.part, Span):
         return [(chosen.part.first, chosen.part.end - 1)]
-    steps = np.flatnonzero(np.diff(np.concatenate([[0], chosen.part.astype(np.int8), [0]])))
+    steps = np.flatnonzero(np.diff(np.concatenate([[0], chosen.inside.astype(np.int8), [0]])))
     return [(int(first), int(end) - 1) for first, end in list(pairwise(steps))[::2]]
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Positions
 from metricldp.attributes.ordered import Interval, OnLine
-from metricldp.attributes.selection import Chosen, Span, empty, range_ends, range_words
+from metricldp.attributes.selection import Chosen, Stretches, empty, range_ends, range_words
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import plain, shown
 from metricldp.coins.draws import FRACTION_BITS
@@ -95,24 +95,23 @@ class Real(Interval, OnLine):
         said, step = range_words(low, high), float(self.step)
         if start > end:
             raise empty(words, name, f"from {plain(self.low)} to {plain(self.high)}")
-        cells = self._cells
-        inside = np.minimum(end, cells[1:]) - np.maximum(start, cells[:-1])
-        # Nine digits: an end that was meant to lie on a point is not lost to rounding.
-        weights = np.clip(np.round(inside / np.diff(cells), 9), 0.0, 1.0)
-        if not weights.any():
+        part = Stretches(((float(start), float(end)),), self._cells)
+        if not part.inside.any():
             around = plain(start - step / 2), plain(start + step / 2)
             raise QueryError(
                 f"{name} {said} has no width, and values are rounded in steps of {plain(step)}; "
                 f"ask for a range such as ({', '.join(around)})"
             )
-        if (weights == 1).all():
-            return Chosen(Span(0, self.size, self.size), said)
-        return Chosen(weights, said, f"{name} {said} {self._fading(weights)}")
+        found = Chosen(part, said)
+        return found if found.whole else replace(found, note=f"{name} {said} {self._fading(part)}")
 
     def bars(self, width: object, name: str) -> Iterator[Chosen]:
         """Bars of a width are ranges, which need not end at points; they add up to everybody."""
         if width is None:
-            yield from super().bars(None, name)
+            cells = self._cells
+            for position in range(self.size):
+                ends = float(cells[position]), float(cells[position + 1])
+                yield Chosen(Stretches((ends,), cells), self.label(position))
             return
         wide = self._checked_width(width, name)
         note = f"bars of {name} fade into each other over its steps of {plain(self.grid_step)}"
@@ -120,9 +119,10 @@ class Real(Interval, OnLine):
             ends = self.low + k * wide, min(self.low + (k + 1) * wide, self.high)
             yield replace(self.choose(ends, name), note=note)
 
-    def _fading(self, weights: npt.NDArray[np.float64]) -> str:
+    def _fading(self, part: Stretches) -> str:
         """Where a range begins and ends to count values in part."""
-        grid, some = self.grid, np.flatnonzero(weights)
+        grid, weights = self.grid, part.inside
+        some = np.flatnonzero(weights)
         most = np.flatnonzero(weights == weights.max())
         fades = []
         if most[0] > 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,14 +30,82 @@ class Span(NamedTuple):
         return inside
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A part of a domain: which positions, in words, and a note where the words were bent.
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Parts of a line, in order and apart, whose ends need not lie between two positions.
 
-    Where values are rounded at random, positions may count in part: numbers from 0 to 1.
+    Each position stands for the cell around it, and counts by how much of its cell lies in them.
+    What is put together are the parts themselves: a position that counts half for one range and
+    half for another counts for both, for none or for something between, as their ends say.
     """
 
-    part: Span | npt.NDArray[Any]
+    ends: tuple[tuple[float, float], ...]
+    cells: npt.NDArray[np.float64]
+    """Where cells meet, from the low end of the domain to its high end."""
+
+    @cached_property
+    def inside(self) -> npt.NDArray[np.float64]:
+        """How far each position counts, from 0 to 1."""
+        found = np.zeros(len(self.cells) - 1)
+        for start, end in self.ends:
+            there = np.minimum(end, self.cells[1:]) - np.maximum(start, self.cells[:-1])
+            found += np.maximum(there, 0.0)
+        # Nine digits: an end that was meant to lie on a point is not lost to rounding.
+        return np.clip(np.round(found / np.diff(self.cells), 9), 0.0, 1.0)
+
+    def __and__(self, other: Stretches) -> Stretches:
+        pairs = product(self.ends, other.ends)
+        both = [(max(a, c), min(b, d)) for (a, b), (c, d) in pairs]
+        return Stretches(tuple(sorted((a, b) for a, b in both if a < b)), self.cells)
+
+    def __invert__(self) -> Stretches:
+        cuts = [self.cells[0], *chain.from_iterable(self.ends), self.cells[-1]]
+        rest = zip(cuts[::2], cuts[1::2], strict=True)
+        return Stretches(tuple((float(a), float(b)) for a, b in rest if a < b), self.cells)
+
+    def __or__(self, other: Stretches) -> Stretches:
+        return ~(~self & ~other)
+
+
+Part = Span | Stretches | npt.NDArray[Any]
+"""Some of all positions: without a gap, in part, or those where an array is not 0."""
+
+
+def inside(part: Part) -> npt.NDArray[Any]:
+    """How far each position counts."""
+    return part if isinstance(part, np.ndarray) else part.inside
+
+
+def both(one: Part, other: Part) -> Part:
+    """What is in one part and in the other."""
+    if isinstance(one, Stretches) and isinstance(other, Stretches):
+        return one & other
+    return inside(one) * inside(other).astype(np.float64)
+
+
+def either(one: Part, other: Part) -> Part:
+    """What is in one part, in the other, or in both."""
+    if isinstance(one, Stretches) and isinstance(other, Stretches):
+        return one | other
+    return np.where(inside(one), 1.0, inside(other))
+
+
+def rest(part: Part) -> Part:
+    """What is not in a part."""
+    return ~part if isinstance(part, Stretches) else 1.0 - inside(part)
+
+
+def same(one: Part, other: Part) -> bool:
+    if isinstance(one, Stretches) and isinstance(other, Stretches):
+        return one.ends == other.ends
+    return np.array_equal(inside(one), inside(other))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A part of a domain: which positions, in words, and a note where the words were bent."""
+
+    part: Part
     words: str
     note: str | None = None
 
@@ -57,19 +127,21 @@ class Chosen:
 
     @property
     def inside(self) -> npt.NDArray[Any]:
-        return self.part.inside if isinstance(self.part, Span) else self.part
+        return inside(self.part)
 
     @property
     def first_and_last(self) -> tuple[int, int]:
         """The ends of the part, as positions."""
         if isinstance(self.part, Span):
             return self.part.first, self.part.end - 1
-        places = np.flatnonzero(self.part)
+        places = np.flatnonzero(self.inside)
         return int(places[0]), int(places[-1])
 
     @property
     def whole(self) -> bool:
-        return isinstance(self.part, Span) and self.part.end - self.part.first == self.part.size
+        if isinstance(self.part, Span):
+            return self.part.end - self.part.first == self.part.size
+        return isinstance(self.part, Stretches) and bool((self.part.inside == 1).all())
 
 
 def pair_of(words: tuple[Any, ...], name: str) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import CertificateError, ValueRefused
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
@@ -18,6 +19,16 @@ from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
+
+
+class _Kept(NamedTuple):
+    """What it takes to remember the first of two blurs of an attribute."""
+
+    name: str
+    first: Callable[[int, Tape], int]
+    second: Callable[[int, Tape], int]
+    between: int
+    """How many whole numbers the first can make."""
 
 
 class _Part(NamedTuple):
@@ -28,12 +39,7 @@ class _Part(NamedTuple):
     blur: Callable[[Any, Tape], int]
     start: int
     bits: int
-    name: str = ""
-    """Of an attribute whose first blur is to be remembered."""
-    steps: tuple[Callable[[int, Tape], int], Callable[[int, Tape], int]] | None = None
-    """Its first and its second blur, and then"""
-    between: int = 0
-    """how many whole numbers the first can make."""
+    kept: _Kept | None = None
 
 
 Memory = MutableMapping[str, int]
@@ -63,16 +69,10 @@ class Device:
         for at, name in enumerate(names):
             block = survey.block_of(name)
             if block is None:
-                self._parts.append(
-                    _Part(
-                        itemgetter(at),
-                        _blur(survey, name),
-                        start,
-                        survey.fields[name].bits,
-                        *_remembering(survey, name),
-                    )
-                )
-                start += survey.fields[name].bits
+                blur, bits = _blur(survey, name), survey.fields[name].bits
+                kept = _kept(survey, name)
+                self._parts.append(_Part(itemgetter(at), blur, start, bits, kept))
+                start += bits
             elif name == block.names[0]:
                 own = itemgetter(*(names.index(name) for name in block.names))
                 self._parts.append(_Part(own, block.channel.blur, start, block.channel.bits))
@@ -130,10 +130,10 @@ class Device:
         fields, new = 0, dict[str, int]()
         for part in self._parts:
             position = part.taken(positions)
-            if memory is None or part.steps is None:
+            if memory is None or part.kept is None:
                 field = part.blur(position, tape)
             else:
-                field = self._second(part, position, tape, memory, new)
+                field = self._second(part.kept, position, tape, memory, new)
             if field >> part.bits:
                 raise CertificateError("a channel drew a report beyond its field; nothing is sent")
             fields |= field << part.start
@@ -142,23 +142,24 @@ class Device:
         return self._header + fields.to_bytes(self._width, "little")
 
     def _second(
-        self, part: _Part, position: int, tape: Tape, memory: Memory, new: dict[str, int]
+        self, kept: _Kept, position: int, tape: Tape, memory: Memory, new: dict[str, int]
     ) -> int:
         """The second blur of the first one that is remembered, or of a new one.
 
         A first one is drawn in any case, so that coins and time do not tell whether it is new.
         """
-        assert part.steps is not None
-        first, second = part.steps
-        key, drawn = remembered_as(self._fingerprint, part.name, position), first(position, tape)
+        key, drawn = (
+            remembered_as(self._fingerprint, kept.name, position),
+            kept.first(position, tape),
+        )
         once = memory.get(key, drawn)
-        if not is_whole(once) or not 0 <= once < part.between:
+        if not is_whole(once) or not 0 <= once < kept.between:
             raise ValueRefused(
-                f"the memory holds {shown(once)} as a first blur of {part.name!r}, which is none; "
+                f"the memory holds {shown(once)} as a first blur of {kept.name!r}, which is none; "
                 "it was changed or is another's: restore it, or start a new one"
             )
         new[key] = int(once)
-        return second(int(once), tape)
+        return kept.second(int(once), tape)
 
 
 def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
@@ -166,22 +167,21 @@ def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
     attribute = survey.attributes[name]
     if attribute.is_public:
         return lambda position, _: position
-    channel = survey.channels[name]
-    if attribute.rounded_at_random:
-        return lambda position, tape: channel.blur(tape.rounded(position), tape)
-    return channel.blur
+    return _rounding(attribute, survey.channels[name].blur)
 
 
-def _remembering(survey: Agreement, name: str) -> tuple[Any, ...]:
+def _kept(survey: Agreement, name: str) -> _Kept | None:
     """What a part needs to remember its first blur; nothing where there is none to remember."""
-    if survey.attributes[name].is_public or survey.channels[name].lifetime is survey.channels[name]:
-        return ()
+    attribute = survey.attributes[name]
+    if attribute.is_public or survey.channels[name].lifetime is survey.channels[name]:
+        return None
     channel: Any = survey.channels[name]
-    first = channel.first.blur
-    if survey.attributes[name].rounded_at_random:
+    first = _rounding(attribute, channel.first.blur)
+    return _Kept(name, first, channel.second.blur, channel.first.outputs)
 
-        def rounded(position: int, tape: Tape) -> int:
-            return int(channel.first.blur(tape.rounded(position), tape))
 
-        first = rounded
-    return name, (first, channel.second.blur), channel.first.outputs
+def _rounding(attribute: Attribute, blur: Callable[[int, Tape], int]) -> Callable[[int, Tape], int]:
+    """A blur of a position, or of what it is rounded to at random."""
+    if attribute.rounded_at_random:
+        return lambda position, tape: blur(tape.rounded(position), tape)
+    return blur
