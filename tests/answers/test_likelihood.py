@@ -148,6 +148,19 @@ def test_no_step_and_no_leap_makes_reports_less_likely(monkeypatch, name):
     assert len(found) < 1000  # and not 4,000
 
 
+def test_where_nothing_moves_any_more_leaps_go_on(monkeypatch):
+    """At the top every step is rounding, or none: taken one by one, a million would never end."""
+    (channel,) = CHANNELS["one"]
+    reports, asked = Tabled([channel], random_counts([channel])), []
+    top = Run(reports, random_shares([channel])).to(20_000)
+    monkeypatch.setattr(
+        Tabled, "gradient", lambda self, p, of=Tabled.gradient: (asked.append(p), of(self, p))[1]
+    )
+    found = Run(reports, top).to(1_000_000)
+    np.testing.assert_allclose(found, top, atol=1e-6)
+    assert len(asked) < 1000
+
+
 def test_leaps_end_where_steps_do(monkeypatch):
     channels = (geometric(12, "0.3"), geometric(8, "0.5"))
     reports = Tabled(channels, random_counts(channels, most=900))

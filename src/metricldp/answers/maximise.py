@@ -41,6 +41,10 @@ _BY_ONE = 32
 """Steps that are taken one by one before several are taken at once."""
 _STRIDE = 16
 """At once are taken at most twice a share of the steps so far: one of so many."""
+_ROUNDING = 1e-13
+"""By so much of itself a sum of logarithms can be off."""
+_STILL = 1e-11
+"""The length of a step at the top, where rounding alone moves shares: nothing comes any more."""
 _KEPT = 0.1
 """What is left, at least, of a cell in such a leap, of what two steps leave."""
 _LARGE = 1 << 22
@@ -83,7 +87,7 @@ class Run:
         """Two steps, and on along the curve that they show: about 2 a steps with a leap of a.
 
         Squared extrapolation (Varadhan and Roland 2008). A leap that makes reports less likely than
-        the first step did is taken back.
+        the first step did is taken back, unless by rounding only: at the top nothing else moves.
         """
         one = self._stepped(self.shares, self._at()[1])
         before, gradient = self.reports.gradient(one)
@@ -91,17 +95,18 @@ class Run:
         first, turn = one - self.shares, two - 2 * one + self.shares
         scale = np.maximum(self.shares, np.finfo(np.float64).tiny)
         bend = math.sqrt(float((turn * turn / scale).sum()))
-        leap = min(most, math.sqrt(float((first * first / scale).sum())) / max(bend, 1e-300))
-        if leap > 1.5:
+        length = math.sqrt(float((first * first / scale).sum()))
+        leap = min(most, length / max(bend, 1e-300))
+        if length >= _STILL and leap > 1.5:
             far = np.maximum(self.shares + 2 * leap * first + leap * leap * turn, _KEPT * two)
             far /= far.sum()
             known = self.reports.gradient(far)
-            if known[0] >= before:
+            if known[0] >= before - _ROUNDING * abs(before):
                 self.shares, self._known = far, known
                 self.steps += 2 * leap
                 return
         self.shares, self._known = two, None
-        self.steps += 2
+        self.steps += 2 * (most if length < _STILL else 1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -177,9 +179,23 @@ class Attribute(ABC):
         """The position of one Python or numpy scalar; `name` is for the message of a refusal."""
 
     def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """The same; of an optional attribute that was left out the middle, by the same steps."""
+        """The same; of an optional attribute that was left out the middle, by the same steps.
+
+        Texts take more steps than numbers, so a blank text is taken for one and NaN for a float.
+        """
         missing = is_missing(value) & (self.optional is not None)
-        return self.position((value, self.middle)[missing], name, clip=clip)
+        instead = self._middles.get(type(value), self.middle)
+        return self.position((value, instead)[missing], name, clip=clip)
+
+    @cached_property
+    def _middles(self) -> dict[type, object]:
+        """The middle as values of other kinds, as far as they can say it."""
+        found: dict[type, object] = {}
+        for kind in (str, float, np.float64, np.float32, Decimal) if not self.named else ():
+            with suppress(ValueError, ArithmeticError):
+                if self.position(kind(self.middle)) == self.position(self.middle):  # type: ignore[arg-type]
+                    found[kind] = kind(self.middle)  # type: ignore[arg-type]
+        return found
 
     @cached_property
     def middle(self) -> object:

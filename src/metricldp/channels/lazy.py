@@ -62,8 +62,9 @@ class Lazy(IntegerChannel):
         return np.where(stays, positions, moved).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
-        """Both are drawn, so that the coins do not tell which."""
-        stays = tape.toss(self.end if position in (0, self.size - 1) else self.keep)
+        """Both are drawn, so that the coins do not tell which; by the same steps at every place."""
+        at_end = (position == 0) | (position == self.size - 1)
+        stays = tape.toss((self.keep, self.end)[at_end])
         moved = self.of.blur(position, tape)
         return position if stays else moved
 

@@ -114,10 +114,13 @@ class Device:
         # A misspelt name of what is needed is missed above; of what is optional it would read as no
         # answer. Refused whether or not there is one, so that this tells nothing of it.
         if len(self._needed) < len(self._asked) and not self._asked.issuperset(person):
-            other = next(key for key in person if key not in self._asked)
-            why = f"the person has a value for {shown(other)}, which is not in the survey"
             names = sorted(self._asked)
-            raise ValueRefused(f"{why}{guess(other, names) or f'; it asks for {listed(names)}'}")
+            other = next(key for key in person if key not in self._asked)
+            named, meant = shown(other), guess(other, names)
+            if not isinstance(other, str):
+                named, meant = "something that is no name", ""
+            why = f"the person has a value for {named}, which is not in the survey"
+            raise ValueRefused(f"{why}{meant or f'; it asks for {listed(names)}'}")
         found = []
         for name, position in self._attributes:
             try:
@@ -155,7 +158,7 @@ class Device:
         once = memory.get(key, drawn)
         if not is_whole(once) or not 0 <= once < kept.between:
             raise ValueRefused(
-                f"the memory holds {shown(once)} as a first blur of {kept.name!r}, which is none; "
+                f"the memory holds something that is no first blur of {kept.name!r}; "
                 "it was changed or is another's: restore it, or start a new one"
             )
         new[key] = int(once)
