@@ -120,6 +120,38 @@ def test_blurring_takes_the_same_steps_at_every_position(name):
         assert len(counts) == len(used) == 1, (name, counts, used)
 
 
+PLACES = {"x": Integer(0, 9, epsilon=1), "y": Integer(0, 3, epsilon=1)}
+OTHERS = {
+    "memoised": {"x": Integer(0, 9, epsilon=0.7, mechanism={"name": "memoised", "each": 0.3})},
+    "memoised under a cap": {
+        "x": Integer(0, 9, epsilon=0.7, cap=2, mechanism={"name": "memoised", "each": 0.3})
+    },
+    "shaped": {"x": Integer(0, 9, epsilon=1, within=3, cap=2, mechanism="shaped")},
+    "tents": {"x": Integer(0, 9, epsilon=1, within=3, cap=2, mechanism="tents")},
+    "places": PLACES,
+}
+
+
+@pytest.mark.parametrize("remembers", [None, "nothing", "everything"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_reports_take_the_same_steps_for_every_value(name, remembers):
+    """With a memory of first blurs as without, and in blocks."""
+    joint = {("x", "y"): {"name": "shaped", "metric": "plane"}} if name == "places" else None
+    device = Device(Survey(OTHERS[name], joint=joint))
+    counts, used = set(), set()
+    for x in range(10):
+        person = {"x": x, "y": 1} if joint else {"x": x}
+        memory = None if remembers is None else {}
+        for again in range(2):
+            if again and remembers == "nothing":
+                memory = {}
+            tape = Tape(Recorded("one"))
+            count = steps(lambda p=person, t=tape, m=memory: device.from_tape(p, t, memory=m))
+        counts.add(count)
+        used.add(tape.used)
+    assert len(counts) == len(used) == 1, (counts, used)
+
+
 def test_a_shortcut_for_values_inside_would_be_seen():
     """The broken twin: what issue 12 found, an exception for whatever has to be clipped."""
     attribute = NUMBERS["integer"]

@@ -310,8 +310,9 @@ def test_a_misspelt_key_does_not_read_as_no_answer():
         with pytest.raises(ValueRefused, match=r"for 'incme', .* did you mean 'income'") as refused:
             survey.report(person)
         assert "3" not in str(refused.value)
-    with pytest.raises(ValueRefused, match=r"for 7, which is not .* it asks for 'c', 'income'$"):
-        survey.report({7: "x", "income": 3, "c": "a"})
+    with pytest.raises(ValueRefused, match=r"no name, which is not .* for 'c', 'income'$") as no:
+        survey.report({987: "x", "income": 3, "c": "a"})
+    assert "987" not in str(no.value), "swapped with its value, for all we know"
     for name in survey.fields:
         if name not in survey.asked:
             with pytest.raises(ValueRefused, match=name):
@@ -337,6 +338,37 @@ def test_missing_takes_the_same_steps_as_a_value():
         report = partial(device.from_tape, clip=False)
         taken = {steps(partial(report, person, Tape(Recorded("steps")))) for person in people}
         assert len(taken) == 1, "no entry at all is none that is seen"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "nothing"),
+    [
+        ("integer", ["0", "9"], ""),
+        ("integer", [0.0, 9.0], math.nan),
+        ("integer", [np.float32(0), np.float32(9)], np.float32(math.nan)),
+        ("integer", [Decimal(0), Decimal(9)], Decimal("nan")),
+        ("continuous", ["0.5", "9.5"], " "),
+        ("continuous", [np.float64(0.5), np.float64(9.5)], np.float64(math.nan)),
+        ("real", ["0.5", "9.5"], ""),
+        ("categorical", ["a", "c"], ""),
+        ("ordinal", ["low", "high"], math.nan),
+    ],
+)
+def test_a_blank_of_a_kind_takes_the_steps_of_that_kind(kind, answers, nothing):
+    """A form that sends texts tells by no step who left its field blank."""
+    from test_steps import spread
+
+    device = Device(Survey({"x": KINDS[kind]}))
+    assert len(spread(device, [*answers, nothing], clip=True)) == 1
+
+
+def test_a_middle_that_a_short_float_cannot_say_is_still_no_answer():
+    huge = Integer(2**53 - 3, 2**53 - 2, epsilon=1, optional=True)
+    device = Device(Survey({"x": huge}))
+    for nothing in ("", math.nan, np.float32(math.nan), None):
+        assert device.from_tape({"x": nothing}, Tape(Recorded("one"))) == device.from_tape(
+            {}, Tape(Recorded("one"))
+        )
 
 
 # Answers -----------------------------------------------------------------------------------------

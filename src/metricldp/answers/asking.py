@@ -234,7 +234,9 @@ class Asking:
         check_about(about, self.n)
         size = self._summed(self._answers(parts, about))
         sums = self._summed([self._sum(attribute, part, about) for part in parts])
-        values, _ = attribute_of(self.survey, attribute).numbers(attribute)
-        possible = float(values.min()), float(values.max())
+        described = attribute_of(self.survey, attribute)
+        values, _ = described.numbers(attribute)
+        least, most = described.extremes(np.ones(described.size)) or (values, values)
+        possible = float(least.min()), float(most.max())
         words = f"{attribute} among {parts[0].words}"
         return replace(divided(sums, size, possible), unit=attribute, question=words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,13 @@ from metricldp.answers.answer import Answer
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.queries import EVERYBODY, Query, if_answered, parse
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Floats
 from metricldp.store.readings import attribute_of
-
-Found = TypeVar("Found", bound=Answer)
 
 
 @dataclass(frozen=True)
@@ -170,11 +169,15 @@ def _valued(group: Query, measure: Measure) -> Query:
     return replace(group, factors={**group.factors, measure.attribute: measure.function * inside})
 
 
-def _opened(found: Found, by: float) -> Found:
+def _opened(found: Ratio, by: float) -> Ratio:
     """With what bins leave open."""
     if not by:
         return found
-    sides = (replace(found, value=found.value + shift) for shift in (-by, by))
+    low, high = found.possible
+    sides = (
+        replace(found, value=found.value + shift, possible=(low + shift, high + shift))
+        for shift in (-by, by)
+    )
     return replace(found, between=tuple(sides))
 
 

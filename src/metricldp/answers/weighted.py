@@ -14,6 +14,7 @@ from metricldp.answers.answer import Answer
 from metricldp.answers.liars import one_report
 from metricldp.answers.queries import Query
 from metricldp.store.base import REPORTS, Store
+from metricldp.store.extremes import Extremes
 from metricldp.store.readings import read, read_weighted
 
 
@@ -29,8 +30,10 @@ def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
         total, largest = store.weight_squares(name, estimate.UNSEEN)
         one = estimate.one_person(readings.pairs())
         kept = estimate.kept_between(one, total, sum(largest))
+        # Whoever may be drawn has any weight of the survey, not only one that was seen.
         most = math.sqrt(max(largest, default=0.0))
-        steps = readings.extremes().scaled(most)._replace(low=np.zeros(1))
+        ends = described.public_ends if about == estimate.POPULATION else (0.0, most)
+        steps = readings.extremes().times(Extremes(*np.array([*ends, 0.0, 0.0])[:, None]))
         lie = partial(one_report, survey, functions, name)
         worst = one[1] * max(abs(described.low), abs(described.high)) ** 2
     else:
