@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("benchmarks", "clients", "docs", "examples", "src/metricldp", "tests", "vectors")
-FILES = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md")
-FILES += ("SECURITY.md", "constraints.txt", "mkdocs.yml", "pyproject.toml")
+RULES = [line.split() for line in (ROOT / "MANIFEST.in").read_text("utf-8").splitlines()]
+FOLDERS = ("src/metricldp", *(words[1] for words in RULES if words[0] == "graft"))
+FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")  # taken in any case
+FILES += tuple(name for words in RULES if words[0] == "include" for name in words[1:])
 _BUILD = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"
 
 
@@ -50,7 +51,7 @@ def unpacked(tmp_path_factory):
     words = [python, "-m", "pip", "--disable-pip-version-check", "-q", "install", "setuptools>=77"]
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no setuptools to be had")
-    for name in {*project(), "MANIFEST.in"}:
+    for name in project():
         (folder / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / "project" / name)
     words = [python, "-c", _BUILD, folder]
@@ -60,6 +61,17 @@ def unpacked(tmp_path_factory):
         file.extractall(folder / "unpacked", filter="data")
     (found,) = (folder / "unpacked").iterdir()
     return found
+
+
+def test_everything_that_is_tracked_is_taken():
+    """Whatever folder is new: without it, a test of an unpacked project may fail."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("an unpacked project has no git to say what belongs to it")
+    said = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    tracked = {name for name in said.stdout.split("\0") if name}
+    assert tracked - project() == {".gitignore"}
 
 
 @pytest.mark.slow
