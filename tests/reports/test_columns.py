@@ -13,7 +13,7 @@ import pytest
 
 from metricldp import Categorical, Integer, Ordinal, Survey, ValueRefused, Weight
 from metricldp.attributes.answered import answered
-from metricldp.reports.columns import checked, collected_lazy, is_lazy, positions_of
+from metricldp.reports.columns import checked, collected_lazy, columns_of, is_lazy, positions_of
 
 AGE = Integer(10, 99, epsilon=1)
 SORT = Ordinal(["low", "2", "true", "false", "high"], epsilon=1)
@@ -376,3 +376,23 @@ def test_frames_that_have_yet_to_be_computed():
     for people in (lazy, table, table.to_batches()[0], table.to_reader()):
         assert checked(survey, people, clip=False)["age"].tolist() == [1, 2]
     people_refused(nw.from_native(table.drop_columns("age")).lazy(), "people have no column 'age'")
+
+
+def test_every_column_of_a_table():
+    table = pa.table({"age": [11, 12], "more": ["a", "b"]})
+    lazy = nw.from_native(table).lazy()
+    for people in (table.to_pydict(), table, table.to_reader(), lazy):
+        found = columns_of(people)
+        assert {name: column.to_pylist() for name, column in found.items()} == table.to_pydict()
+
+
+def test_reports_are_no_people():
+    """Blurred a second time they would pass for somebody's values."""
+    survey = Survey({"age": AGE})
+    reports = survey.encode({"age": [11, 12]})
+    forms = [reports, reports.to_batches()[0], reports.to_reader(), nw.from_native(reports)]
+    for people in (*forms, reports.select(["age"]), pa.concat_tables([reports, reports])):
+        with pytest.raises(ValueRefused, match=r"^these are reports already; name the people"):
+            survey.encode(people)
+    with pytest.raises(ValueRefused, match="reports already"):
+        columns_of(reports)

@@ -169,6 +169,19 @@ def test_columns_of_parquet_that_do_not_fit(here):
     assert "has more than one column 'age'" in refusal(here / "b.parquet")
 
 
+def test_every_column_of_a_file(here):
+    path = csv(here, "30,north", "41,south")
+    assert {name: c.to_pylist() for name, c in files.read_columns(path).items()} == {
+        "age": ["30", "41"],
+        "region": ["north", "south"],
+    }
+    pq.write_table(pa.table({"age": [30, 41]}), "people.parquet")
+    found = files.read_columns(here / "people.parquet")
+    assert {name: column.to_pylist() for name, column in found.items()} == {"age": [30, 41]}
+    with pytest.raises(ValueRefused, match=r"none\.csv holds no people; each row after the header"):
+        files.read_columns(csv(here, name="none.csv"))
+
+
 # Rows are counted from the beginning of the file
 
 
@@ -205,6 +218,34 @@ def test_what_is_wrong_with_a_whole_column_has_no_row(read_all, here, monkeypatc
     with pytest.raises(ValueRefused, match=r"^region holds text that is not UTF-8") as told:
         read_all("people.parquet")
     assert told.value.row is None
+
+
+def columns(path):
+    return files.read_columns(path)
+
+
+@pytest.mark.parametrize("read_all", [encoded, positions, columns])
+@pytest.mark.parametrize("write", ["encode", "save"])
+def test_reports_are_no_people(read_all, write, here):
+    """However they were written, as long as they are marked."""
+    reports = SURVEY.encode({"age": [30, 41], "region": ["north", "south"]})
+    if write == "save":
+        SURVEY.tally(reports).save("reports.parquet")
+    else:
+        pq.write_table(reports, "reports.parquet")
+    with pytest.raises(ValueRefused, match=r"the rows of .*reports\.parquet are reports already; "):
+        read_all(here / "reports.parquet")
+    assert not (here / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("read_all", [encoded, positions])
+def test_people_at_hand_are_no_file(read_all, here):
+    """Nor are they shown."""
+    for people in ({"age": [30], "region": ["north"]}, pa.table({"age": [30]}), None):
+        with pytest.raises(ValueRefused, match=r"^people are read from a \.csv or") as told:
+            read_all(people)
+        assert str(told.value).endswith(f"not a {type(people).__name__}; save them")
+        assert "30" not in str(told.value)
 
 
 @pytest.mark.parametrize("read_all", [encoded, positions])
@@ -272,8 +313,11 @@ def test_merged_files_keep_what_they_are_of(here):
     for k, name in enumerate(("a.parquet", "b.parquet")):
         parquet.write(SURVEY, name, [table.slice(30 * k, 30)])
     assert files.merge_files(SURVEY, ["a.parquet", "b.parquet"], "both.parquet") == 60
-    numbers = [SURVEY.tally(name).store.counted for name in ("a.parquet", "b.parquet")]
-    assert SURVEY.tally("both.parquet").store.counted == {*numbers[0], *numbers[1]}
+    one, other, both = (
+        parquet.numbered(SURVEY.tally(f"{name}.parquet").store.counted, "")
+        for name in ("a", "b", "both")
+    )
+    assert (len(both), both) == (2, one | other)
     pq.write_table(table.replace_schema_metadata(None), "loose.parquet")
     with pytest.raises(ValueError, match="carry no survey fingerprint"):
         files.merge_files(SURVEY, ["loose.parquet"], "marked.parquet")

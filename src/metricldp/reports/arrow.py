@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import ReportRefused, ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import counted
 from metricldp.channels import Column, Field
@@ -57,6 +57,12 @@ def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
 def is_marked(found: pa.Schema) -> bool:
     """Whether a table says that it holds reports of a survey."""
     return _SURVEY_KEY in (found.metadata or {})
+
+
+def check_people(found: pa.Schema, source: str) -> None:
+    """Refuse reports in place of people: blurred again, they would pass for somebody's values."""
+    if is_marked(found):
+        raise ValueRefused(f"{source} are reports already; name the people themselves")
 
 
 def check_marks(

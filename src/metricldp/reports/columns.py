@@ -19,6 +19,7 @@ from metricldp.attributes.scalars import is_missing
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import guess, listed
+from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -218,6 +219,8 @@ def _frame(people: Any, names: Collection[str]) -> Any:
         try:
             found = nw.from_native(found)
             lazy = isinstance(found, nw.LazyFrame)
+            if isinstance(found.to_native(), pa.Table):
+                check_people(found.to_native().schema, "these")
             there = found.collect_schema().names()
         except TypeError:
             raise ValueRefused(

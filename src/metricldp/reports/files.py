@@ -48,7 +48,7 @@ def encode_file(
     progress: Callable[[float], None] = lambda done: None,
 ) -> int:
     """Encode a file of people into a file of reports, and say how many they were."""
-    people, source = Path(people), coins or Coins()
+    people, source = _path(people), coins or Coins()
     check_apart(output, [people], ValueRefused)
 
     def reports() -> Iterator[pa.Table]:
@@ -78,7 +78,7 @@ def read_positions(
     progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """The positions of everybody in a file of people, for some of its columns."""
-    people = Path(people)
+    people = _path(people)
     parts: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in attributes}
     count = 0
     for batch in read_people(people, list(attributes), progress):
@@ -105,6 +105,14 @@ def merge_files(
     return parquet.write(
         survey, output, pieces(survey, sources, trust=trust, counted=numbers), numbers
     )
+
+
+def _path(people: object) -> Path:
+    """Where people are; a refusal of anything but a name, which shows none of them."""
+    if isinstance(people, str | Path):
+        return Path(people)
+    kind = type(people).__name__
+    raise ValueRefused(f"people are read from a .csv or .parquet file, not a {kind}; save them")
 
 
 def read_columns(path: Path) -> dict[str, pa.Array]:
@@ -192,6 +200,7 @@ def _header(path: Path) -> list[str]:
 
 def _read_parquet(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
     with pq.ParquetFile(path) as file:
+        arrow.check_people(file.schema_arrow, f"the rows of {path}")
         there = file.schema_arrow.names
         names = there if names is None else names
         _require(path, names, there)
