@@ -9,6 +9,7 @@ import math
 import shutil
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import narwhals as nw
@@ -20,7 +21,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from checks import assert_counts
-from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, ValueRefused, Weight
+from metricldp import (
+    Categorical,
+    Coins,
+    Integer,
+    QueryError,
+    ReportRefused,
+    Survey,
+    ValueRefused,
+    Waves,
+    Weight,
+    pool,
+)
 from metricldp.reports import files, incoming, parquet, shuffle
 from metricldp.reports.shuffle import random_order, scattered
 
@@ -415,6 +427,25 @@ def test_very_many_corrupted_files_are_refused(table, here):
     assert not changed
 
 
+def test_a_file_is_read_row_group_by_row_group(here, monkeypatch):
+    """Never is all of it in memory."""
+    monkeypatch.setattr(parquet, "ROW_GROUP", 1 << 10)
+    parquet.write(SURVEY, "long.parquet", [SURVEY.encode(people(1 << 16))])
+    before, most = pa.total_allocated_bytes(), 0
+    with parquet.opened(SURVEY, "long.parquet", trust=False) as file:
+        for _ in file.tables(0):
+            most = max(most, pa.total_allocated_bytes() - before)
+    assert most < (here / "long.parquet").stat().st_size / 4
+
+
+def test_marks_of_what_is_no_file(here):
+    (here / "text.parquet").write_text("age\n30\n")
+    for name in ("none.parquet", "text.parquet"):
+        with pytest.raises(ReportRefused, match=rf"^{name} cannot be read: ") as told:
+            parquet.schema_in(name)
+        assert told.value.reason == "file"
+
+
 # Counted once ------------------------------------------------------------------------------------
 
 
@@ -500,10 +531,55 @@ def test_a_few_reports_may_be_the_same_by_chance(here):
         for name in ("a.parquet", "b.parquet"):
             pq.write_table(table, name)
         if n == 127:
-            assert survey.tally(["a.parquet", "b.parquet"]).n == 254
+            tally = survey.tally(["a.parquet", "b.parquet"])
+            tally.add("a.parquet")
+            assert tally.n == 381
         else:
             with pytest.raises(ReportRefused, match=r"b\.parquet are the same as in a\.parquet"):
                 survey.tally(["a.parquet", "b.parquet"])
+
+
+@pytest.mark.parametrize("first", ["bare.parquet", "one.parquet"])
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("how", [{}, {"keep": [("age",)]}], ids=["reports", "totals"])
+def test_a_copy_without_a_number_is_known_by_its_reports(first, marked, how, two, table):
+    """In a later call, and in another tally."""
+    kept = table if marked else table.replace_schema_metadata(None)
+    for name in ("bare.parquet", "bare-copy.parquet"):
+        pq.write_table(kept, name)
+    pq.write_table(kept.slice(1), "rest.parquet")
+    read = partial(SURVEY.tally, trust=True, **how)
+    tally, copy = read(first), read("bare-copy.parquet")
+    for again in (
+        lambda: tally.add(first, trust=True),
+        lambda: tally.add(["two.parquet", "bare-copy.parquet"], trust=True),
+        lambda: copy.add("one.parquet"),
+        lambda: tally + copy,
+        lambda: read("two.parquet") + tally + copy,
+    ):
+        with pytest.raises(ReportRefused, match="counted already") as told:
+            again()
+        assert told.value.reason == "twice"
+    with pytest.raises(QueryError, match="have reports in common"):
+        pool([tally, copy])
+    with pytest.raises(QueryError, match="have reports in common"):
+        Waves({"2020": tally, "2021": copy})
+    tally.add("two.parquet")
+    tally.add("rest.parquet", trust=True)  # not the same reports as far as anybody can tell
+    tally.add(table)  # at hand it is what it is: whoever adds it knows it
+    assert tally.n == 500 + 30 + 499 + 500
+
+
+def test_what_is_saved_tells_no_content(here, table):
+    """By it one could find out which of the reports came together; so it is forgotten."""
+    pq.write_table(table, "bare.parquet")
+    for ending, how in ((".parquet", {}), (".totals", {"keep": [("age",)]})):
+        tally = SURVEY.tally("bare.parquet", **how)
+        tally.save(f"saved{ending}")
+        number, content = sorted(tally.store.counted, key=len)
+        data = (here / f"saved{ending}").read_bytes()
+        assert number.encode() in data
+        assert content.encode() not in data
 
 
 def test_a_refused_file_changes_nothing(two):
@@ -634,8 +710,9 @@ def test_a_file_brings_its_own_numbers_and_no_other(two, table):
     for part in incoming.pieces(SURVEY, ["one.parquet", "two.parquet"], counted=counted):
         parts.append(part.num_rows)
     assert parts == [500, 30]
-    assert len(counted) == 2
-    assert all(parquet.NUMBERS.fullmatch(number) and number for number in counted)
+    numbers = parquet.numbered(counted, "")
+    assert (len(numbers), len(counted)) == (2, 4)  # and the content of both
+    assert all(parquet.NUMBERS.fullmatch(number) and number for number in numbers)
 
 
 def spoiled(table, name, values):

@@ -411,8 +411,9 @@ def test_bad_slices_are_refused_by_name(folder, tmp_path):
     assert survey.tally(sliced, engine="duckdb").n == 150
     with pytest.raises(ReportRefused, match="counted already"):
         survey.tally([sliced, sliced], engine="duckdb")
-    with pytest.raises(ReportRefused, match="counted already"):
-        survey.tally([sliced, folder], engine="duckdb")
+    for trust in (False, True):
+        with pytest.raises(ReportRefused, match="counted already"):
+            survey.tally([sliced, folder], engine="duckdb", trust=trust)
     index = (sliced / INDEX).read_text("utf-8")
     for wrong, reason in (
         (index.replace('"n":150', '"n":151', 1), "checksum"),

@@ -37,7 +37,8 @@ def pieces(
     """Reports in any form, checked, one table after the other; bytes are gathered to tables.
 
     A table or frame, a Parquet file, a folder or pattern of those, or a stream of all that and of
-    bytes. The collections that they are of join those in `counted`; none may be there already.
+    bytes. The collections that they are of, and of a file the content, join those in `counted`;
+    none may be there already.
     """
     counted = set() if counted is None else counted
     waiting: list[bytes] = []
@@ -80,11 +81,12 @@ def pieces(
 
 def check_uncounted(new: Collection[str], counted: Collection[str], source: str) -> None:
     """Refuse to count a collection twice."""
-    if twice := sorted({*new} & {*counted} - {UNNUMBERED}):
+    if twice := sorted({*new} & {*counted} - {UNNUMBERED}, key=len):
+        known = f"collection {twice[0]}" if parquet.NUMBERS.fullmatch(twice[0]) else "by its digest"
         raise ReportRefused(
             "twice",
-            f"{source} were counted already (collection {twice[0]}): they are a copy of what was "
-            "counted, or have a part in common with it; leave them out",
+            f"{source} were counted already ({known}): they are a copy of what was counted, or "
+            "have a part in common with it; leave them out",
         )
 
 
@@ -173,11 +175,12 @@ def _from_files(
             for table in file.tables(before):
                 before += table.num_rows
                 yield table
-            check_uncounted(file.collections - known, counted, what)
             if file.content in seen:
                 why = f"{what} are the same as in {seen[file.content]}; leave one of them out"
                 raise ReportRefused("twice", f"{why}, or if both are meant, read them as tables")
+            content = set() if file.content is None else {file.content}
+            check_uncounted(file.collections - known | content, counted, what)
             counted |= file.collections or ({UNNUMBERED} if before > first else set())
+            counted |= content
             seen[here.st_dev, here.st_ino] = path
-            if file.content is not None:
-                seen[file.content] = path
+            seen |= dict.fromkeys(content, path)

@@ -38,6 +38,8 @@ ROW_GROUP = 1 << 18
 UNNUMBERED = ""
 """Stands among collections for reports that came without the number of theirs."""
 _DIGEST, _COLLECTIONS = b"metricldp.digest", b"metricldp.collections"
+_CONTENT = 64
+"""Digits of what copies have in common; numbers of collections have half as many."""
 _MANY_BITS = 128
 """Of reports that are a copy if they are the same; fewer may agree by chance."""
 _SEAL, _SHA256 = b"metricldp-footer", 32
@@ -134,8 +136,11 @@ def new_collection() -> str:
 
 
 def numbered(counted: Collection[str], own: str) -> frozenset[str]:
-    """Collections, where reports without a number get one."""
-    return frozenset(number or own for number in counted)
+    """Collections to write down, where reports without a number get one.
+
+    What files had for their content is left out: it would tell which reports came together.
+    """
+    return frozenset(number or own for number in counted if len(number) < _CONTENT)
 
 
 class ReportsFile:
@@ -158,10 +163,10 @@ class ReportsFile:
             said.get(key, b"").decode("ascii", "replace") for key in (_COLLECTIONS, _DIGEST)
         )
         self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
-        self._said = frozenset(numbers.split())
+        self.said = frozenset(numbers.split())
         if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
             raise _damaged(self._path)
-        self.collections = self._said if self._checked else frozenset()
+        self.collections = self.said if self._checked else frozenset()
 
     @property
     def digest(self) -> str:
@@ -185,10 +190,10 @@ class ReportsFile:
             digest.update(table)
             before += table.num_rows
             yield table
-        as_written = digest.of(self._said) == self._digest
+        as_written = digest.of(self.said) == self._digest
         if self._checked and not as_written:
             raise _damaged(self._path)
-        self.collections = self._said if as_written else frozenset()
+        self.collections = self.said if as_written else frozenset()
         self.content = digest.content
 
 

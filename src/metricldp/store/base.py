@@ -31,7 +31,10 @@ class Store(ABC):
 
     survey: Agreement
     counted: frozenset[str] = frozenset()
-    """The numbers of the collections that its reports are of; none of them is counted twice."""
+    """The numbers of the collections that its reports are of; none of them is counted twice.
+
+    Among them, until it is saved, stands the content of every file: what lost its number is known.
+    """
     _own: str | None = None
     """The number of those reports that came without one."""
 
@@ -107,4 +110,4 @@ class Store(ABC):
         """Collections that were counted; reports without a number get that of this store."""
         if parquet.UNNUMBERED in counted and self._own is None:
             self._own = parquet.new_collection()
-        return parquet.numbered(counted, self._own or "")
+        return frozenset(number or self._own or "" for number in counted)

@@ -18,7 +18,7 @@ from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
-from metricldp.reports.parquet import UNNUMBERED
+from metricldp.reports.parquet import UNNUMBERED, numbered
 from metricldp.store import cubes, files
 from metricldp.store import rows as counted_by_hand
 from metricldp.store.base import REPORTS, Store, Sums
@@ -143,7 +143,8 @@ class Totals(Store):
     def save(self, path: str | Path) -> None:
         """A file of totals, as `store.files` describes it."""
         tables = [self._tables[names].sums for names in self.keep]
-        saved = files.Saved(self.survey.fingerprint, self.n, self.keep, tables, self.counted)
+        numbers = numbered(self.counted, UNNUMBERED)
+        saved = files.Saved(self.survey.fingerprint, self.n, self.keep, tables, numbers)
         files.write(path, saved)
 
     @property

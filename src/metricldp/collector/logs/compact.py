@@ -24,7 +24,7 @@ from metricldp.collector.search import ID, Ids
 from metricldp.reports import parquet
 from metricldp.reports.arrow import check_marks, to_table
 from metricldp.reports.incoming import check_uncounted, files_in, pieces
-from metricldp.reports.parquet import new_collection
+from metricldp.reports.parquet import UNNUMBERED, new_collection, numbered
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ class _Reading:
             if segment.is_log:
                 continue
             check_uncounted(segment.collections, counted, f"the reports in {segment.path}")
-            yield from pieces(self._survey, segment.path, counted=counted)
+            found: set[str] = set()
+            yield from pieces(self._survey, segment.path, counted=found)
+            counted |= numbered(found, UNNUMBERED)
         numbers |= counted - before
         if any(segment.is_log for segment in self._segments):
             numbers.add(new_collection())

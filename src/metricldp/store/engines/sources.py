@@ -122,6 +122,7 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
     for path in files:
         with parquet.opened(survey, path, trust=True) as file:
             here = path.stat()
+            check_uncounted(file.said, counted, f"the reports in {path}")
             for key in filter(None, [(here.st_dev, here.st_ino), file.digest]):
                 if key in seen:
                     raise ReportRefused("twice", f"{path} is the same as {seen[key]}; name it once")
