@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
+from typer.main import get_command
 
 from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, Survey, Weight
 from metricldp.app import cli, demo
 from metricldp.basics import exact
 from metricldp.channels import Threshold
+from metricldp.collector.folder import Collector
 from metricldp.design import registry
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -177,32 +179,72 @@ def refused(monkeypatch, capsys):
     return call
 
 
-def test_what_is_read_is_never_replaced(at_work, refused):
-    """Every command that writes, and every name of what it reads."""
-    (at_work / "hard.parquet").hardlink_to("survey.toml")
-    (at_work / "soft.parquet").symlink_to("survey.toml")
-    (at_work / "people-hard.parquet").hardlink_to("people.csv")
-    (at_work / "survey.png").hardlink_to("survey.toml")
-    (at_work / "reports.png").symlink_to("reports.parquet")
-    (at_work / "compare.csv").hardlink_to("people.csv")
-    before = {path.name: path.read_bytes() for path in at_work.iterdir()}
-    drawn = ("histogram", "survey.toml", "reports.parquet", "age", "--plot")
-    for *words, output in (
-        ("encode", "survey.toml", "people.csv", "-o", "survey.toml"),
-        ("encode", "survey.toml", "people.csv", "-o", "hard.parquet"),
-        ("encode", "survey.toml", "people.csv", "-o", "soft.parquet"),
-        ("encode", "survey.toml", "people.csv", "-o", "people-hard.parquet"),
-        ("encode", "survey.toml", "people.parquet", "-o", "people.parquet"),
-        ("merge", "survey.toml", "reports.parquet", "-o", "soft.parquet"),
-        ("merge", "survey.toml", "reports.parquet", "-o", "survey.toml"),
-        (*drawn, "survey.png"),
-        (*drawn, "reports.png"),
-        ("compare", "survey.toml", "people.csv", "-o", "."),
-    ):
-        line = refused(*words, output)
-        assert "would replace" in line
+WRITING = {
+    ("encode", "-o out.parquet"): "survey.toml people.csv",
+    ("merge", "-o out.parquet"): "survey.toml",  # of reports, a file may hold more of them then
+    ("design", "-o out.toml"): "survey.toml",
+    ("compile", "-o out.json"): "survey.toml",
+    ("decode", "-o out.parquet"): "survey.toml reports.parquet",
+    ("draft", "-o out.toml"): "people.csv",
+    ("plan", "-o out.toml"): "survey.toml fraction age=1..9 --error 0.1 --prior people.csv",
+    ("plan", "--plot out.png"): "survey.toml fraction age=1..9 --error 0.1 --prior people.csv",
+    ("risk", "--plot out.png"): "survey.toml age --prior people.csv",
+    ("cdf", "--plot out.png"): "survey.toml reports.parquet age",
+    ("histogram", "--plot out.png"): "survey.toml reports.parquet age",
+    ("waves", "--plot out.png"): "survey.toml reports.parquet survey.json more.parquet",
+    ("compare", "-o new/compare.txt"): "survey.toml people.csv",
+    ("audit", "-o new/audit.csv"): "survey.toml",
+    ("slice", "-o new/sliced.json"): "survey.toml reports.parquet",
+    ("token invites", "-o out.txt"): "survey.toml survey.collected/collector.sqlite",
+}
+"""Commands with a file that they would write, and all that they read. Of a folder that they write,
+one of its files."""
+APART = {"demo", "reproduce"}
+"""Those that write, and read no file."""
+NEW = {"backup", "compact", "ingest"}
+"""Those that write into a folder of their own; their tests see that it is."""
+
+
+def writers(command, *names):
+    """The commands that have an option for what they write, with each such option."""
+    if hasattr(command, "commands"):
+        return {one for name, sub in command.commands.items() for one in writers(sub, *names, name)}
+    found = {opt for param in command.params for opt in param.opts if opt in ("-o", "--plot")}
+    return {(" ".join(names), option) for option in found}
+
+
+def test_every_command_that_writes_is_tried():
+    tried = {(command, out.split()[0]) for command, out in WRITING}
+    others = {(command, "-o") for command in APART | NEW}
+    assert writers(get_command(cli.app)) == tried | others
+
+
+@pytest.mark.parametrize(("command", "out"), WRITING)
+@pytest.mark.parametrize("link", ["hardlink_to", "symlink_to"])
+def test_what_is_read_is_never_replaced(command, out, link, survey, people, at_work, refused):
+    """Under any name of any file that it reads."""
+    survey.tally(survey.encode(people, coins=Coins.seeded(2))).save("more.parquet")
+    if command == "token invites":
+        with Collector("survey.collected") as collector:
+            collector.open(survey)
+    (at_work / "new").mkdir()
+    words = WRITING[command, out].split()
+    option, name = out.split()
+    read = [word for word in words if Path(word).is_file()]
+    assert read
+    before = {path: path.read_bytes() for path in at_work.rglob("*") if path.is_file()}
+    if command == "merge":
+        words.append("reports.parquet")
+    elif command == "token invites":
+        words.pop()
+    where = name if name.startswith("out") else "new"
+    for one in read:
+        getattr(at_work / name, link)(at_work / one)
+        line = refused(*command.split(), *words, option, where)
+        assert f"{name} would replace " in line
         assert "name another file" in line
-    assert {path.name: path.read_bytes() for path in at_work.iterdir()} == before
+        (at_work / name).unlink()
+    assert {path: path.read_bytes() for path in before} == before
 
 
 @pytest.mark.parametrize("output", ["out.csv", "out", "out.totals", "out.json", "out.parquet.gz"])

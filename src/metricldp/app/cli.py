@@ -300,9 +300,7 @@ def compare(
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
     agreed = survey_in(survey)
-    if output is not None:
-        for ending in ("txt", "csv", "png"):
-            check_apart(directory(output) / f"compare.{ending}", [survey, people], QueryError)
+    _check_page(output, "compare", [survey, people])
     with watched("comparing") as progress:
         found = contest.compare(
             agreed,
@@ -347,8 +345,7 @@ def audit(
 ) -> None:
     """Test a client, ours or anybody's, by its reports; exit code 1 if it breaks its promise."""
     agreed = survey_in(survey)
-    if output is not None:
-        directory(output)
+    _check_page(output, "audit", [survey])
     encoder = None if client is None else Command(client, form)
     with watched("auditing") as progress:
         found = inquiry.audit(
@@ -389,6 +386,13 @@ def reproduce(
         say(page.text)
         written += [str(path) for path in paths]
     show({"files": written}, f"Written: {', '.join(written)}", as_json)
+
+
+def _check_page(output: Path | None, name: str, read: list[Path]) -> None:
+    """Make a directory for a page, none of whose files may replace what is read."""
+    if output is not None:
+        for ending in ("txt", "csv", "png"):
+            check_apart(directory(output) / f"{name}.{ending}", read, QueryError)
 
 
 def _show_and_write(

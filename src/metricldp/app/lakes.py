@@ -11,11 +11,13 @@ import typer
 from metricldp.app.arguments import survey_in
 from metricldp.app.questions import AsJson, SurveyFile, Trust
 from metricldp.app.terminal import show
+from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
+from metricldp.basics.writing import check_apart
 from metricldp.collector.logs.compact import compact as compacted
 from metricldp.collector.logs.ingest import AT_ONCE, Outcome, ingest
 from metricldp.collector.logs.sources import log_of
-from metricldp.store.slices import slice_files
+from metricldp.store.slices import INDEX, slice_files
 from metricldp.survey.agreement import Agreement
 
 _Folder = Annotated[Path, typer.Option("--output", "-o", help="the folder to write into")]
@@ -43,6 +45,7 @@ def _slice(
 ) -> None:
     """Turn reports of bits into columns of bits, from which engines count soonest."""
     agreed = survey_in(survey)
+    check_apart(output / INDEX, [survey], QueryError)
     n = slice_files(agreed, reports, output, trust=trust)
     words = f"{counted(n, 'report')} to survey {agreed.fingerprint[:16]} sliced in {output}"
     show({"survey": agreed.fingerprint, "reports": n, "folder": str(output)}, words, as_json)

@@ -85,11 +85,12 @@ def _plan(
     as_json: AsJson = False,
 ) -> None:
     """Say what to set for an answer with a certain error, and what that means for a person."""
+    read = [survey, *([Path(prior)] if prior else [])]
     if plot is not None:
         check_picture(plot)
-        check_apart(plot, [survey], QueryError)
+        check_apart(plot, read, QueryError)
     if output is not None:
-        check_apart(output, [survey, *([plot] if plot else [])], QueryError)
+        check_apart(output, [*read, *([plot] if plot else [])], QueryError)
     agreed = survey_in(survey)
     attribute, conditions = _asked(kind, words or [])
     where = where_text.parse_text(agreed, conditions)

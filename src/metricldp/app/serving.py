@@ -313,6 +313,7 @@ def token_invites(
 ) -> None:
     """Write invites, one on each line; each is good for one report."""
     with Collector.at(folder_of(place), store) as collector:
+        check_apart(output, [place, *folder_of(place).iterdir()], QueryError)
         text = invites(_entry(collector, which).settings, n)
     with replacing(output, QueryError, private=True) as file:
         file.write(text.encode())

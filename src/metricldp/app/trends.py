@@ -96,6 +96,7 @@ def _trend(
         )
     if plot is not None:
         plots.check_picture(plot)
+        check_apart(plot, [survey, *map(Path, words)], QueryError)
     conditions = [word for word in words if _SIGNS.search(word) and not Path(word).exists()]
     agreed = survey_in(survey)
     where = where_text.parse_text(agreed, conditions)
@@ -118,7 +119,6 @@ def _trend(
     }
     told = f"trend: {slope.text(level)}; p-value {p_text(sure)}"
     if plot is not None:
-        check_apart(plot, [survey, *(path for path, _ in files)], QueryError)
         plots.waves(found, plot, level=level)
         data["picture"], told = str(plot), f"{told}\npicture in {plot}"
     show(data, f"{found.text(level)}\n\n{changes.text(level)}\n\n{told}", as_json)
