@@ -9,17 +9,21 @@ import pytest
 from metricldp import (
     Categorical,
     Continuous,
+    Cyclic,
     Graph,
     Integer,
     Lp,
     Ordinal,
     Real,
+    Relative,
     SensitiveSet,
     Survey,
     Weight,
 )
 from metricldp.app import cli
 from metricldp.basics.canonical import canonical
+from metricldp.metrics import Line
+from metricldp.reports import manifest as manifests
 from metricldp.reports.bytes import header, packed_size
 from metricldp.reports.manifest import manifest, pin, save, unknown_laws
 
@@ -137,6 +141,63 @@ def test_words_and_epsilon(survey):
     assert whether["says"].startswith("whether income was answered: at most 7.39 times")
     assert told["says"].startswith("told: any two answers: at most 2.72 times")
     assert [age["epsilon"], whether["epsilon"], told["epsilon"]] == [19.8, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        (Integer(0, 99, epsilon=1, within=5), "5 apart: at most 2.72 times"),
+        (Integer(0, 3, epsilon=1, per=10), "3 apart: at most 1.35 times as likely, hardly a hint"),
+        (Continuous(0, 1e5, bins=20, epsilon=1, per=1000), "5000 apart by their bins: at most 149"),
+        (Integer(1, 99, epsilon=1, metric=Relative(0.1)), "the nearest: at most 1.12 times"),
+    ],
+)
+def test_which_answers_are_named(attribute, said):
+    (field,) = fields(Survey({"x": attribute}))
+    assert field["says"].startswith(f"x: answers {said}")
+    assert ("the farthest" in field["says"]) == (attribute.size > 4)  # else named already
+
+
+def test_a_kind_without_a_unit_names_the_nearest_answers():
+    """As one of a plugin may be."""
+    said = manifests._words("x", Categorical(list("abc"), epsilon=1), Line(Fraction(1)))
+    assert said.startswith("x: answers the nearest: at most 2.72 times as likely")
+
+
+def test_what_is_blurred_once_is_promised_for_life():
+    memoised = {"name": "memoised", "each": 0.25}
+    (field,) = fields(Survey({"x": Integer(0, 9, epsilon=1, mechanism=memoised)}))
+    assert ". That is for all reports of one answer together" in field["says"]
+
+
+def test_edges_circles_and_private_weights():
+    attributes = {
+        "pay": Continuous(edges=[0, 1, 5, 20], epsilon=1, per=1),
+        "hour": Cyclic(24, epsilon=1),
+        "w": Weight(0, 2, private=True, epsilon=1),
+    }
+    pay, hour, weight = (field["of"][0] for field in fields(Survey(attributes)))
+    assert (pay["edges"], pay["low"], pay["high"]) == ([0, 1, 5, 20], 0, 20)
+    assert (hour["cyclic"], weight["private"]) == (True, True)
+    assert "cyclic" not in pay and "private" not in pay
+
+
+def test_a_block_stands_where_its_first_attribute_does():
+    attributes = {name: Integer(0, 3, epsilon=1) for name in "axb"}
+    found = fields(Survey(attributes, joint=[["a", "b"]]))
+    assert [[each["name"] for each in field["of"]] for field in found] == [["a", "b"], ["x"]]
+    assert found[0]["epsilon"] == 6
+    assert found[0]["says"] == (
+        "a and b, blurred together: the nearest answers: at most 2.72 times as likely, a hint; "
+        "any answers: at most 404 times as likely, hardly any protection"
+    )
+
+
+def test_a_block_of_parts_has_no_distances():
+    survey = Survey({k: Integer(0, 3, epsilon=1) for k in "ab"}, joint={("a", "b"): "hio"})
+    (field,) = fields(survey)
+    assert field.keys() == {"name", "of", "bits", "law"}
+    assert unknown_laws(survey) == ["hio"]
 
 
 def test_cells_have_one_field():

@@ -140,7 +140,7 @@ class Device:
             if field >> part.bits:
                 raise CertificateError("a channel drew a report beyond its field; nothing is sent")
             fields |= field << part.start
-        if memory is not None and new:
+        if memory is not None:
             memory.update(new)
         return self._header + fields.to_bytes(self._width, "little")
 

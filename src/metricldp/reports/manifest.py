@@ -18,7 +18,6 @@ from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
-from metricldp.channels.cells import Cells
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
@@ -134,7 +133,7 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
         "law": block.channel.law(),
     }
     grid = block.mechanism.about(described, survey.share).grid
-    if isinstance(block.channel, Cells) and grid is not None:
+    if grid is not None:
         far = float(grid.diameter(math.prod(block.sizes)))
         near = float(grid.smallest(math.prod(block.sizes)))
         names = " and ".join(block.names)
@@ -172,7 +171,7 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     if attribute.asks_whether:
         return found
     data = attribute.domain
-    found |= {key: data[key] for key in _KEYS if not isinstance(data.get(key, False), bool)}
+    found |= {key: data[key] for key in _KEYS if key in data}
     if data.get("private"):
         found["private"] = True
     if "edges" in data:
@@ -182,6 +181,6 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
         found["names"] = list(names)
     if attribute.optional is not None:
         found["optional"] = True
-    if not attribute.is_public and attribute.is_cyclic:
+    if attribute.is_cyclic:
         found["cyclic"] = True
     return found
