@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -14,15 +15,18 @@ from pathlib import Path
 from unittest import mock
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 from devices import ask, records, serve_and, until
 from test_durability import free_port
 
+from metricldp import Integer, Survey
 from metricldp.app import cli
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.collector import sending
 from metricldp.collector.folder import Collector
 from metricldp.collector.server import Options, application, is_page
+from metricldp.reports import parquet
 from metricldp.reports.manifest import manifest
 
 
@@ -287,3 +291,19 @@ def test_mistakes_are_one_line(tmp_path, survey):
     ):
         code, said, wrong = command(*words, cwd=tmp_path)
         assert (code, said, wrong.count("\n")) == (2, "", 1), wrong
+
+
+def test_files_without_a_number_have_ids_of_their_own(tmp_path):
+    """The same when one is sent again; two files with the same ids would lose people."""
+    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism="response")})
+    for name in ("a", "b"):
+        pq.write_table(survey.encode({"x": [1] * 100}), tmp_path / f"{name}.parquet")
+        parquet.write(
+            survey, tmp_path / f"{name}-numbered.parquet", [survey.encode({"x": [1] * 100})]
+        )
+    found = [
+        {*itertools.islice(sending.ids_for(survey, tmp_path / f"{name}.parquet"), 100)}
+        for name in ("a", "b", "a-numbered", "b-numbered", "a", "b-numbered")
+    ]
+    assert len(set.union(*found)) == 400
+    assert (found[4], found[5]) == (found[0], found[3])

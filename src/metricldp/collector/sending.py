@@ -12,7 +12,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -182,12 +182,15 @@ def reports_in(survey: Agreement, path: Path, *, clip: bool = False) -> Iterator
 
 
 def ids_for(survey: Agreement, path: Path) -> Iterator[bytes]:
-    """New ids; those of a file of reports are the same when it is sent again."""
+    """New ids; those of a file of reports are the same when it is sent again, and no other's."""
     if not is_reports(path):
         while True:
             yield new_id()
     with parquet.opened(survey, path, trust=False) as file:
         seed = " ".join(sorted(file.collections)).encode()
+    if not seed:  # another program dropped the numbers
+        with path.open("rb") as whole:
+            seed = file_digest(whole, "sha256").digest()
     day = int(path.stat().st_mtime) // 86_400
     day = day if 0 <= today() - day <= _SAME_DAYS else today()
     for at in count():
