@@ -201,7 +201,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def columns_of(people: Any) -> dict[str, pa.Array | list[Any]]:
     """Every column of a table of people."""
     frame = _frame(people, ())
-    if not isinstance(frame, Mapping) and is_lazy(people):
+    if is_lazy(people):
         frame = nw.from_native(collected_lazy(people))
     names = list(frame) if isinstance(frame, Mapping) else frame.columns
     return {name: _column(frame, name) for name in names}
