@@ -13,9 +13,9 @@ differences are questions like any other, with all that those have.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, cached_property
 
 from metricldp.answers import recovered
 from metricldp.answers.answer import AUTO, Answer, barely
@@ -60,16 +60,21 @@ class Combination(Answer):
         if anytime or self.between or not self.parts:
             return super().interval(level, method, anytime=anytime)
         self.method(level, method)
-        answers = [answer for _, answer in self.parts]
         off = [recovered.Off.of(answer, level).times(factor) for factor, answer in self.parts]
-        signs = [math.copysign(1.0, factor) for factor, _ in self.parts]
-
-        def correlation(i: int, j: int) -> float | None:
-            found = _correlation(answers[i], answers[j])
-            return None if found is None else found * signs[i] * signs[j]
-
-        below, above = recovered.ends_of_sum(off, correlation)
+        below, above = recovered.ends_of_sum(off, self._correlation)
         return self.value - below, self.value + above
+
+    @cached_property
+    def _correlation(self) -> recovered.Correlation:
+        """Of its parts, each pair looked up once: a p-value asks for many intervals."""
+
+        @cache
+        def found(i: int, j: int) -> float | None:
+            (factor, one), (times, other) = self.parts[i], self.parts[j]
+            shared = _correlation(one, other)
+            return None if shared is None else math.copysign(shared, shared * factor * times)
+
+        return found
 
 
 def _correlation(one: Answer, other: Answer) -> float | None:
@@ -265,16 +270,21 @@ def divided(
         denominator_variance=denominator,
         shared=shared,
         possible=possible,
-        ends=None if top.exact and bottom.exact else partial(_quotient, one, other, possible),
+        ends=None if top.exact and bottom.exact else _quotient(one, other, possible),
     )
 
 
 def _quotient(
-    one: Answer, other: Answer, possible: tuple[float, float], level: float
-) -> tuple[float, float]:
-    sign = math.copysign(1.0, other.value)
-    top, bottom = (recovered.Off.of(answer, level).times(sign) for answer in (one, other))
-    return recovered.ends_of_ratio(top, bottom, _correlation(one, other), possible)
+    one: Answer, other: Answer, possible: tuple[float, float]
+) -> Callable[[float], tuple[float, float]]:
+    """The interval of a ratio at any level."""
+    sign, shared = math.copysign(1.0, other.value), cache(lambda: _correlation(one, other))
+
+    def ends(level: float) -> tuple[float, float]:
+        top, bottom = (recovered.Off.of(answer, level).times(sign) for answer in (one, other))
+        return recovered.ends_of_ratio(top, bottom, shared(), possible)
+
+    return ends
 
 
 def _divided_between(one: Answer, other: Answer, possible: tuple[float, float]) -> Ratio:
