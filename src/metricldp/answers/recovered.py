@@ -15,6 +15,8 @@ from typing import NamedTuple
 from metricldp.answers.answer import NORMAL, Answer
 
 _HALVINGS = 60
+_FARTHEST = 1e60
+"""Beyond this a ratio has no end."""
 
 
 class Off(NamedTuple):
@@ -71,13 +73,12 @@ def ends_of_ratio(
 
     middle, ends = one.value / other.value, []
     for side, end in enumerate(possible):
-        step = max(1.0, abs(middle))
-        outside = end
+        outside, step = end, max(1.0, abs(middle))
         if math.isinf(end):
             outside = middle
-            while not beyond(outside, side) and math.isfinite(outside):
+            while not beyond(outside, side) and step < _FARTHEST:
                 outside, step = outside + step * (2 * side - 1), 2 * step
-        if not math.isfinite(outside) or not beyond(outside, side):
+        if not beyond(outside, side):
             ends.append(end)
             continue
         inside = middle
