@@ -1,6 +1,7 @@
 """Intervals recovered from those of the parts: where all is normal they are the well-known ones."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -30,8 +31,24 @@ def test_each_side_has_its_own_part():
     assert ends_of_sum(parts, lambda i, j: None) == (7, 17), "they may be anything to each other"
     assert ends_of_sum(parts, lambda i, j: -1.0) == (1, 7)
     assert ends_of_sum([Off(0, 3, math.inf), parts[1]], lambda i, j: 0.0) == (5, math.inf)
+    assert ends_of_sum([Off(0, math.inf, 5), parts[1]], lambda i, j: 0.0) == (math.inf, 13)
     assert Off(2, 3, 5).times(-2) == Off(-4, 10, 6)
     assert Off(2, 3, 5).times(2) == Off(4, 6, 10)
+
+
+@dataclass
+class Told:
+    value: float
+
+    def interval(self, level, method):
+        assert (level, method) == (0.9, "normal")
+        return 1.5, 2.75
+
+
+def test_an_answer_is_off_by_its_normal_interval():
+    assert Off.of(Told(2.0), 0.9) == Off(2.0, 0.5, 0.75)
+    assert Off.of(Told(1.0), 0.9) == Off(1.0, 0.0, 1.75), "moved out of it: not off to that side"
+    assert Off.of(Told(3.0), 0.9) == Off(3.0, 1.5, 0.0)
 
 
 def test_pairs_of_three_parts_are_looked_up_once_each():
