@@ -257,6 +257,20 @@ def test_the_ledger_counts_remembered_values_and_not_reports():
     assert ledger.spent("age", 30, 40) == 3 * 2
 
 
+def test_whether_somebody_answered_is_told_by_every_report():
+    """The value is remembered, whether there is one is not: ten reports tell that ten times."""
+    survey = Survey({"x": Integer(0, 9, epsilon=1, optional=True, mechanism=again(each=0.5))})
+    ledger, memory = Ledger(), {}
+    for month in range(10):
+        survey.report({"x": 9}, memory=memory)
+        ledger.add(survey, f"month {month}", memory=memory)
+    always_or_never = 10 * 1 + 5  # and 9 once: from 4, with which nobody's answer counts
+    assert ledger.together >= always_or_never
+    assert ledger.together == 9 + 9 * 1, "0 and 9 at first, and then whether there is an answer"
+    rows = [line.split() for line in str(ledger).splitlines()]
+    assert rows[1][-2:] == ["1", "9"] and rows[2][-2:] == ["0", "0"]
+
+
 def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
     survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
     with pytest.raises(SurveyError, match="holds no value of 'x'"):
