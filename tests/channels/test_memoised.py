@@ -257,6 +257,27 @@ def test_the_ledger_counts_remembered_values_and_not_reports():
     assert ledger.spent("age", 30, 40) == 3 * 2
 
 
+def test_values_that_came_since_the_last_entry_count_each():
+    """Three values between two entries are three promises; what else a memory holds is none."""
+    survey = Survey(
+        {
+            "x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5)),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+        }
+    )
+    ledger, memory = Ledger(), {}
+    for values in ([1], [2, 3, 4], [4]):
+        for x in values:
+            survey.report({"x": x, "told": "no"}, memory=memory)
+        memory[f"{survey.fingerprint} 0 told"] = 1  # of an attribute that is not remembered
+        ledger.add(survey, memory=memory)
+    assert ledger.total("x").distance(0, 9) == 4 * 9
+    assert ledger.spent("x", 0, 9) == 4 * 9
+    assert ledger.together == 4 * 9 + 3
+    rows = [line.split() for line in str(ledger).splitlines()]
+    assert [row[-2:] for row in rows[1:5]] == [["1", "9"], ["3", "27"], ["0", "0"], ["4", "36"]]
+
+
 def test_whether_somebody_answered_is_told_by_every_report():
     """The value is remembered, whether there is one is not: ten reports tell that ten times."""
     survey = Survey({"x": Integer(0, 9, epsilon=1, optional=True, mechanism=again(each=0.5))})
@@ -280,7 +301,8 @@ def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
         Ledger().add(survey, memory=_remembering(other, 3))
     with pytest.raises(SurveyError, match="a memory is the dict"):
         Ledger().add(survey, memory=3)
-    for counts in ({"x": 0}, {"y": 1}, 3):
-        entry = {"note": "", "survey": survey.to_dict(), "remembered": counts}
+    both = Survey({**survey.attributes, "z": Integer(0, 9, epsilon=1, mechanism="geometric")})
+    for counts in ({"x": 0}, {"x": True}, {"x": 1.0}, {"y": 1}, {"x": 1, "z": 1}, 3):
+        entry = {"note": "", "survey": both.to_dict(), "remembered": counts}
         with pytest.raises(SurveyError, match="entry 1"):
             Ledger.from_dict({"metricldp-ledger": 1, "entries": [entry]})

@@ -163,7 +163,7 @@ class Ledger:
     def total(self, attribute: str) -> Metric:
         """The sum of the metrics of all collections, on positions."""
         described = self._described(attribute)
-        metrics = [_times(e.metric(attribute), k) for e, k in self._times(attribute) if k]
+        metrics = [e.metric(attribute).scaled(Fraction(k)) for e, k in self._times(attribute) if k]
         return added(metrics, described.size)
 
     def worst(self, attribute: str) -> Spent:
@@ -195,7 +195,9 @@ class Ledger:
         told anew by every report, also by one that has no new value to tell.
         """
         size, whether = self.attributes[name].size, answered(name)
-        always = [_times(e.metric(name), k) for e, k in entries if k and whether not in e.called]
+        always = [
+            e.metric(name).scaled(Fraction(k)) for e, k in entries if k and whether not in e.called
+        ]
         found = added(always, size).diameter(size) if always else Fraction(0)
         for entry, times in entries:
             if whether in entry.called:
@@ -298,8 +300,9 @@ class Ledger:
                 yield entry, 1
                 continue
             key = entry.survey.fingerprint, entry.called[name]
-            yield entry, max(0, held - most.get(key, 0))
-            most[key] = max(held, most.get(key, 0))
+            before = most.get(key, 0)
+            yield entry, max(0, held - before)
+            most[key] = max(held, before)
 
     def _with(self, name: str) -> Iterator[Entry]:
         return (entry for entry in self.entries if name in entry.called)
@@ -356,10 +359,6 @@ def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, 
 def _check_note(note: object) -> None:
     if not isinstance(note, str) or not note.isprintable():
         raise SurveyError(f"a note is a line of text, not {shown(note)}")
-
-
-def _times(metric: Metric, times: int) -> Metric:
-    return metric if times == 1 else metric.scaled(Fraction(times))
 
 
 def _note(entry: Entry, name: str, times: int) -> str:
