@@ -170,6 +170,8 @@ def test_an_output_in_the_source_is_refused(tmp_path):
         with pytest.raises(QueryError, match="name another folder, outside of it"):
             slice_files(SURVEY, folder, output)
     assert len(list(folder.iterdir())) == 1
+    with pytest.raises(QueryError, match="is read as part of"):  # with its files one level below
+        slice_files(SURVEY, tmp_path, tmp_path)
     assert slice_files(SURVEY, folder / "part-0.parquet", folder / "sliced") == 70
 
 

@@ -114,7 +114,7 @@ def files_in(path: str | Path) -> list[Path]:
 def check_outside(output: str | Path, source: str | Path, files: Iterable[Path]) -> None:
     """Refuse to write into a folder that is read: what is written would be read the next time."""
     place = path_of(output, QueryError).resolve()
-    within = Path(source).is_dir() and Path(source).resolve() in place.parents
+    within = Path(source).is_dir() and Path(source).resolve() in (place, *place.parents)
     if within or any(file.parent.resolve() == place for file in files):
         raise QueryError(
             f"cannot write into {output}: what is there is read as part of {source}; name another "
