@@ -90,6 +90,17 @@ def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refus
             raise refusal(f"{output} would replace {path}; name another file")
 
 
+def made(folder: str | Path, refusal: Refusal) -> Path:
+    """A folder to write into, which is there from now on."""
+    place = path_of(folder, refusal)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        why = f"cannot write into {folder}: {why_not(wrong)}; name another folder"
+        raise refusal(why) from None
+    return place
+
+
 @contextlib.contextmanager
 def alone_in(folder: str | Path, refusal: Refusal) -> Iterator[None]:
     """No other process works in this folder meanwhile; a refusal if one does already."""
