@@ -207,7 +207,8 @@ def status(
             raise QueryError("an address needs --survey and --token")
         with sending.Line(place, ()) as line:
             found = line.ask("GET", f"/v1/surveys/{which}/status", token=token)
-        show(found, _words(which, _status_from(found)), as_json)
+            words = line.understood(lambda: _words(which, _status_from(found)))
+        show(found, words, as_json)
         return
     with Collector.at(folder_of(Path(place)), store) as collector:
         entries = collector.entries() if which is None else [_entry(collector, which)]
