@@ -395,6 +395,12 @@ def test_mistakes_are_one_line(tmp_path, survey):
         ("send", "s.toml", "none.csv", "--to", "http://127.0.0.1:9"),
         ("token", "new", "nowhere", "--name", "ann"),
         ("status", "http://127.0.0.1:9"),
+        ("serve", "s.toml", "--host", ""),
+        ("serve", "s.toml", "--seal-at", "0"),
+        ("serve", "s.toml", "--seal-at=-1"),
+        ("send", "s.toml", "s.toml", "--to", "http://127.0.0.1:9", "--at-once=-5"),
+        ("compile", "s.toml", "-o", "p.csv"),
+        ("design", "s.toml", "-o", "p.csv"),
         ("serve", "s.toml", "--store", "postgresql://nobody@127.0.0.1:9/none"),
     ):
         code, said, wrong = command(*words, cwd=tmp_path)

@@ -21,7 +21,7 @@ from metricldp.answers.tally import Tally
 from metricldp.app import columns, lakes, planning, serving, trends
 from metricldp.app import demo as story
 from metricldp.app import explain as words
-from metricldp.app.arguments import number, survey_in, whole
+from metricldp.app.arguments import SURVEYS, number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
 from metricldp.app.runner import directory, run, write
@@ -156,8 +156,8 @@ def design(
     as_json: AsJson = False,
 ) -> None:
     """Settle a survey: choose mechanisms, search for shapes, and write all that was found."""
+    check_apart(output, [survey], QueryError, "survey", SURVEYS)
     agreed = survey_in(survey)
-    check_apart(output, [survey], QueryError)
     agreed.save(output)
     found = bounds.Made.of(agreed)
     words = f"{found}\nsurvey {agreed.fingerprint} in {output}"

@@ -40,6 +40,8 @@ from metricldp.reports.parquet import NUMBERS, UNNUMBERED
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
 _FIRST = re.compile(re.escape(_MAGIC) + rb"([0-9]{1,9})\n")
+_MOST_TOGETHER = 64
+"""Attributes of a table, as numpy has them."""
 _DIGEST = 32
 """Bytes of a SHA-256."""
 
@@ -126,7 +128,8 @@ def _checked(line: bytes) -> dict[str, Any] | None:
             and _lists(header["keep"], str)
             and _lists(header["shapes"], int)
             and list(map(len, header["keep"])) == list(map(len, header["shapes"]))
-            and all(size > 0 for shape in header["shapes"] for size in shape)
+            and all(min(shape, default=1) > 0 for shape in header["shapes"])
+            and all(len(shape) <= _MOST_TOGETHER for shape in header["shapes"])
             and canonical(header).encode("utf-8") == line
         )
     except (ValueError, RecursionError):  # no JSON, no UTF-8, or numbers beyond 2^53
