@@ -19,6 +19,7 @@ from metricldp import QueryError, ReportRefused
 from metricldp.basics import writing
 from metricldp.basics.sealed import sealed
 from metricldp.collector.logs import output as outputs
+from metricldp.collector.logs import sources
 from metricldp.collector.logs.ingest import ingest
 from metricldp.collector.logs.output import MANIFEST, Output
 from metricldp.collector.logs.seen import Seen, ordered
@@ -295,11 +296,26 @@ def test_ids_are_a_set(rounds, last):
 
 def test_addresses_of_logs(tmp_path):
     assert isinstance(log_of(SURVEY, str(tmp_path)), FileLog)
-    for wrong in ("http://a/b", "kafka://host:9092", "kafka:///topic", "kafka://h/a/b"):
+    for wrong in (
+        "http://a/b",
+        "kafka://host:9092",
+        "kafka:///topic",
+        "kafka://h/a/b",
+        "kafka://[::1",
+    ):
         with pytest.raises(QueryError, match="kafka://HOST:PORT/TOPIC"):
             log_of(SURVEY, wrong)
     with pytest.raises(ReportRefused, match="there is no log"):
         log_of(SURVEY, str(tmp_path / "none"))
+
+
+def test_a_broker_that_is_not_there(monkeypatch, capfd):
+    pytest.importorskip("confluent_kafka", reason="needs metricldp[kafka]")
+    monkeypatch.setattr(sources, "_PATIENCE", 0.3)
+    for address in ("127.0.0.1:1", "[::1", "127.0.0.1:99999"):
+        with pytest.raises(ReportRefused, match=r"cannot read from .*; check the address"):
+            log_of(SURVEY, f"kafka://{address}/topic").read({}, 10)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.fixture

@@ -83,8 +83,19 @@ def scratch(folder: str | Path) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder)
 
 
-def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refusal) -> None:
-    """Refuse to replace what is read, under whichever of its names."""
+def check_apart(
+    output: str | Path,
+    inputs: Iterable[str | Path],
+    refusal: Refusal,
+    what: str = "",
+    endings: Sequence[str] = (),
+) -> None:
+    """Refuse to replace what is read, under whichever of its names.
+
+    With `endings` also what `replacing` would refuse, before there is work to be lost.
+    """
+    if endings:
+        _target(output, refusal, what, endings)
     for path in map(Path, inputs):
         if path.exists() and Path(output).exists() and path.samefile(output):
             raise refusal(f"{output} would replace {path}; name another file")

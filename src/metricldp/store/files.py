@@ -41,6 +41,8 @@ from metricldp.reports.parquet import NUMBER, UNNUMBERED
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
 _FIRST = re.compile(re.escape(_MAGIC) + rb"([0-9]{1,9})\n")
+_MOST_TOGETHER = 64
+"""Attributes of a table, as numpy has them."""
 _DIGEST = 32
 """Bytes of a SHA-256."""
 _SHAPE = {"collections": [NUMBER], "fingerprint": str, "keep": [[str]], "n": int, "shapes": [[int]]}
@@ -121,7 +123,8 @@ def _checked(line: bytes) -> dict[str, Any] | None:
             and fits({"collections": [], **header}, _SHAPE)
             and sorted(set(header.get("collections", []))) == header.get("collections", [])
             and list(map(len, header["keep"])) == list(map(len, header["shapes"]))
-            and all(size > 0 for shape in header["shapes"] for size in shape)
+            and all(min(shape, default=1) > 0 for shape in header["shapes"])
+            and all(len(shape) <= _MOST_TOGETHER for shape in header["shapes"])
             and canonical(header).encode("utf-8") == line
         )
     except (ValueError, RecursionError):  # no JSON, no UTF-8, or numbers beyond 2^53

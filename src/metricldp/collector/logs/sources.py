@@ -9,14 +9,15 @@ read again, and its ids are known.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
+from metricldp.basics.text import shown
 from metricldp.basics.writing import why_not
 from metricldp.collector.search import ID
 from metricldp.reports.bytes import packed_size
@@ -91,7 +92,7 @@ class KafkaLog:
     """A topic whose messages are records, one or several each."""
 
     def __init__(self, survey: Agreement, servers: str, topic: str, client: Any = None) -> None:
-        self._size, self._topic = ID + packed_size(survey), topic
+        self._size, self._topic, self._servers = ID + packed_size(survey), topic, servers
         self._client = client or kafka.Consumer(
             {
                 "bootstrap.servers": servers,
@@ -100,6 +101,7 @@ class KafkaLog:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
+                "log_level": 0,  # what is wrong is raised; the log would say it again and again
             }
         )
         self._reading: dict[str, int] = {}
@@ -139,6 +141,15 @@ class KafkaLog:
 
     def read(self, offsets: Mapping[str, int], most: int) -> Read:
         """From all partitions as they come, up to where they end now."""
+        try:
+            return self._read(offsets, most)
+        except kafka.KafkaException as wrong:
+            raise ReportRefused(
+                "file",
+                f"cannot read from {self._servers}: {wrong.args[0].str()}; check the address",
+            ) from None
+
+    def _read(self, offsets: Mapping[str, int], most: int) -> Read:
         ends = self._ends()
         if self._reading.keys() != ends.keys() or {**offsets, **self._reading} != offsets:
             self._assign(offsets, ends)
@@ -172,8 +183,9 @@ def log_of(survey: Agreement, source: str) -> Log:
     """The log that an address means: kafka://host:port/topic, or a file or folder."""
     if "://" not in source:
         return FileLog(survey, source)
-    parts = urlsplit(source)
-    topic = parts.path.strip("/")
-    if parts.scheme != "kafka" or not parts.netloc or not topic or "/" in topic:
-        raise QueryError(f"a log is a file, a folder or kafka://HOST:PORT/TOPIC, not {source}")
-    return KafkaLog(survey, parts.netloc, topic)
+    found = re.fullmatch(r"kafka://([^/?#\s]+)/([^/?#]+)/?", source)
+    if found is None:
+        raise QueryError(
+            f"a log is a file, a folder or kafka://HOST:PORT/TOPIC, not {shown(source)}"
+        )
+    return KafkaLog(survey, *found.groups())
