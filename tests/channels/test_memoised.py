@@ -7,7 +7,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from test_device import NOISES
 
+from checks import check_sampler, enumerated_ratio, exact_law, law_of
 from metricldp import Categorical, Integer, Ledger, Real, Survey, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import memoised
@@ -111,6 +113,29 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
         assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
+
+
+COARSE = [
+    Lazy(Geometric(size, 1.0, noise), 1 << 62, 3 << 62) for size in (2, 3, 4) for noise in NOISES
+]
+"""Integers of two binary digits: so many coins decide."""
+
+
+@pytest.mark.parametrize("lazy", COARSE)
+def test_lazy_noise_on_a_device_has_the_law_of_the_certificate(lazy):
+    """Every coin, at every position: the ends stay more often than what is between them."""
+    for x in range(lazy.size):
+        law, left = law_of(lambda tape, x=x: lazy.blur(x, tape), word=2)
+        assert not left
+        assert law == {y: p for y in range(lazy.size) if (p := lazy.probability(x, np.array(y)))}
+    laws = [exact_law(lazy, x) for x in range(lazy.size)]
+    for x, other in combinations(range(lazy.size), 2):
+        assert lazy.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_lazy_noise_of_many_has_that_law_too(size):
+    check_sampler(Lazy.between(size, Fraction(2), Fraction(1, 2)), n=50_000)
 
 
 # Surveys -----------------------------------------------------------------------------------------
