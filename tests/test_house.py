@@ -43,7 +43,7 @@ HOMES = {
     "uvicorn": ("collector/", "app/"),
 }
 """Heavy libraries, and the only place, or places, that name each."""
-MOST_LINES, LONGEST = 57_500, 450
+MOST_LINES, LONGEST = 58_300, 450
 """Of the whole package, where 18,500 is the goal, and of one file."""
 
 
