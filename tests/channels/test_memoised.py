@@ -115,6 +115,16 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
         assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
 
 
+def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
+    mixed = Memoised(Response.for_epsilon(4, Fraction(2)), Geometric.for_epsilon(4, Fraction(1, 2)))
+    assert not mixed.same_ratio_for_all_pairs
+    laws = [exact_law(mixed, x) for x in range(4)]
+    for x, other in product(range(4), repeat=2):
+        assert mixed.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+    alike = Memoised(Response.for_epsilon(4, Fraction(2)), Response.for_epsilon(4, Fraction(1)))
+    assert alike.same_ratio_for_all_pairs and alike.worst_ratio(2, 2) == 1
+
+
 COARSE = [
     Lazy(Geometric(size, 1.0, noise), 1 << 62, 3 << 62) for size in (2, 3, 4) for noise in NOISES
 ]
