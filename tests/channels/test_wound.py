@@ -8,6 +8,7 @@ import pytest
 from metricldp import QueryError
 from metricldp.channels import wound
 from metricldp.channels.wound import Wound
+from metricldp.metrics import Line
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -153,6 +154,15 @@ def test_no_two_cells_are_told_better_than_the_widest_ratio():
     made = channel()
     assert max(made.worst_ratio(0, x) for x in range(6)) <= made.widest_ratio()
     assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)
+
+
+def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
+    """Cells 2 and 3 are neighbours by number only: they lie in different rows."""
+    made, metric = channel(), Line(Fraction(1))
+    assert metric.by_difference(made.size) is not None
+    assert list(made.proving_pairs(metric)) == list(metric.generating_pairs(made.size))
+    ratios = {made.worst_ratio(x, x + 1) for x in range(made.size - 1)}
+    assert len(ratios) > 1
 
 
 def cost_around(made, onward):
