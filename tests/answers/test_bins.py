@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from capital_gain import capital_gain
 
-from metricldp import Categorical, Continuous, Real, Survey, SurveyError
+from metricldp import Categorical, Continuous, Real, Survey, SurveyError, all_of, any_of
+from metricldp.answers.differences import groups, mean_of
 from metricldp.coins.stream import Coins
 from metricldp.design.bins import heaps
 from metricldp.lab.compare import compare
@@ -119,3 +120,21 @@ def test_a_comparison_hints_at_heaps(tmp_path):
     survey = Survey({"v": Continuous(0, 100_000, bins=8, epsilon=1, per=10_000)})
     text = compare(survey, path, queries=2, repetitions=1).text()
     assert "v: people are heaped: 91.7% at 0; edges=[...]" in text
+
+
+def test_a_mean_of_hardly_anybody_reaches_to_the_edges():
+    """All that is possible are the values of the outermost bins, not their middles."""
+    survey = Survey(
+        {
+            "income": Continuous(0, 100, bins=2, epsilon=2),
+            "g": Categorical(["a", "b"], epsilon=0.5),
+            "h": Categorical(["a", "b"], epsilon=1),
+        }
+    )
+    people = {"income": np.zeros(500), "g": ["a"] * 497 + ["b"] * 3, "h": ["a", "b"] * 250}
+    tally = survey.tally(survey.encode(people, coins=Coins.seeded(5)))
+    grouped = groups(tally, "g", measure=mean_of(tally, "income")).answers[1]
+    parts = all_of({"g": "b"}, any_of({"h": "a"}, {"income": (0, 50)}))
+    for found in (tally.mean("income", {"g": "b"}), grouped, tally.mean("income", parts)):
+        assert not found.clear, "of this seed"
+        assert found.interval() == pytest.approx((0, 100))

@@ -251,6 +251,14 @@ def test_bands_and_quantiles_cover_where_flips_are_rare():
     assert not enough(lowest(found["normal"]), reps, cells)
 
 
+def test_a_band_covers_where_flips_are_rare():
+    """One cell of it, for the fast lane; normal bands of the same reports do not cover."""
+    reps, epsilons = 60, (6,)
+    found = band_tables(epsilons, (300,), ("spread",), reps, 3)
+    assert enough(lowest(found["band"]), reps, 2), table(found["band"])
+    assert not enough(lowest(found["normal"]), reps, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_bands_and_quantiles_cover_everywhere(about):

@@ -179,7 +179,11 @@ def test_of_nobody_nothing_is_known():
     people = {**crowd(300), "g": np.array(["x"] * 300)}
     made = tally(people=people)
     found = groups(made, "g", measure=mean_of(made, "a"))
-    assert found.differences[2].interval(0.95) == (-math.inf, math.inf)
+    (least, most), (low, high) = found.answers[2].interval(0.95), found.answers[0].interval(0.95)
+    assert (least, most) == (0, 9), "all that is possible"
+    apart = found.differences[2].interval(0.95)
+    assert apart == pytest.approx((least - high, most - low))
+    assert math.isinf(found.differences[2].stderr)
 
 
 def test_watching_a_difference_of_means_pays_for_four_sums():

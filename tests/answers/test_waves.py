@@ -166,9 +166,11 @@ def test_means_have_trends_and_small_groups_have_none_that_is_sure():
     assert found.trend().value == pytest.approx(
         np.polyfit(range(3), found.values, 1, w=weights**0.5)[0]
     )
-    nobody = waves.mean("age", {"age": 20})
-    if not all(one.clear for one in nobody):
-        assert nobody.trend().interval() == (-math.inf, math.inf)
+    nobody = waves.mean("age", {"age": (18, 20), "region": "n"})
+    assert not any(one.clear for one in nobody), "of this seed"
+    low, high = nobody.trend().interval()
+    assert math.isinf(nobody.trend().stderr)
+    assert (low, high) == pytest.approx((-1, 1)), "from 18 to 20 in two waves, at most"
 
 
 def test_what_is_sent_in_the_clear_has_a_trend_without_error():

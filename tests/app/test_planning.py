@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp.app import cli
+from metricldp.app import cli, planning
 from metricldp.app.plots.plans import trade_off
 
 ASKED = ("fraction", "age=3..6", "region=north")
@@ -69,6 +69,12 @@ def test_the_advised_survey_is_written(run, survey, tmp_path):
     where = {"age": (3, 6), "region": "north"}
     assert 1.96 * advised.predict(where, 9000) / 9000 == pytest.approx(data["error"], rel=1e-4)
     assert "advised.toml" in run(*words)
+
+
+def test_a_wrong_ending_is_refused_before_the_work(run, monkeypatch):
+    monkeypatch.setattr(planning, "survey_in", None)
+    told = run(*ASKED, "--error", "0.02", "-o", "advised.csv", code=2)
+    assert "a survey file ends in .toml or .json" in str(told)
 
 
 def test_people_in_a_file_are_a_prior(run, survey, tmp_path):

@@ -7,7 +7,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from test_device import NOISES
 
+from checks import check_sampler, enumerated_ratio, exact_law, law_of
 from metricldp import Categorical, Integer, Ledger, Real, Survey, SurveyError, ValueRefused
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import memoised
@@ -111,6 +113,39 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
         assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
+
+
+def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
+    mixed = Memoised(Response.for_epsilon(4, Fraction(2)), Geometric.for_epsilon(4, Fraction(1, 2)))
+    assert not mixed.same_ratio_for_all_pairs
+    laws = [exact_law(mixed, x) for x in range(4)]
+    for x, other in product(range(4), repeat=2):
+        assert mixed.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+    alike = Memoised(Response.for_epsilon(4, Fraction(2)), Response.for_epsilon(4, Fraction(1)))
+    assert alike.same_ratio_for_all_pairs and alike.worst_ratio(2, 2) == 1
+
+
+COARSE = [
+    Lazy(Geometric(size, 1.0, noise), 1 << 62, 3 << 62) for size in (2, 3, 4) for noise in NOISES
+]
+"""Integers of two binary digits: so many coins decide."""
+
+
+@pytest.mark.parametrize("lazy", COARSE)
+def test_lazy_noise_on_a_device_has_the_law_of_the_certificate(lazy):
+    """Every coin, at every position: the ends stay more often than what is between them."""
+    for x in range(lazy.size):
+        law, left = law_of(lambda tape, x=x: lazy.blur(x, tape), word=2)
+        assert not left
+        assert law == {y: p for y in range(lazy.size) if (p := lazy.probability(x, np.array(y)))}
+    laws = [exact_law(lazy, x) for x in range(lazy.size)]
+    for x, other in combinations(range(lazy.size), 2):
+        assert lazy.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_lazy_noise_of_many_has_that_law_too(size):
+    check_sampler(Lazy.between(size, Fraction(2), Fraction(1, 2)), n=50_000)
 
 
 # Surveys -----------------------------------------------------------------------------------------
@@ -257,6 +292,41 @@ def test_the_ledger_counts_remembered_values_and_not_reports():
     assert ledger.spent("age", 30, 40) == 3 * 2
 
 
+def test_values_that_came_since_the_last_entry_count_each():
+    """Three values between two entries are three promises; what else a memory holds is none."""
+    survey = Survey(
+        {
+            "x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5)),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+        }
+    )
+    ledger, memory = Ledger(), {}
+    for values in ([1], [2, 3, 4], [4]):
+        for x in values:
+            survey.report({"x": x, "told": "no"}, memory=memory)
+        memory[f"{survey.fingerprint} 0 told"] = 1  # of an attribute that is not remembered
+        ledger.add(survey, memory=memory)
+    assert ledger.total("x").distance(0, 9) == 4 * 9
+    assert ledger.spent("x", 0, 9) == 4 * 9
+    assert ledger.together == 4 * 9 + 3
+    rows = [line.split() for line in str(ledger).splitlines()]
+    assert [row[-2:] for row in rows[1:5]] == [["1", "9"], ["3", "27"], ["0", "0"], ["4", "36"]]
+
+
+def test_whether_somebody_answered_is_told_by_every_report():
+    """The value is remembered, whether there is one is not: ten reports tell that ten times."""
+    survey = Survey({"x": Integer(0, 9, epsilon=1, optional=True, mechanism=again(each=0.5))})
+    ledger, memory = Ledger(), {}
+    for month in range(10):
+        survey.report({"x": 9}, memory=memory)
+        ledger.add(survey, f"month {month}", memory=memory)
+    always_or_never = 10 * 1 + 5  # and 9 once: from 4, with which nobody's answer counts
+    assert ledger.together >= always_or_never
+    assert ledger.together == 9 + 9 * 1, "0 and 9 at first, and then whether there is an answer"
+    rows = [line.split() for line in str(ledger).splitlines()]
+    assert rows[1][-2:] == ["1", "9"] and rows[2][-2:] == ["0", "0"]
+
+
 def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
     survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
     with pytest.raises(SurveyError, match="holds no value of 'x'"):
@@ -266,7 +336,8 @@ def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
         Ledger().add(survey, memory=_remembering(other, 3))
     with pytest.raises(SurveyError, match="a memory is the dict"):
         Ledger().add(survey, memory=3)
-    for counts in ({"x": 0}, {"y": 1}, 3):
-        entry = {"note": "", "survey": survey.to_dict(), "remembered": counts}
+    both = Survey({**survey.attributes, "z": Integer(0, 9, epsilon=1, mechanism="geometric")})
+    for counts in ({"x": 0}, {"x": True}, {"x": 1.0}, {"y": 1}, {"x": 1, "z": 1}, 3):
+        entry = {"note": "", "survey": both.to_dict(), "remembered": counts}
         with pytest.raises(SurveyError, match="entry 1"):
             Ledger.from_dict({"metricldp-ledger": 1, "entries": [entry]})

@@ -8,6 +8,7 @@ import pytest
 from metricldp import QueryError
 from metricldp.channels import wound
 from metricldp.channels.wound import Wound
+from metricldp.metrics import Line
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -153,3 +154,54 @@ def test_no_two_cells_are_told_better_than_the_widest_ratio():
     made = channel()
     assert max(made.worst_ratio(0, x) for x in range(6)) <= made.widest_ratio()
     assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)
+
+
+def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
+    """Cells 2 and 3 are neighbours by number only: they lie in different rows."""
+    made, metric = channel(), Line(Fraction(1))
+    assert metric.by_difference(made.size) is not None
+    assert list(made.proving_pairs(metric)) == list(metric.generating_pairs(made.size))
+    ratios = {made.worst_ratio(x, x + 1) for x in range(made.size - 1)}
+    assert len(ratios) > 1
+
+
+def cost_around(made, onward):
+    """What all products of ranges cost on the ring, by the transform of each of them."""
+    noise = np.fft.fft2(made._shares.reshape(-1, *made.lengths))
+    strength = (np.abs(noise) ** 2).mean(axis=0)
+    ranges = [
+        [
+            np.where((low <= np.arange(n)) & (np.arange(n) <= high), 1.0, 0.0)
+            for low in range(n)
+            for high in range(low, n)
+        ]
+        for n in made.sizes
+    ]
+    total = 0.0
+    for one in ranges[0]:
+        for other in ranges[1]:
+            along = np.outer(onward[0] @ one, onward[1] @ other)
+            total += float((np.abs(np.fft.fft2(along)) ** 2 / strength).sum())
+    return total
+
+
+@pytest.mark.parametrize("lengths", [(3, 4), (2, 4), (3, 3)])
+def test_functions_go_on_between_cells_as_is_cheapest(unsolved, lengths):
+    """The attribute that was gone through last cannot do better; the others hardly."""
+    patterns = tuple(
+        tuple(row)
+        for row in np.random.default_rng(6).integers(0, 4, (2, np.prod(lengths))).tolist()
+    )
+    made = channel(lengths=lengths, patterns=patterns)
+    best, rng = cost_around(made, made._onward), np.random.default_rng(7)
+    plain = [np.eye(n, size) for n, size in zip(made.lengths, made.sizes, strict=True)]
+    assert best < cost_around(made, plain)
+    last = max(d for d in range(2) if lengths[d] > made.sizes[d])
+    for d in range(2):
+        size, more = made.sizes[d], lengths[d] - made.sizes[d]
+        for _ in range(5 if more else 0):
+            step = 1e-3 * rng.normal(size=(more, size))
+            for sign in (-1, 1):
+                moved = [way.copy() for way in made._onward]
+                moved[d][size:] += sign * step
+                assert cost_around(made, moved) > best * (1 if d == last else 1 - 1e-4)

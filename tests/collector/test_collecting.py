@@ -16,7 +16,7 @@ from metricldp.collector import sqlite
 from metricldp.collector.base import Collected
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
-from metricldp.collector.envelope import Envelope, new_id, today
+from metricldp.collector.envelope import UNDATED, Envelope, new_id, today
 from metricldp.collector.folder import OUTCOMES, Collector
 from metricldp.collector.proofs import Anybody, Invited
 from metricldp.collector.register import ALL
@@ -322,6 +322,21 @@ def test_forgotten_ids_are_late_for_ever_even_if_the_clock_goes_back(collector, 
     assert [a.status for a in answers] == [400, 200]
     assert answers[0].word == "late"
     assert collector.tally(wide).n == 2
+
+
+def test_an_id_without_a_day_is_never_forgotten(collector, books, wide, monkeypatch):
+    collector.open(wide, Settings(window=1))
+    number = collector.entry(wide.fingerprint).number
+    body = UNDATED + bytes(12) + report_of(wide, 1)
+    later = today() + 1000
+    for _ in range(2):
+        (answer,) = post_all(collector, wide, [body])
+        assert answer.status == 200
+        books.ids.merge(0)
+        books.forget_ids(number, later)
+        books.ids.tidy()
+        monkeypatch.setattr("metricldp.collector.envelope.today", lambda: later + 10)
+    assert outcomes(collector, wide) == {"accepted": 1, "duplicate": 1}
 
 
 def test_retention(collector, books, wide, monkeypatch):

@@ -162,5 +162,19 @@ def test_bad_records_are_counted_by_reason(tmp_path):
     found = compact(SURVEY, tmp_path / "in", tmp_path / "out", keep=KEEP)
     assert found.refused == {"version": 1, "length": 1}
     assert counted(tmp_path / "out") == honest(people)
+    before = sorted((tmp_path / "out").iterdir())
     with pytest.raises(QueryError, match="name another folder"):
         compact(SURVEY, tmp_path / "out", tmp_path / "out", keep=KEEP)
+    assert sorted((tmp_path / "out").iterdir()) == before
+
+
+def test_what_is_read_is_looked_at_before_anything_is_written(tmp_path):
+    mine = segment(tmp_path / "in", "reports-mon.parquet", records(20))
+    for output in (tmp_path / "in", tmp_path / "in" / "out"):
+        with pytest.raises(QueryError, match="name another folder, outside of it"):
+            compact(SURVEY, tmp_path / "in", output)
+    for source in (tmp_path / "none", tmp_path / "none" / "*.parquet"):
+        with pytest.raises(ReportRefused, match=r"no reports file|no file is named like"):
+            compact(SURVEY, source, tmp_path / "out")
+    assert list((tmp_path / "in").iterdir()) == [mine]
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metricldp import Categorical, Continuous, Integer, ReportRefused, Survey, Weight
-from metricldp.collector.envelope import LARGEST, Envelope, new_id, today
+from metricldp.collector.envelope import LARGEST, UNDATED, Envelope, new_id, today
 from metricldp.collector.plain import Plain
 from metricldp.collector.proofs import Anybody, Invited
 from metricldp.reports.bytes import pack, packed_size, unpack
@@ -114,6 +114,8 @@ def test_a_body_that_is_no_whole_number_of_records_is_refused_as_one(survey, rep
         (2, "early"),
         (10_000, "early"),
         (-10_000, "late"),
+        (int.from_bytes(UNDATED) - 1 - today(), "early"),
+        (int.from_bytes(UNDATED) - today(), ""),
     ],
 )
 def test_the_replay_window(survey, reports, ahead, refused):

@@ -1,5 +1,6 @@
 """Whatever a log repeats or mixes up, and whenever a process dies: everybody counts once."""
 
+import hashlib
 import json
 import os
 import random
@@ -16,7 +17,9 @@ from logbook import KEEP, SURVEY, delivered, honest, records
 
 from metricldp import QueryError, ReportRefused
 from metricldp.basics import writing
+from metricldp.basics.sealed import sealed
 from metricldp.collector.logs import output as outputs
+from metricldp.collector.logs import sources
 from metricldp.collector.logs.ingest import ingest
 from metricldp.collector.logs.output import MANIFEST, Output
 from metricldp.collector.logs.seen import Seen, ordered
@@ -67,9 +70,36 @@ def test_a_log_that_grows_is_read_on(tmp_path):
     found = ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
     assert (found.accepted, found.duplicates) == (180, 21)
     assert counted(tmp_path / "out") == honest(people)
-    path.write_bytes(b"")
-    with pytest.raises(ReportRefused, match="shorter than what was read"):
-        ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
+    for other in ([], people[:3], records(400, seed=2)):
+        path.write_bytes(b"".join(other))
+        with pytest.raises(ReportRefused, match="shorter than what was read of it, or begins"):
+            ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
+
+
+def test_logs_of_one_name_are_not_taken_for_one(tmp_path):
+    """In another folder: nobody is lost. The same under two names: nobody counts twice."""
+    people = records(35)
+    for day, some in (("mon", people[:10]), ("tue", people[10:])):
+        log_in(tmp_path / day, some)
+        found = ingest(
+            SURVEY, FileLog(SURVEY, tmp_path / day / "0.log"), tmp_path / "out", keep=KEEP
+        )
+        assert found.accepted == len(some)
+    (tmp_path / "mon").rename(tmp_path / "wed")
+    found = ingest(SURVEY, FileLog(SURVEY, tmp_path / "wed"), tmp_path / "out", keep=KEEP)
+    assert (found.accepted, found.duplicates) == (0, 10)
+    (tmp_path / "wed" / "1.log").symlink_to(tmp_path / "tue" / "0.log")
+    assert ingest(SURVEY, FileLog(SURVEY, tmp_path / "wed"), tmp_path / "out", keep=KEEP).read == 0
+    assert counted(tmp_path / "out") == honest(people)
+
+
+def test_offsets_link_no_id_to_a_report(tmp_path):
+    people = records(3)
+    ingest(SURVEY, log_in(tmp_path / "log", people), tmp_path / "out")
+    with Output.opened(SURVEY, tmp_path / "out", "ingest") as found:
+        (key,) = found.state["offsets"]
+    place = (tmp_path / "log" / "0.log").resolve()
+    assert key == f"{hashlib.sha256(people[0][:16]).hexdigest()} {place}"
 
 
 def test_bad_reports_are_counted_by_reason_and_keep_no_id(tmp_path):
@@ -124,7 +154,7 @@ def test_power_may_fail_at_every_step(tmp_path, monkeypatch):
         assert counted(out) == honest(people)
         left = {path.name for path in out.iterdir()}
         assert len(left) == 2 * len([n for n in left if n.startswith("ids")]) + 2, left
-    assert died == 24
+    assert died == 27
 
 
 @pytest.mark.parametrize("broken", ["offsets first", "no ids", "ids first"])
@@ -227,10 +257,18 @@ def test_manifests_that_do_not_fit_are_refused(tmp_path):
     refused("which manifest.json names")
     (tmp_path / "away").rename(files)
     good = (out / MANIFEST).read_text("utf-8")
-    for text, told in (("{}", "no manifest"), ("", "cannot read"), ("[]", "no manifest")):
+    for text, told in (
+        ("{}", "it has no metricldp-manifest"),
+        ("", "cannot read"),
+        ("[]", "it has no metricldp-manifest"),
+        (good.replace('manifest":2', 'manifest":1'), "has version 1, this is 2"),
+        (good.replace('"round":1', '"round":2'), "damaged or was changed by hand"),
+    ):
         (out / MANIFEST).write_text(text)
         refused(told)
-    (out / MANIFEST).write_text(good.replace(SURVEY.fingerprint, "0" * 64))
+    said = json.loads(good)
+    del said["sha256"]
+    (out / MANIFEST).write_bytes(sealed({**said, "survey": "0" * 64}))
     refused("another survey")
 
 
@@ -258,11 +296,26 @@ def test_ids_are_a_set(rounds, last):
 
 def test_addresses_of_logs(tmp_path):
     assert isinstance(log_of(SURVEY, str(tmp_path)), FileLog)
-    for wrong in ("http://a/b", "kafka://host:9092", "kafka:///topic", "kafka://h/a/b"):
+    for wrong in (
+        "http://a/b",
+        "kafka://host:9092",
+        "kafka:///topic",
+        "kafka://h/a/b",
+        "kafka://[::1",
+    ):
         with pytest.raises(QueryError, match="kafka://HOST:PORT/TOPIC"):
             log_of(SURVEY, wrong)
     with pytest.raises(ReportRefused, match="there is no log"):
         log_of(SURVEY, str(tmp_path / "none"))
+
+
+def test_a_broker_that_is_not_there(monkeypatch, capfd):
+    pytest.importorskip("confluent_kafka", reason="needs metricldp[kafka]")
+    monkeypatch.setattr(sources, "_PATIENCE", 0.3)
+    for address in ("127.0.0.1:1", "[::1", "127.0.0.1:99999"):
+        with pytest.raises(ReportRefused, match=r"cannot read from .*; check the address"):
+            log_of(SURVEY, f"kafka://{address}/topic").read({}, 10)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.fixture
@@ -293,6 +346,14 @@ def test_a_broker_that_repeats_itself(tmp_path, broker):
     second = ingest(SURVEY, other, tmp_path / "out", keep=KEEP, at_once=100)
     assert second.read == 30
     assert counted(tmp_path / "out") == honest(people)
+    more = records(150, seed=5)
+    for record in more:
+        producer.produce("others", record, partition=0)
+    assert producer.flush(20) == 0
+    third = ingest(SURVEY, KafkaLog(SURVEY, address, "others"), tmp_path / "out", keep=KEEP)
+    assert third.accepted == 150  # a partition of another topic is another one
+    assert ingest(SURVEY, other, tmp_path / "out", keep=KEEP).read == 0
+    assert counted(tmp_path / "out") == honest([*people, *more])
     with pytest.raises(ReportRefused, match="no topic"):
         KafkaLog(SURVEY, address, "nothing").read({}, 10)
 

@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import io
-import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from unittest import mock
 
@@ -20,7 +23,6 @@ import pytest
 from devices import ask, records, serve_and, until
 from test_durability import free_port
 
-from metricldp import Integer, Survey
 from metricldp.app import cli
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.collector import sending
@@ -279,31 +281,127 @@ def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):
             sending.Line(wrong)
 
 
+def ids(survey, path):
+    return [*islice(sending.ids_for(survey, path), 3)]
+
+
+def test_the_same_reports_have_the_same_ids_whenever_and_wherever_they_are(tmp_path, survey):
+    people = {"age": [30] * 50, "region": ["north"] * 50}
+    first, copy, other, plain, more = (tmp_path / f"{k}.parquet" for k in range(5))
+    for path in (first, other):
+        parquet.write(survey, path, [survey.encode(people)])
+    shutil.copyfile(first, copy)
+    os.utime(copy, (0, 0))
+    pq.write_table(pq.read_table(first), plain)  # by a program that keeps no collection
+    pq.write_table(survey.encode(people), more)
+    found = [ids(survey, path) for path in (first, copy, plain, other, more)]
+    assert found[0] == found[1] == found[2]
+    assert len({one for some in found for one in some}) == 9
+
+
+def test_few_reports_are_told_apart_by_their_collections(tmp_path, survey):
+    few = survey.encode({"age": [30], "region": ["north"]})
+    for name in ("a.parquet", "b.parquet"):
+        parquet.write(survey, tmp_path / name, [few])
+    assert ids(survey, tmp_path / "a.parquet") != ids(survey, tmp_path / "b.parquet")
+    assert ids(survey, tmp_path / "a.parquet") == ids(survey, tmp_path / "a.parquet")
+    pq.write_table(few, tmp_path / "c.parquet")
+    with pytest.raises(QueryError, match="metricldp merge"):
+        ids(survey, tmp_path / "c.parquet")
+    survey.save(tmp_path / "s.toml")
+    assert command("merge", "s.toml", "c.parquet", "-o", "d.parquet", cwd=tmp_path)[0] == 0
+    assert len({*ids(survey, tmp_path / "d.parquet")}) == 3
+
+
+@pytest.fixture
+def other_server():
+    """A web server that is no collector, and what it answers to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        said = b""
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(Handler.said)))
+            self.end_headers()
+            self.wfile.write(Handler.said)
+
+        do_GET = do_POST
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", Handler
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"<html>hello</html>",
+        b"[]",
+        b"[" * 100_000,
+        b'{"accepted":"x","duplicate":0,"refused":{}}',
+        b'{"accepted":1e999,"duplicate":0,"refused":{}}',
+        b'{"accepted":1,"duplicate":0,"refused":[]}',
+        b'{"per_hour":[[1]],"reports":"x"}',
+    ],
+)
+def test_a_server_that_is_no_collector(place, other_server, said):
+    url, handler = other_server
+    handler.said = said
+    for words in (
+        ("send", "survey.toml", "people.csv", "--to", url),
+        ("status", url, "--survey", "00", "--token", "t"),
+    ):
+        code, out, wrong = command(*words, cwd=place)
+        assert (code, out, wrong.count("\n")) == (2, "", 1), wrong
+        assert f"{url} does not answer as a collector does" in wrong
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:99999",
+        "http://localhost:abc",
+        "http://[::1",
+        "http://a b",
+        f"http://{'a' * 64}",
+        "http://127.0.0.1:9/é",
+    ],
+)
+def test_addresses_that_are_none(place, url):
+    for words in (
+        ("send", "survey.toml", "people.csv", "--to", url),
+        ("status", url, "--survey", "00", "--token", "t"),
+    ):
+        code, out, wrong = command(*words, cwd=place)
+        assert (code, out, wrong.count("\n")) == (2, "", 1), wrong
+        assert "a collector has an address such as" in wrong
+
+
 def test_mistakes_are_one_line(tmp_path, survey):
     survey.save(tmp_path / "s.toml")
     for words in (
+        ("status", "http://127.0.0.1:9", "--survey", "00", "--token", "a\nb"),
+        ("status", "http://127.0.0.1:9", "--survey", "00", "--token", "é€"),
         ("serve", "none.toml"),
         ("status", "nowhere"),
         ("send", "s.toml", "none.csv", "--to", "http://127.0.0.1:9"),
         ("token", "new", "nowhere", "--name", "ann"),
         ("status", "http://127.0.0.1:9"),
+        ("serve", "s.toml", "--host", ""),
+        ("serve", "s.toml", "--seal-at", "0"),
+        ("serve", "s.toml", "--seal-at=-1"),
+        ("send", "s.toml", "s.toml", "--to", "http://127.0.0.1:9", "--at-once=-5"),
+        ("compile", "s.toml", "-o", "p.csv"),
+        ("design", "s.toml", "-o", "p.csv"),
         ("serve", "s.toml", "--store", "postgresql://nobody@127.0.0.1:9/none"),
     ):
         code, said, wrong = command(*words, cwd=tmp_path)
         assert (code, said, wrong.count("\n")) == (2, "", 1), wrong
-
-
-def test_files_without_a_number_have_ids_of_their_own(tmp_path):
-    """The same when one is sent again; two files with the same ids would lose people."""
-    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism="response")})
-    for name in ("a", "b"):
-        pq.write_table(survey.encode({"x": [1] * 100}), tmp_path / f"{name}.parquet")
-        parquet.write(
-            survey, tmp_path / f"{name}-numbered.parquet", [survey.encode({"x": [1] * 100})]
-        )
-    found = [
-        {*itertools.islice(sending.ids_for(survey, tmp_path / f"{name}.parquet"), 100)}
-        for name in ("a", "b", "a-numbered", "b-numbered", "a", "b-numbered")
-    ]
-    assert len(set.union(*found)) == 400
-    assert (found[4], found[5]) == (found[0], found[3])

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations, product
@@ -135,6 +136,10 @@ def test_metric_numbers():
     assert more == pytest.approx(0.0096, rel=0.01)
     assert more < variation_ratio(p, q, beta, 100_000, 1e-6) < math.inf
     plain = Survey({"x": Integer(0, 99, epsilon=0.2, mechanism="geometric")})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        most, beyond = (amplify(capped, n, pairs=[(37, 62)]).pairs for n in (10**10, 10**18))
+    assert most == beyond and most[0].shuffled < 0.1  # more people are never less to hide among
     alone = amplify(plain, 10_000, 1e-6, pairs=[(50, 51)])
     assert alone.pairs[0].shuffled == alone.pairs[0].local
     assert alone.enough == 1_000_000

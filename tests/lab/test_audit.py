@@ -10,7 +10,9 @@ import math
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+import time
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -37,7 +39,7 @@ from metricldp.app import cli
 from metricldp.channels import Geometric, Threshold
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import every_mechanism
-from metricldp.lab.audit import Command, Finding, audit, ratios
+from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
@@ -468,6 +470,60 @@ def test_the_command_line(client, tmp_path, monkeypatch, capsys):
 def test_a_command_that_does_not_run(command, told):
     with pytest.raises(QueryError, match=told):
         audited(GEOMETRIC, Command(command), n=1_000)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("yes", "more than 2,000 lines for 1,000 people"),
+        ("cat /dev/zero", "more than 0 MiB"),
+        ("sleep 1000", "more than 0.5 seconds for 1,000 people; give it more with --seconds"),
+        ("sh -c 'yes >&2'", "more than 0.5 seconds"),
+        ("sh -c 'sleep 1000 & echo'", "more than 0.5 seconds"),
+    ],
+)
+def test_a_command_has_limits(command, told, monkeypatch):
+    monkeypatch.setattr(clients, "_ROOM", 1 << 18)
+    with pytest.raises(QueryError, match=told):
+        audited(GEOMETRIC, Command(command, seconds=0.5), n=1_000)
+
+
+def is_running(number):
+    """Whether a process is there, and not only its exit code, which nobody may have asked for."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("seconds", "told"), [("2", "more than 2 seconds"), ("1000", "metricldp: stopped")]
+)
+def test_a_command_ends_with_all_that_it_started(tmp_path, seconds, told):
+    ASKED.save(tmp_path / "survey.toml")
+    pids = tmp_path / "pids"
+    (tmp_path / "client.sh").write_text(f"sleep 1000 & echo $$ $! > {pids}; wait\n")
+    words = ["survey.toml", "--client", "sh client.sh", "--seconds", seconds]
+    with subprocess.Popen(
+        [sys.executable, "-m", "metricldp", "audit", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not (pids.exists() and pids.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if "stopped" in told:
+            process.terminate()
+        assert told in process.communicate(timeout=60)[1]
+    assert not any(map(is_running, pids.read_text().split()))
+
+
+def test_a_limit_is_a_number_of_seconds():
+    for wrong in (0, -1, float("nan"), float("inf"), "10"):
+        with pytest.raises(QueryError, match="seconds above 0"):
+            Command("client", seconds=wrong)
 
 
 def test_lines_that_are_no_bytes_are_reports_that_nobody_takes():

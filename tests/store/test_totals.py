@@ -370,7 +370,15 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
         r"has shape \(10, 21\), not \(21, 10\)",
         changed(shapes=[told["shapes"][0][::-1], told["shapes"][1]]),
     )
-    says("shapes", "over age x hight", changed(keep=[["age", "hight"], told["keep"][1]]))
+    says("shapes", "over 'age x hight'", changed(keep=[["age", "hight"], told["keep"][1]]))
+    for name in ("new\nline", "x" * 100_000):
+        long = changed(keep=[["age", name], told["keep"][1]])
+        with pytest.raises(ReportRefused) as why:
+            SURVEY.tally(long)
+        assert "\n" not in str(why.value) and len(str(why.value)) < 300 + len(str(long))
+    says("survey", r"another survey \('a\\nb'", changed(fingerprint="a\nb"))
+    many = changed(keep=[["age"] * 65], shapes=[[1] * 65])
+    says("header", "is not written as it should be", many)
     swapped = {key: told[key][::-1] for key in ("keep", "shapes")}
     says("keep", "keeps sets of attributes that no survey would", changed(**swapped))
     with pytest.raises(ReportRefused, match="cannot be merged"):

@@ -1,6 +1,8 @@
 """A certificate holds only if everything holds: each link of the proof is broken by itself."""
 
 import math
+import re
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -141,7 +143,7 @@ def test_what_a_block_keeps_of_each_attribute_is_within_its_distances():
 NEXT = Integer(0, 1, epsilon=1)
 
 
-def cells(ratios, *, p=1, share=1, parts=1, straight=False):
+def cells(ratios, *, p=1, share=1, parts=1, straight=False, widest=None):
     """A proof for cells of 2 x 3, at 1 a step of x and 2 a step of y; the channel shows pairs."""
     lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 2, epsilon=2), "z": NEXT}
     sides = [
@@ -163,7 +165,7 @@ def cells(ratios, *, p=1, share=1, parts=1, straight=False):
     channel = SimpleNamespace(
         proving_pairs=lambda metric: list(ratios),
         worst_ratio=worst_ratio,
-        widest_ratio=lambda: None,
+        widest_ratio=lambda: widest and Fraction(widest),
     )
     mechanism = SimpleNamespace(name="made up", about=about)
     block = SimpleNamespace(names=("x", "y"), sizes=(2, 3), mechanism=mechanism, channel=channel)
@@ -180,6 +182,18 @@ def test_cells_are_proved_pair_by_pair():
     assert not cells({(0, 3): 2, (4, 5): "7.4"}).holds  # above e^2
     assert not cells({(0, 3): "2.8", (4, 5): 7}).holds
     assert not cells({(0, 3): 2}, share=Fraction(1, 2)).holds  # made again with the share
+
+
+def test_the_widest_ratio_proves_the_farthest_cells_at_once():
+    """They are at 1 + 4, and e^5 is above 148; nearer ones are looked at all the same."""
+    pairs = {(0, 5): 1000, (2, 3): 1000, (0, 3): 2}
+    proof = cells(pairs, widest=140)
+    assert proof.holds
+    farthest = Pair(0, 5, Fraction(5), Fraction(140), True)  # one stands for all of them
+    assert proof.pairs == (farthest, Pair(0, 3, Fraction(1), Fraction(2), True))
+    assert not cells(pairs, widest=150).holds, "too wide, so they are looked at"
+    assert cells({(0, 5): 100, (0, 3): 2}, widest=150).holds
+    assert not cells({(0, 5): 100, (0, 3): 3}, widest=140).holds, "3 is above e"
 
 
 def test_cells_keep_a_norm_up_to_theirs():
@@ -238,3 +252,19 @@ def test_public_weights_are_named_and_nothing_else():
         "w is a public weight and sent in the clear",
         "certified: every pair of values is within its distance",
     ]
+
+
+def test_a_certificate_says_in_short_what_it_is():
+    survey = Survey({"v": Integer(0, 3, epsilon=1, mechanism="geometric"), "w": Weight(0, 1)})
+    good = survey.certify()
+    short = survey.fingerprint[:16]
+    assert repr(good) == f"<Certificate of survey {short}: holds>"
+    bad = replace(good, proofs=(replace(good.proofs[0], promised=False),))
+    assert repr(bad) == f"<Certificate of survey {short}: BROKEN>"
+    page = good._repr_html_()
+    assert f">Survey {short}</caption>" in page
+    assert "w is a public weight" in page and "certified: every pair" in page
+    # Words to the left, numbers to the right.
+    assert re.search(
+        r'<td style="text-align:left">geometric</td><td style="text-align:right">3<', page
+    )

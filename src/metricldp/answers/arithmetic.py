@@ -13,9 +13,11 @@ differences are questions like any other, with all that those have.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
+from metricldp.answers import recovered
 from metricldp.answers.answer import AUTO, Answer, barely
 from metricldp.answers.queries import Query
 from metricldp.answers.ratio import Ratio
@@ -32,12 +34,19 @@ from metricldp.answers.terms import (
     spread_of,
 )
 from metricldp.answers.watched import Pace
+from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
+
+Part = tuple[float, Answer]
+"""An answer, and what it is multiplied with."""
 
 
 @dataclass(frozen=True, repr=False)
 class Combination(Answer):
-    """A value that several sums over people make; a mean among them counts to first order."""
+    """A value that several sums over people make; its error counts a mean to first order."""
+
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+    """Where a mean is among them: all answers, from whose intervals its own is recovered."""
 
     @property
     def paces(self) -> tuple[Pace, ...]:
@@ -46,9 +55,35 @@ class Combination(Answer):
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
-        if not math.isfinite(self.variance):
+        if flag("anytime", anytime) and not math.isfinite(self.variance):
             return -math.inf, math.inf
-        return super().interval(level, method, anytime=anytime)
+        if anytime or self.between or not self.parts:
+            return super().interval(level, method, anytime=anytime)
+        self.method(level, method)
+        off = [recovered.Off.of(answer, level).times(factor) for factor, answer in self.parts]
+        below, above = recovered.ends_of_sum(off, self._correlation)
+        return self.value - below, self.value + above
+
+    @cached_property
+    def _correlation(self) -> recovered.Correlation:
+        """Of its parts, each pair looked up once: a p-value asks for many intervals."""
+
+        @cache
+        def found(i: int, j: int) -> float | None:
+            (factor, one), (times, other) = self.parts[i], self.parts[j]
+            shared = _correlation(one, other)
+            return None if shared is None else math.copysign(shared, shared * factor * times)
+
+        return found
+
+
+def _correlation(one: Answer, other: Answer) -> float | None:
+    """Of two answers, as their reports tell it; None where one is of hardly anybody."""
+    if not math.isfinite(one.variance + other.variance):
+        return None
+    errors = one.stderr * other.stderr
+    shared = made_of(one).covariance(made_of(other), one.about)
+    return min(max(shared / errors, -1.0), 1.0) if errors else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +127,7 @@ class Terms:
             own.setdefault(id(term.tally.store), []).append(term)
         return tuple(pace(terms, about) for terms in own.values())
 
-    def combined(
-        self, parts: Sequence[tuple[float, Answer]], constant: float, words: str
-    ) -> Answer:
+    def combined(self, parts: Sequence[Part], constant: float, words: str) -> Answer:
         """The sum of some answers, each times a factor, and of a constant."""
         return _combined(parts, constant, words)
 
@@ -118,7 +151,18 @@ def made_of(answer: Answer) -> Terms:
     return made
 
 
-def _combined(parts: Sequence[tuple[float, Answer]], constant: float, words: str) -> Answer:
+def _apart(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The answers themselves that combinations are of, each once."""
+    found: dict[int, Part] = {}
+    for factor, answer in parts:
+        own = answer.parts if isinstance(answer, Combination) else ()
+        for times, one in own or ((1.0, answer),):
+            before = found.get(id(one), (0.0, one))[0]
+            found[id(one)] = before + factor * times, one
+    return tuple(part for part in found.values() if part[0])
+
+
+def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
     first = parts[0][1]
     about = _one([answer.about for _, answer in parts], "about")
     made = [made_of(answer).scaled(factor) for factor, answer in parts]
@@ -135,11 +179,12 @@ def _combined(parts: Sequence[tuple[float, Answer]], constant: float, words: str
         reports=sum({id(t.tally.store): t.n for t in whole.terms}.values()),
         made=whole,
         survey=first.survey,
+        parts=() if whole.exact else _apart(parts),
     )
-    if not all(math.isfinite(answer.variance) for _, answer in parts):
-        return found
-    terms = simplified(whole.terms)
     between = _sides(parts, constant, words)
+    if not all(math.isfinite(answer.variance) for _, answer in parts):
+        return replace(found, between=between)
+    terms = simplified(whole.terms)
     if whole.exact and len(terms) == 1:
         (term,) = terms
         one = term.tally._answers([as_query(term)], about)[0]
@@ -167,9 +212,7 @@ def _combined(parts: Sequence[tuple[float, Answer]], constant: float, words: str
     )
 
 
-def _sides(
-    parts: Sequence[tuple[float, Answer]], constant: float, words: str
-) -> tuple[Answer, ...]:
+def _sides(parts: Sequence[Part], constant: float, words: str) -> tuple[Answer, ...]:
     """Where bins leave an answer open: the least and the most that it can be."""
     if not any(answer.between for _, answer in parts):
         return ()
@@ -198,7 +241,7 @@ def divided(
     if not clear:
         value = min(max(value, possible[0]), possible[1])
     notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
-    spread, made = Spread(math.inf, (0.0, math.inf), 0.0, 0.0), None
+    spread, made = Spread(math.inf, (0.0, math.inf), 0.0, 0.0), Terms((), exact=False)
     if clear:
         made = top.scaled(1 / size).plus(bottom.scaled(-value / size), exact=False)
         spread = spread_of(simplified(made.terms), about)
@@ -227,7 +270,21 @@ def divided(
         denominator_variance=denominator,
         shared=shared,
         possible=possible,
+        ends=None if top.exact and bottom.exact else _quotient(one, other, possible),
     )
+
+
+def _quotient(
+    one: Answer, other: Answer, possible: tuple[float, float]
+) -> Callable[[float], tuple[float, float]]:
+    """The interval of a ratio at any level."""
+    sign, shared = math.copysign(1.0, other.value), cache(lambda: _correlation(one, other))
+
+    def ends(level: float) -> tuple[float, float]:
+        top, bottom = (recovered.Off.of(answer, level).times(sign) for answer in (one, other))
+        return recovered.ends_of_ratio(top, bottom, shared(), possible)
+
+    return ends
 
 
 def _divided_between(one: Answer, other: Answer, possible: tuple[float, float]) -> Ratio:

@@ -147,7 +147,6 @@ def to_weighted_sum(
     Of a population, weights are drawn with the people, so that even everybody's sum is uncertain.
     `one` is what a person adds to the variance, by the survey alone.
     """
-    check_about(about)
     value, second, square = (float(sums[row][0]) for row in ("value", "second", "square"))
     variance = second - square
     jump, hidden = steps.jump, steps.hidden

@@ -85,6 +85,8 @@ class Ratio(Answer):
     lies: Callable[[float], Ends] | None = field(default=None, compare=False)
     """What one report can add to the sum of what values are above a number."""
 
+    ends: Callable[[float], Ends] | None = field(default=None, compare=False)
+    """Its interval at a level, where the sum or the count is a mean itself: see `recovered.py`."""
     ones: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
     """What one person adds to the variances of the sum and of the count, at most; 0 where both are
     answers of their own."""
@@ -116,8 +118,8 @@ class Ratio(Answer):
     def scaled(self, factor: float, unit: str) -> Ratio:
         found = super().scaled(factor, unit)
         assert isinstance(found, Ratio)
-        low, high = sorted(end * factor if factor else 0.0 for end in self.possible)
-        above = self.above
+        low, high = _times(self.possible, factor)
+        above, ends = self.above, self.ends
         return replace(
             found,
             numerator=None if self.numerator is None else self.numerator * factor,
@@ -125,6 +127,7 @@ class Ratio(Answer):
             shared=self.shared * factor,
             ones=(self.ones[0] * factor**2, self.ones[1]),
             possible=(low, high),
+            ends=ends and (lambda level: _times(ends(level), factor)),
             above=above and above._replace(factor=above.factor * factor) if factor else None,
         )
 
@@ -175,6 +178,8 @@ class Ratio(Answer):
             if self.above is None:
                 return super().interval(level, chosen)
             return self.above.interval(level, chosen)
+        if self.ends is not None:
+            return self.ends(level)
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0 or not self.clear:
             return self.possible
@@ -185,3 +190,8 @@ class Ratio(Answer):
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
         return (middle - root) / leading, (middle + root) / leading
+
+
+def _times(ends: Ends, factor: float) -> Ends:
+    low, high = sorted(end * factor if factor else 0.0 for end in ends)
+    return low, high

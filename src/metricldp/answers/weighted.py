@@ -20,6 +20,7 @@ from metricldp.store.readings import read, read_weighted
 
 def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
     """The sum of a weight over the people of a query."""
+    estimate.check_about(about)
     survey = store.survey
     described: Any = survey.attributes[name]
     functions: Any = query.functions

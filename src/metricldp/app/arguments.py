@@ -16,7 +16,7 @@ from metricldp.design.shapes import watching
 from metricldp.lab.pages import Progress
 from metricldp.survey.agreement import Agreement
 
-_SURVEYS = (".toml", ".json")
+SURVEYS = (".toml", ".json")
 _PEOPLE = ".csv"
 _COLLECTED = (".parquet", ".pq", ".totals")
 
@@ -45,6 +45,14 @@ def whole(text: Typed) -> int:
     if found != int(found):
         raise typer.BadParameter(f"{text!r} is not a whole number")
     return int(found)
+
+
+def several(text: Typed) -> int:
+    """A whole number from 1 on."""
+    found = whole(text)
+    if found < 1:
+        raise typer.BadParameter(f"{text!r} is not a whole number from 1 on")
+    return found
 
 
 def share(text: Typed) -> float:
@@ -88,13 +96,13 @@ def check_order(
             f"{reports} holds people, not reports; encode them first: "
             f"metricldp encode SURVEY {reports} -o reports.parquet"
         )
-    if reports.suffix in _SURVEYS:
+    if reports.suffix in SURVEYS:
         raise QueryError(f"{reports} is a survey; reports come after it: {usage}")
     asks = "=" in reports.name or reports.name in survey.attributes
     if asks and not reports.exists():
         raise QueryError(f"{reports} is not a file of reports, which come second: {usage}")
     for word in words if attribute is None else (attribute, *words):
-        if word not in survey.attributes and Path(word).suffix in (*_SURVEYS, *_COLLECTED):
+        if word not in survey.attributes and Path(word).suffix in (*SURVEYS, *_COLLECTED):
             raise QueryError(f"{word} is a file, which comes before what is asked: {usage}")
     if attribute is None or attribute in survey.attributes:
         return

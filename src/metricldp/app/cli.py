@@ -6,6 +6,7 @@ tables; long work shows a progress bar on a terminal and nothing in a pipe.
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from metricldp.answers.tally import Tally
 from metricldp.app import columns, lakes, planning, serving, trends
 from metricldp.app import demo as story
 from metricldp.app import explain as words
-from metricldp.app.arguments import number, survey_in, whole
+from metricldp.app.arguments import SURVEYS, number, survey_in, whole
 from metricldp.app.plots import check_picture, draw
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
 from metricldp.app.runner import directory, run, write
@@ -35,7 +36,7 @@ from metricldp.lab import compare as contest
 from metricldp.lab import limits as bounds
 from metricldp.lab import reproduce as studies
 from metricldp.lab import risk as chances
-from metricldp.lab.audit.clients import FORMATS, Command
+from metricldp.lab.audit.clients import FORMATS, SECONDS, Command
 from metricldp.lab.pages import Page
 from metricldp.reports import files
 from metricldp.reports.incoming import check_uncounted
@@ -155,8 +156,8 @@ def design(
     as_json: AsJson = False,
 ) -> None:
     """Settle a survey: choose mechanisms, search for shapes, and write all that was found."""
+    check_apart(output, [survey], QueryError, "survey", SURVEYS)
     agreed = survey_in(survey)
-    check_apart(output, [survey], QueryError)
     agreed.save(output)
     found = bounds.Made.of(agreed)
     words = f"{found}\nsurvey {agreed.fingerprint} in {output}"
@@ -327,6 +328,9 @@ def audit(
     form: Annotated[
         str, typer.Option("--format", help=f"of those lines: {' or '.join(FORMATS)}")
     ] = FORMATS[0],
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="that each run of the client may take")
+    ] = SECONDS,
     n: Annotated[
         int, typer.Option("--n", parser=whole, metavar="NUMBER", help="how many reports to ask for")
     ] = inquiry.REPORTS,
@@ -346,7 +350,8 @@ def audit(
     """Test a client, ours or anybody's, by its reports; exit code 1 if it breaks its promise."""
     agreed = survey_in(survey)
     _check_page(output, "audit", [survey])
-    encoder = None if client is None else Command(client, form)
+    encoder = None if client is None else Command(client, form, seconds)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the client ends, too
     with watched("auditing") as progress:
         found = inquiry.audit(
             agreed,

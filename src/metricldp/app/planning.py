@@ -10,7 +10,7 @@ import typer
 
 from metricldp.answers import where_text
 from metricldp.answers.wishes import EVENLY, FRACTION, MEAN, MEASURES, WORST
-from metricldp.app.arguments import designing, number, share, survey_in, whole
+from metricldp.app.arguments import SURVEYS, designing, number, share, survey_in, whole
 from metricldp.app.drafts import draft
 from metricldp.app.plots import check_picture
 from metricldp.app.plots.plans import trade_off
@@ -90,7 +90,8 @@ def _plan(
         check_picture(plot)
         check_apart(plot, read, QueryError)
     if output is not None:
-        check_apart(output, [*read, *([plot] if plot else [])], QueryError)
+        inputs = [*read, *([plot] if plot else [])]
+        check_apart(output, inputs, QueryError, "survey", SURVEYS)
     agreed = survey_in(survey)
     attribute, conditions = _asked(kind, words or [])
     where = where_text.parse_text(agreed, conditions)

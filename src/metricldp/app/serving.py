@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from metricldp.app.arguments import survey_in, whole
+from metricldp.app.arguments import Typed, several, survey_in, whole
 from metricldp.app.processes import run_all
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show, tell, watched
@@ -46,15 +47,14 @@ def compile_client(
     as_json: AsJson = False,
 ) -> None:
     """Write what a browser or a phone needs of a survey, and print its SHA-256 to pin it."""
-    agreed = survey_in(survey)
     path = survey.with_suffix(manifests.SUFFIX) if output is None else output
-    check_apart(path, [survey], QueryError)
-    found = manifests.save(agreed, path)
+    check_apart(path, [survey], QueryError, "client manifest", [".json"])
+    found = manifests.save(survey_in(survey), path)
     show(found.to_dict(), str(found), as_json)
 
 
-def _count(name: str, words: str) -> Any:
-    return typer.Option(name, parser=whole, metavar="NUMBER", help=words)
+def _count(name: str, words: str, parser: Callable[[Typed], int] = several) -> Any:
+    return typer.Option(name, parser=parser, metavar="NUMBER", help=words)
 
 
 def serve(
@@ -70,7 +70,8 @@ def serve(
         typer.Option("--ops-port", min=1, max=65535, help="for /healthz, /readyz and /metrics"),
     ] = None,
     batch: Annotated[
-        int | None, _count("--batch", "release reports in shuffled batches of at least so many")
+        int | None,
+        _count("--batch", "release reports in shuffled batches of at least so many", whole),
     ] = None,
     with_invites: Annotated[
         bool, typer.Option("--invites", help="take a report only with an invite")
@@ -150,6 +151,8 @@ def _change(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not host:  # which would be all addresses
+        raise QueryError("--host is empty; say 127.0.0.1 for this machine only, or 0.0.0.0 for all")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -207,7 +210,8 @@ def status(
             raise QueryError("an address needs --survey and --token")
         with sending.Line(place, ()) as line:
             found = line.ask("GET", f"/v1/surveys/{which}/status", token=token)
-        show(found, _words(which, _status_from(found)), as_json)
+            words = line.understood(lambda: _words(which, _status_from(found)))
+        show(found, words, as_json)
         return
     with Collector.at(folder_of(Path(place)), store) as collector:
         entries = collector.entries() if which is None else [_entry(collector, which)]

@@ -83,11 +83,33 @@ def scratch(folder: str | Path) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder)
 
 
-def check_apart(output: str | Path, inputs: Iterable[str | Path], refusal: Refusal) -> None:
-    """Refuse to replace what is read, under whichever of its names."""
+def check_apart(
+    output: str | Path,
+    inputs: Iterable[str | Path],
+    refusal: Refusal,
+    what: str = "",
+    endings: Sequence[str] = (),
+) -> None:
+    """Refuse to replace what is read, under whichever of its names.
+
+    With `endings` also what `replacing` would refuse, before there is work to be lost.
+    """
+    if endings:
+        _target(output, refusal, what, endings)
     for path in map(Path, inputs):
         if path.exists() and Path(output).exists() and path.samefile(output):
             raise refusal(f"{output} would replace {path}; name another file")
+
+
+def made(folder: str | Path, refusal: Refusal) -> Path:
+    """A folder to write into, which is there from now on."""
+    place = path_of(folder, refusal)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        why = f"cannot write into {folder}: {why_not(wrong)}; name another folder"
+        raise refusal(why) from None
+    return place
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 A body is one record after the other, at most a mebibyte. A record is an id of 16 bytes, a proof if
 the survey asks for one, and a report. The id is the day in UTC (4 bytes, the highest first) and 12
-random bytes; or the serial number of an invite or a token. Whoever sends a report again sends the
-same bytes under the same id.
+random bytes; or the serial number of an invite or a token. In place of a day there may be four
+bytes of 255: such an id is taken on any day and never forgotten. Whoever sends a report again sends
+the same bytes under the same id.
 
 Ids are not kept as they are: what is kept is a hash of the id, and a digest of the report that
 only who knows the id could have made. So what is stored does not link an id to a report.
@@ -31,6 +32,8 @@ LARGEST = 1 << 20
 """Bytes of a body."""
 DAY = 4
 """Bytes of an id that say the day."""
+UNDATED = b"\xff" * DAY
+"""In place of the day in an id that is never forgotten, as it is later than all that are."""
 _MANY = 64
 """Reports from which on arrays are quicker than plain integers."""
 _DAY_SECONDS = 86_400
@@ -129,7 +132,7 @@ class Envelope:
         marks, digests, reports = found.marks, found.digests, found.reports
         for record, wrong in zip(records, reasons, strict=True):
             serial, reason = record[:SERIAL], wrong
-            if not reason and not first <= serial < last:
+            if not reason and not (first <= serial < last or serial.startswith(UNDATED)):
                 reason = "late" if serial < first else "early"
             if not reason and holds and not holds(serial, record[SERIAL:head]):
                 reason = "invite"

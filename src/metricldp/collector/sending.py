@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import file_digest, sha256
+from functools import partial
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from metricldp.basics.errors import QueryError, ReportRefused
-from metricldp.collector.envelope import DAY, LARGEST, new_id, today
+from metricldp.basics.text import shown
+from metricldp.basics.writing import why_not
+from metricldp.collector.envelope import DAY, LARGEST, UNDATED, new_id
 from metricldp.collector.proofs import SERIAL
 from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
@@ -31,8 +35,10 @@ AT_ONCE = 1000
 _WAITS = (0.5, 1, 2, 4, 8, 16, 32)
 """Seconds before each further attempt."""
 _TIMEOUT = 60
-_SAME_DAYS = 25
-"""Days for which a file of reports is sent under the same ids again."""
+_LONGEST = 1 << 24
+"""Bytes of an answer that are read."""
+_TOKEN = re.compile(r"[!-~]+")
+T = TypeVar("T")
 
 
 @dataclass
@@ -60,10 +66,14 @@ class Line:
     """A connection to one collector, made again whenever it breaks."""
 
     def __init__(self, url: str, waits: Iterable[float] = _WAITS) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise QueryError(f"a collector has an address such as https://example.org, not {url!r}")
-        self.url, self._parts, self._waits = url, parts, tuple(waits)
+        self.url, self._waits = url, tuple(waits)
+        try:
+            self._parts = urllib.parse.urlsplit(url)
+            self._port = self._parts.port
+        except ValueError as wrong:
+            raise self._no_address(why_not(wrong)) from None
+        if self._parts.scheme not in ("http", "https") or not self._parts.hostname:
+            raise self._no_address("it has no http:// or no host")
         self._connection: http.client.HTTPConnection | None = None
 
     def __enter__(self) -> Line:
@@ -72,21 +82,31 @@ class Line:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _no_address(self, why: str) -> QueryError:
+        return QueryError(
+            f"a collector has an address such as https://example.org:8000, not {shown(self.url)}: "
+            f"{why}"
+        )
+
     def ask(
         self, method: str, path: str, body: bytes | None = None, token: str | None = None
     ) -> dict[str, Any]:
         """The answer, as data; busy and broken lines are tried again with the same bytes."""
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise QueryError("a token is one word, as metricldp token new has shown it")
         why = ""
         for wait in (*self._waits, None):
             try:
                 status, text = self._once(method, path, body, token)
+            except (http.client.InvalidURL, UnicodeError) as wrong:
+                raise self._no_address(why_not(wrong)) from None
             except (OSError, http.client.HTTPException) as wrong:
                 self.close()
                 why = str(wrong) or type(wrong).__name__
             else:
                 if status < 400:
                     return _data(text)
-                why = str(_data(text).get("title", f"status {status}"))
+                why = shown(_data(text).get("title", f"status {status}"))
                 if status < 500 and status != http.client.TOO_MANY_REQUESTS:
                     word = str(_data(text).get("type", "")).rpartition(":")[2]
                     raise ReportRefused(word or str(status), f"{self.url} says: {why}")
@@ -100,11 +120,19 @@ class Line:
         if self._connection is None:
             kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
             made = kinds[self._parts.scheme]
-            self._connection = made(str(self._parts.hostname), self._parts.port, timeout=_TIMEOUT)
+            self._connection = made(str(self._parts.hostname), self._port, timeout=_TIMEOUT)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
         answer = self._connection.getresponse()
-        return answer.status, answer.read()
+        return answer.status, answer.read(_LONGEST)
+
+    def understood(self, read: Callable[[], T]) -> T:
+        """What is read of an answer; a server that is no collector may say anything."""
+        try:
+            return read()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            why = f"{self.url} does not answer as a collector does; check the address"
+            raise QueryError(why) from None
 
     def close(self) -> None:
         if self._connection is not None:
@@ -115,7 +143,7 @@ class Line:
 def _data(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -137,11 +165,13 @@ def send(
     def flush() -> None:
         nonlocal done
         try:
-            sent.add(to.ask("POST", path, b"".join(waiting)))
+            said = to.ask("POST", path, b"".join(waiting))
         except ReportRefused as wrong:
             if len(waiting) > 1:
                 raise
             sent.refused[wrong.reason] += 1
+        else:
+            to.understood(partial(sent.add, said))
         done += len(waiting)
         waiting.clear()
         progress(done)
@@ -182,19 +212,25 @@ def reports_in(survey: Agreement, path: Path, *, clip: bool = False) -> Iterator
 
 
 def ids_for(survey: Agreement, path: Path) -> Iterator[bytes]:
-    """New ids; those of a file of reports are the same when it is sent again, and no other's."""
+    """New ids; those of a file of reports follow from what it holds, so no copy counts again.
+
+    Whenever it is sent, so they have no day. So few reports that others may agree by chance are
+    told apart by the numbers of their collections.
+    """
     if not is_reports(path):
         while True:
             yield new_id()
     with parquet.opened(survey, path, trust=False) as file:
-        seed = " ".join(sorted(file.collections)).encode()
-    if not seed:  # another program dropped the numbers
-        with path.open("rb") as whole:
-            seed = file_digest(whole, "sha256").digest()
-    day = int(path.stat().st_mtime) // 86_400
-    day = day if 0 <= today() - day <= _SAME_DAYS else today()
+        for _ in file.tables(0):  # what they hold is known once all is read
+            pass
+        seed = file.content or " ".join(sorted(file.collections))
+    if not seed:
+        raise QueryError(
+            f"{path} holds so few reports, without the number of a collection, that others may be "
+            "the same; give them one with metricldp merge, and send that file"
+        )
     for at in count():
-        yield day.to_bytes(DAY, "big") + sha256(seed + b" %d" % at).digest()[: SERIAL - DAY]
+        yield UNDATED + sha256(f"{seed} {at}".encode()).digest()[: SERIAL - DAY]
 
 
 def invites_in(path: Path) -> Iterator[bytes]:

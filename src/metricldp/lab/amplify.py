@@ -48,6 +48,8 @@ _LEAST, _NEAR = 1e-9, 1e-4
 """The search begins at so small a share of the local epsilon, and ends so near above the result."""
 _MOST_TILTED, _TILTS = 1 << 12, 200
 """Values of one report in Chernoff's inequality: more are rounded up to so many; and its tilts."""
+_MOST_PEOPLE = 10**10
+"""Beyond them rounding outgrows what more people hide; a larger batch tells no more than theirs."""
 _LITTLE = 0.9
 """Where the epsilon is more than this share of the local one, shuffling bought nothing."""
 
@@ -125,7 +127,7 @@ def amplify(
     for one, other in laws.people(pairs):
         rows = laws.rows(one), laws.rows(other)
         local = _local(*rows)
-        epsilon = hidden_at(rows, laws.blanket, int(n), delta, local)
+        epsilon = hidden_at(rows, laws.blanket, min(int(n), _MOST_PEOPLE), delta, local)
         found.append(Hidden(laws.words(one), laws.words(other), local, epsilon))
     enough = None
     if any(pair.local > 0 and pair.shuffled > _LITTLE * pair.local for pair in found):

@@ -99,7 +99,7 @@ def save(survey: Agreement, path: Path) -> Saved:
     """Write the manifest, byte for byte what `pin` is of."""
     text = manifest(survey)
     data = text.encode("utf-8")
-    with replacing(path, SurveyError, "a client manifest", [".json"]) as file:
+    with replacing(path, SurveyError, "client manifest", [".json"]) as file:
         file.write(data)
     unknown = tuple(unknown_laws(survey))
     return Saved(survey.fingerprint, str(path), pin(text), len(data), unknown)

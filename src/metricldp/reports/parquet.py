@@ -44,7 +44,8 @@ _MANY_BITS = 128
 """Of reports that are a copy if they are the same; fewer may agree by chance."""
 _SEAL, _SHA256 = b"metricldp-footer", 32
 """What stands before the footer, with its digest: there, whoever writes the file again drops it."""
-NUMBERS = re.compile(r"([0-9a-f]{32}( [0-9a-f]{32})*)?")
+NUMBER = re.compile("[0-9a-f]{32}")
+_NUMBERS = re.compile(f"({NUMBER.pattern}( {NUMBER.pattern})*)?")
 
 
 class Digest:
@@ -164,7 +165,7 @@ class ReportsFile:
         )
         self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
         self.said = frozenset(numbers.split())
-        if self._checked and not (_COLLECTIONS in said and NUMBERS.fullmatch(numbers)):
+        if self._checked and not (_COLLECTIONS in said and _NUMBERS.fullmatch(numbers)):
             raise _damaged(self._path)
         self.collections = self.said if self._checked else frozenset()
 

@@ -34,14 +34,18 @@ import numpy.typing as npt
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
+from metricldp.basics.sealed import fits
 from metricldp.basics.writing import replacing, why_not
-from metricldp.reports.parquet import NUMBERS, UNNUMBERED
+from metricldp.reports.parquet import NUMBER, UNNUMBERED
 
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"
 _FIRST = re.compile(re.escape(_MAGIC) + rb"([0-9]{1,9})\n")
+_MOST_TOGETHER = 64
+"""Attributes of a table, as numpy has them."""
 _DIGEST = 32
 """Bytes of a SHA-256."""
+_SHAPE = {"collections": [NUMBER], "fingerprint": str, "keep": [[str]], "n": int, "shapes": [[int]]}
 
 
 class Saved(NamedTuple):
@@ -116,26 +120,13 @@ def _checked(line: bytes) -> dict[str, Any] | None:
         header = json.loads(line.decode("utf-8"))
         good = (
             isinstance(header, dict)
-            and header.keys() - {"collections"} == {"fingerprint", "keep", "n", "shapes"}
-            and isinstance(header["fingerprint"], str)
-            and type(header["n"]) is int
-            and header["n"] >= 0
-            and _lists([header.get("collections", [])], str)
-            and NUMBERS.fullmatch(" ".join(header.get("collections", [])))
+            and fits({"collections": [], **header}, _SHAPE)
             and sorted(set(header.get("collections", []))) == header.get("collections", [])
-            and _lists(header["keep"], str)
-            and _lists(header["shapes"], int)
             and list(map(len, header["keep"])) == list(map(len, header["shapes"]))
-            and all(size > 0 for shape in header["shapes"] for size in shape)
+            and all(min(shape, default=1) > 0 for shape in header["shapes"])
+            and all(len(shape) <= _MOST_TOGETHER for shape in header["shapes"])
             and canonical(header).encode("utf-8") == line
         )
     except (ValueError, RecursionError):  # no JSON, no UTF-8, or numbers beyond 2^53
         return None
     return header if good else None
-
-
-def _lists(value: object, kind: type) -> bool:
-    """Whether it is a list of lists of that kind."""
-    return isinstance(value, list) and all(
-        isinstance(part, list) and all(type(item) is kind for item in part) for part in value
-    )

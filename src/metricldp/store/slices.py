@@ -2,28 +2,30 @@
 
 A folder of slices has files of words, in which a row holds 64 reports and a column one bit of them;
 files of the columns that are no bits, one report to a row as ever; and `sliced.json`, written last,
-which names them all with their digests. Without it a folder is half-written, and refused.
+which names them all with their digests. Without it a folder is half-written, and refused. Files
+have new names each time, so that whoever slices again is killed before or after, never between.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
-from metricldp.basics.writing import check_apart, replacing, why_not
+from metricldp.basics.sealed import SHA256, sealed, unsealed
+from metricldp.basics.writing import made, remove_leftovers, replacing, why_not
 from metricldp.reports.arrow import batches, regrouped
-from metricldp.reports.incoming import files_in, pieces
-from metricldp.reports.parquet import ENDINGS, new_collection, numbered
+from metricldp.reports.incoming import check_outside, files_in, pieces
+from metricldp.reports.parquet import ENDINGS, NUMBER, new_collection, numbered
 from metricldp.store import loops as counting
 from metricldp.store.engines.places import bits_of, column
 from metricldp.survey.agreement import Agreement
@@ -35,10 +37,20 @@ else:
     pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
 
 INDEX = "sliced.json"
-VERSION = 1
+VERSION = 2
 GROUP = 1 << 20
 """Reports of a row group: with fewer, the footer is larger than what a count reads."""
 GROUPS_PER_FILE = 16
+_NAME = re.compile(r"(words|rest)-[0-9a-f]{16}-[0-9]{5,9}\.parquet")
+"""As files are named here: others in a folder are somebody else's."""
+_MARK = "metricldp-sliced"
+_SHAPE = {
+    "collections": [NUMBER],
+    "files": [{"n": int, "sha256": (_NAME, SHA256)}],
+    _MARK: int,
+    "n": int,
+    "survey": str,
+}
 _refuse = partial(ReportRefused, "file")
 
 
@@ -48,30 +60,35 @@ def slice_files(
     """Turn files of reports into a folder of slices, and say how many reports they are."""
     if not bits_of(survey):
         raise QueryError("no attribute of this survey reports bits; ask its files as they are")
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in files_in(source):
-        check_apart(folder / INDEX, [path], QueryError)
-        if path.parent.resolve() == folder.resolve():
-            raise QueryError(f"{output} holds the reports themselves; name another folder")
-    counted: set[str] = set()
+    check_outside(output, source, files_in(source))
+    folder, counted, entries = Path(output), set[str](), list[dict[str, Any]]()
     tables = regrouped(pieces(survey, source, trust=trust, counted=counted), GROUP)
-    entries = list(_written(survey, tables, folder))
+    try:
+        entries.extend(_written(survey, tables, folder))
+    except BaseException:
+        _remove(folder, entries)
+        raise
     n = sum(int(entry["n"]) for entry in entries)
     data = {
         "collections": sorted(numbered(counted, new_collection())),
         "files": entries,
-        "metricldp-sliced": VERSION,
+        _MARK: VERSION,
         "n": n,
         "survey": survey.fingerprint,
     }
+    old: list[Any] = []
+    with suppress(ReportRefused):  # one that is not whole names nothing
+        old = unsealed(folder / INDEX, _MARK, VERSION, _SHAPE, "")["files"]
     with replacing(folder / INDEX, _refuse, "index", [".json"]) as file:
-        file.write(canonical(data).encode("utf-8") + b"\n")
-    named = {name for entry in entries for name in entry["sha256"]}
-    for path in [*folder.glob("words-*.parquet"), *folder.glob("rest-*.parquet")]:
-        if path.name not in named:
-            path.unlink()
+        file.write(sealed(data))
+    _remove(folder, old)
     return n
+
+
+def _remove(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
+    for entry in entries:
+        for name in entry["sha256"]:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _written(
@@ -79,11 +96,12 @@ def _written(
 ) -> Iterator[dict[str, Any]]:
     """Files of a few row groups each, and what the index says of them."""
     waiting = next(tables, None)
-    number = 0
+    number, own = 0, secrets.token_hex(8)
+    remove_leftovers(made(folder, _refuse))
     while waiting is not None:
         number, n = number + 1, 0
-        paths = [folder / f"{kind}-{number:05}.parquet" for kind in ("words", "rest")]
-        rest = [name for name in survey.fields if name not in bits_of(survey)]
+        paths = [folder / f"{kind}-{own}-{number:05}.parquet" for kind in ("words", "rest")]
+        rest = _rest_of(survey)
         with ExitStack() as stack:
             words = _writer(stack, paths[0], _words_schema(survey))
             kept = [field for field in waiting.schema if field.name in rest]
@@ -135,35 +153,50 @@ class Index:
 
     def __init__(self, survey: Agreement, folder: Path, *, trust: bool = False) -> None:
         path = folder / INDEX
-        try:
-            said = json.loads(path.read_text("utf-8"))
-            entries = [(int(entry["n"]), dict(entry["sha256"])) for entry in said["files"]]
-            version, owner = said["metricldp-sliced"], said["survey"]
-            self.n, self.collections = int(said["n"]), frozenset(map(str, said["collections"]))
-        except (OSError, ValueError, KeyError, TypeError) as wrong:
-            raise _refuse(f"{path} is no index of slices: {why_not(wrong)}; slice again") from None
-        if version != VERSION:
-            raise ReportRefused("version", f"{path} has version {version}, this is {VERSION}")
-        if owner != survey.fingerprint:
+        said = unsealed(path, _MARK, VERSION, _SHAPE, "slice again")
+        if said["survey"] != survey.fingerprint:
             raise ReportRefused(
                 "survey",
-                f"the slices in {folder} belong to another survey ({owner[:32]}, this is "
+                f"the slices in {folder} belong to another survey ({said['survey'][:32]}, this is "
                 f"{survey.fingerprint[:32]}); use the survey file that the devices used",
             )
-        if sum(n for n, _ in entries) != self.n:
-            raise ReportRefused("checksum", f"{path} is damaged: its counts do not add up")
-        self.words, self.rest = [], []
-        for _, digests in entries:
-            self._check(folder, digests, trust)
-            self.words += [folder / name for name in digests if name.startswith("words-")]
-            self.rest += [folder / name for name in digests if name.startswith("rest-")]
+        entries = said["files"]
+        self.n, self.collections = said["n"], frozenset(said["collections"])
+        names = [name for entry in entries for name in entry["sha256"]]
+        kinds = ["rest", "words"] if _rest_of(survey) else ["words"]
+        if (
+            sum(entry["n"] for entry in entries) != self.n
+            or len(set(names)) != len(names)
+            or any(sorted(map(_kind, entry["sha256"])) != kinds for entry in entries)
+            or (self.n and not self.collections)
+        ):
+            raise ReportRefused("checksum", f"{path} contradicts itself; slice again")
+        for entry in entries:
+            rows = {"words": -(-entry["n"] // 64), "rest": entry["n"]}
+            for name, digest in entry["sha256"].items():
+                _check(folder / name, "" if trust else digest, rows[_kind(name)])
+        self.words = [folder / name for name in names if _kind(name) == "words"]
+        self.rest = [folder / name for name in names if _kind(name) == "rest"]
 
-    def _check(self, folder: Path, digests: Mapping[str, str], trust: bool) -> None:
-        for name, digest in digests.items():
-            path = folder / name
-            if not path.is_file():
-                raise _refuse(f"there is no file {path}, which {INDEX} names; slice again")
-            if not trust and _sha256(path) != digest:
-                raise ReportRefused(
-                    "checksum", f"{path} is damaged: its digest is wrong; slice again"
-                )
+
+def _check(path: Path, digest: str, rows: int) -> None:
+    if not path.is_file():
+        raise _refuse(f"there is no file {path}, which {INDEX} names; slice again")
+    if digest and _sha256(path) != digest:
+        raise ReportRefused("checksum", f"{path} is damaged: its digest is wrong; slice again")
+    try:
+        found = pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError) as wrong:
+        raise _refuse(f"cannot read {path}: {why_not(wrong)}; slice again") from None
+    if found != rows:
+        why = f"{path} has {found:,} rows, and {INDEX} says {rows:,}; slice again"
+        raise ReportRefused("checksum", why)
+
+
+def _kind(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def _rest_of(survey: Agreement) -> list[str]:
+    """The columns that are no bits."""
+    return [name for name in survey.fields if name not in bits_of(survey)]

@@ -53,8 +53,8 @@ class Totals(Store):
         if saved.fingerprint != survey.fingerprint:
             raise ReportRefused(
                 "survey",
-                f"the totals in {path} belong to another survey ({saved.fingerprint[:16]}, this is "
-                f"{survey.fingerprint[:16]}); use the survey file that the devices used",
+                f"the totals in {path} belong to another survey ({shown(saved.fingerprint[:16])}, "
+                f"this is {survey.fingerprint[:16]!r}); use the survey file that the devices used",
             )
         channels = survey.tabled
         for names, table in zip(saved.keep, saved.tables, strict=True):
@@ -62,8 +62,8 @@ class Totals(Store):
             if table.shape != wanted:
                 raise ReportRefused(
                     "shapes",
-                    f"the table over {' x '.join(names)} in {path} has shape {table.shape}, not "
-                    f"{wanted}",
+                    f"the table over {shown(' x '.join(names))} in {path} has shape "
+                    f"{shown(table.shape)}, not {wanted}",
                 )
         if not all(saved.keep) or not saved.keep or _checked(survey, saved.keep) != saved.keep:
             raise ReportRefused("keep", f"{path} keeps sets of attributes that no survey would")

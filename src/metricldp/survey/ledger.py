@@ -163,7 +163,7 @@ class Ledger:
     def total(self, attribute: str) -> Metric:
         """The sum of the metrics of all collections, on positions."""
         described = self._described(attribute)
-        metrics = [_times(e.metric(attribute), k) for e, k in self._times(attribute) if k]
+        metrics = [e.metric(attribute).scaled(Fraction(k)) for e, k in self._times(attribute) if k]
         return added(metrics, described.size)
 
     def worst(self, attribute: str) -> Spent:
@@ -182,9 +182,7 @@ class Ledger:
         blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
         found = sum((block.diameter for block in blocks), Fraction(0))
         for name, described in self.attributes.items():
-            entries = [
-                (e, k) for e, k in self._times(name) if k and e.called[name] in e.survey.channels
-            ]
+            entries = [(e, k) for e, k in self._times(name) if e.called[name] in e.survey.channels]
             if not described.asks_whether:
                 found += self._farthest(name, entries)
         return found
@@ -193,10 +191,13 @@ class Ledger:
         """At most so far apart are two people in one attribute, who answered each time or not.
 
         Who left it out in one collection and not in another counts with two values. So only where
-        everybody has to answer are distances added up pair by pair.
+        everybody has to answer are distances added up pair by pair. Whether somebody answered is
+        told anew by every report, also by one that has no new value to tell.
         """
         size, whether = self.attributes[name].size, answered(name)
-        always = [_times(e.metric(name), k) for e, k in entries if whether not in e.called]
+        always = [
+            e.metric(name).scaled(Fraction(k)) for e, k in entries if k and whether not in e.called
+        ]
         found = added(always, size).diameter(size) if always else Fraction(0)
         for entry, times in entries:
             if whether in entry.called:
@@ -220,14 +221,11 @@ class Ledger:
             return "nothing spent"
         rows = [("attribute", "collection", "nearest pair", "farthest pair")]
         for name, described in self.attributes.items():
-            notes = [
-                (_note(entry, name, times), _times(entry.metric(name), times) if times else None)
-                for entry, times in self._times(name)
-            ]
-            together = [("together", self.total(name))] if len(notes) > 1 else []
-            for place, (note, metric) in enumerate([*notes, *together]):
-                ends = (metric.smallest, metric.diameter) if metric else ()
-                near, far = [_number(end(described.size)) for end in ends] or ["0", "0"]
+            parts = [(_note(e, name, k), e.metric(name), k) for e, k in self._times(name)]
+            together = [("together", self.total(name), 1)] if len(parts) > 1 else []
+            for place, (note, metric, times) in enumerate([*parts, *together]):
+                ends = metric.smallest(described.size), metric.diameter(described.size)
+                near, far = (_number(times * end) for end in ends)
                 rows.append(("" if place else name, note, near, far))
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
@@ -302,8 +300,9 @@ class Ledger:
                 yield entry, 1
                 continue
             key = entry.survey.fingerprint, entry.called[name]
-            yield entry, max(0, held - most.get(key, 0))
-            most[key] = max(held, most.get(key, 0))
+            before = most.get(key, 0)
+            yield entry, max(0, held - before)
+            most[key] = max(held, before)
 
     def _with(self, name: str) -> Iterator[Entry]:
         return (entry for entry in self.entries if name in entry.called)
@@ -360,10 +359,6 @@ def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, 
 def _check_note(note: object) -> None:
     if not isinstance(note, str) or not note.isprintable():
         raise SurveyError(f"a note is a line of text, not {shown(note)}")
-
-
-def _times(metric: Metric, times: int) -> Metric:
-    return metric if times == 1 else metric.scaled(Fraction(times))
 
 
 def _note(entry: Entry, name: str, times: int) -> str:

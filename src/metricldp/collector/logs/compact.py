@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.writing import why_not
 from metricldp.collector.logs.ingest import take
@@ -23,7 +23,7 @@ from metricldp.collector.logs.seen import Seen
 from metricldp.collector.search import ID, Ids
 from metricldp.reports import parquet
 from metricldp.reports.arrow import check_marks, to_table
-from metricldp.reports.incoming import check_uncounted, files_in, pieces
+from metricldp.reports.incoming import check_outside, check_uncounted, files_in, pieces
 from metricldp.reports.parquet import UNNUMBERED, new_collection, numbered
 from metricldp.survey.agreement import Agreement
 
@@ -68,11 +68,12 @@ def compact(
     keep: Sequence[Sequence[str]] = (),
 ) -> Compacted:
     """Count the new segments of a folder into another: all of them, or, if one is bad, none."""
+    paths = files_in(source)
+    check_outside(folder, source, paths)
+    found = [_looked_at(survey, path) for path in paths]
     with Output.opened(survey, folder, "compact", keep) as output:
-        paths = files_in(source)
-        if any(path.parent.resolve() == output.folder.resolve() for path in paths):
-            raise QueryError(f"{folder} is what is compacted; name another folder to write into")
-        segments, known = _new(survey, paths, output)
+        segments = _new(found, output)
+        known = len(found) - len(segments)
         if not segments:
             return Compacted(0, known, 0, 0, {}, output.n)
         reading = _Reading(survey, segments, output.seen)
@@ -92,17 +93,13 @@ def compact(
         return Compacted(len(segments), known, accepted, reading.duplicates, refused, output.n)
 
 
-def _new(survey: Agreement, paths: Sequence[Path], output: Output) -> tuple[list[_Segment], int]:
-    """Segments that were not counted yet, by their footers alone; and how many were."""
-    taken, found, known = set(output.state["taken"]), [], 0
-    for path in paths:
-        segment = _looked_at(survey, path)
-        if segment.key in taken:
-            known += 1
-            continue
-        taken.add(segment.key)
-        found.append(segment)
-    return found, known
+def _new(segments: Sequence[_Segment], output: Output) -> list[_Segment]:
+    """Segments that were not counted yet, by their footers alone, each once."""
+    found: dict[str, _Segment] = {}
+    for segment in segments:
+        if segment.key not in output.state["taken"]:
+            found.setdefault(segment.key, segment)
+    return list(found.values())
 
 
 def _looked_at(survey: Agreement, path: Path) -> _Segment:

@@ -2,25 +2,27 @@
 
 A round writes new files first, then one manifest that names everything: reports, the ids they had,
 totals, and how far the input was read. What no manifest names was never counted, and the next round
-writes it again. One process at a time works in a folder.
+writes it again. One process at a time works in a folder. Nothing is removed there but what has the
+name of a round that was not counted, or of totals that newer ones replace.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.writing import alone_in, replacing, why_not
+from metricldp.basics.sealed import SHA256, sealed, unsealed
+from metricldp.basics.writing import alone_in, made, replacing, why_not
 from metricldp.coins.stream import Coins
 from metricldp.collector.logs.seen import Seen, ordered
 from metricldp.collector.search import ID, Ids
@@ -34,9 +36,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "manifest.json"
-VERSION = 1
+VERSION = 2
 _refuse = partial(ReportRefused, "file")
-_PATTERNS = ("reports-*.parquet", "ids-*.ids", f"totals-*{SUFFIX}")
+_MARK = "metricldp-manifest"
+_ENDINGS = {"reports": ".parquet", "ids": ".ids", "totals": SUFFIX}
+_NAME = re.compile(r"(reports|ids|totals)-([0-9]{6,15})\.[a-z]+")
+_SHAPE = {
+    "collections": [parquet.NUMBER],
+    "duplicates": int,
+    "ids": (str, SHA256),
+    "keep": [[str]],
+    "kind": str,
+    _MARK: int,
+    "n": int,
+    "offsets": (str, int),
+    "refused": (str, int),
+    "reports": (str, {"digest": SHA256, "n": int}),
+    "round": int,
+    "survey": str,
+    "taken": (str, str),
+    "totals": str,
+}
 
 
 class Output:
@@ -53,7 +73,7 @@ class Output:
             "ids": {},
             "keep": sets,
             "kind": kind,
-            "metricldp-manifest": VERSION,
+            _MARK: VERSION,
             "n": 0,
             "offsets": {},
             "refused": {},
@@ -66,7 +86,9 @@ class Output:
         self.seen = Seen()
         if (folder / MANIFEST).exists():
             self._load()
-        self._remove_orphans()
+            self._remove_orphans()
+        else:
+            self._begin()
 
     @classmethod
     @contextmanager
@@ -74,11 +96,7 @@ class Output:
         cls, survey: Agreement, folder: str | Path, kind: str, keep: Sequence[Sequence[str]] = ()
     ) -> Iterator[Output]:
         """A folder, made if need be, in which nobody else works."""
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as wrong:
-            raise _refuse(f"cannot write into {folder}: {why_not(wrong)}") from None
+        place = made(folder, _refuse)
         with alone_in(place, _refuse):
             yield cls(survey, place, kind, keep)
 
@@ -110,9 +128,9 @@ class Output:
 
         All is in files before the manifest is; with the manifest it is counted.
         """
-        state = json.loads(json.dumps(self.state))
+        state = deepcopy(self.state)
         state["round"] += 1
-        number = f"{state['round']:06}"
+        number = state["round"]
         more = Totals(self.survey, state["keep"]) if state["keep"] else None
         n = 0
 
@@ -124,7 +142,7 @@ class Output:
                     more.add(table)
                 yield table
 
-        path = self.folder / f"reports-{number}.parquet"
+        path = self.folder / _name("reports", number)
         shuffled = scattered(self.survey, counted(), Coins(), self.folder)
         parquet.write(self.survey, path, shuffled, numbers)
         with parquet.opened(self.survey, path, trust=False) as file:
@@ -133,9 +151,11 @@ class Output:
             state["reports"][path.name] = {"digest": digest, "n": n}
             state["collections"] = sorted({*state["collections"], *own})
             state["n"] += n
+        else:
+            path.unlink()
         ids = found()
         if len(ids):
-            name = f"ids-{number}.ids"
+            name = _name("ids", number)
             raw = ordered(ids).tobytes()
             with replacing(self.folder / name, _refuse) as plain:
                 plain.write(raw)
@@ -144,12 +164,10 @@ class Output:
             whole = self.totals()
             assert whole is not None
             more.counted = frozenset(own) if n else frozenset()
-            state["totals"] = f"totals-{number}{SUFFIX}"
+            state["totals"] = _name("totals", number)
             whole.merge(more).save(self.folder / state["totals"])
         change(state)
-        with replacing(self.folder / MANIFEST, _refuse) as manifest:
-            manifest.write(canonical(state).encode("utf-8") + b"\n")
-        self.state = state
+        self._commit(state)
         self.seen.add(ids)
         self._remove_orphans()
         return n
@@ -163,15 +181,25 @@ class Output:
 
         return change
 
+    def _begin(self) -> None:
+        """A manifest of nothing, so that what a killed first round leaves is known by its name."""
+        for kind, ending in _ENDINGS.items():
+            for path in sorted(self.folder.glob(f"{kind}-*{ending}")):
+                raise _refuse(
+                    f"{self.folder} holds {path.name} and no {MANIFEST}, which would say whose it "
+                    "is; name another folder, or move the file away"
+                )
+        self._commit(self.state)
+
+    def _commit(self, state: dict[str, Any]) -> None:
+        with replacing(self.folder / MANIFEST, _refuse) as manifest:
+            manifest.write(sealed(state))
+        self.state = state
+
     def _load(self) -> None:
         path = self.folder / MANIFEST
-        try:
-            found = json.loads(path.read_text("utf-8"))
-            good = isinstance(found, dict) and found.keys() == self.state.keys()
-        except (OSError, ValueError) as wrong:
-            raise _refuse(f"cannot read {path}: {why_not(wrong)}") from None
-        if not good or found["metricldp-manifest"] != VERSION:
-            raise ReportRefused("version", f"{path} is no manifest of version {VERSION}")
+        remedy = "put back a good copy, or begin anew in another folder"
+        found = unsealed(path, _MARK, VERSION, _SHAPE, remedy)
         if found["survey"] != self.survey.fingerprint:
             raise ReportRefused(
                 "survey", f"{self.folder} holds reports of another survey; name another folder"
@@ -183,6 +211,8 @@ class Output:
                 "keep",
                 f"the totals in {self.folder} keep {found['keep']}; say the same, or begin anew",
             )
+        if not _agrees(found):
+            raise ReportRefused("checksum", f"{path} contradicts itself; {remedy}")
         self.state = found
         for name in found["reports"]:
             if not (self.folder / name).is_file():
@@ -191,12 +221,47 @@ class Output:
             self.seen.add(_ids_in(self.folder / name, digest))
 
     def _remove_orphans(self) -> None:
-        """Files of a round that never ended, and totals that newer ones replace."""
-        named = {*self.state["reports"], *self.state["ids"], self.state["totals"]}
-        for pattern in _PATTERNS:
-            for path in self.folder.glob(pattern):
-                if path.name not in named:
-                    path.unlink()
+        """Files of the round that never ended, and totals that newer ones replace."""
+        own = [(path, *_round_of(path.name)) for path in self.folder.iterdir() if path.is_file()]
+        for path, _, number in own:
+            if number > self.state["round"] + 1:
+                raise _refuse(
+                    f"{path} is of a round that {MANIFEST} does not know: one of the two is from "
+                    "elsewhere; move the file away, or put back the manifest that names it"
+                )
+        for path, kind, number in own:
+            old = kind == "totals" and path.name != self.state["totals"]
+            if number > self.state["round"] or old:
+                path.unlink()
+
+
+def _name(kind: str, number: int) -> str:
+    """The file of a round."""
+    return f"{kind}-{number:06}{_ENDINGS[kind]}"
+
+
+def _round_of(name: str) -> tuple[str, int]:
+    """What a file is and of which round, if it is named as files are here; else of round -1."""
+    found = _NAME.fullmatch(name)
+    if found is None or _name(found[1], int(found[2])) != name:
+        return "", -1
+    return found[1], int(found[2])
+
+
+def _agrees(state: dict[str, Any]) -> bool:
+    """Whether counts add up, and all names are of files of the rounds so far."""
+    kept = [state["totals"]] if state["keep"] and state["round"] else []
+    named = [("reports", state["reports"]), ("ids", state["ids"]), ("totals", kept)]
+    return bool(
+        sum(file["n"] for file in state["reports"].values()) == state["n"]
+        and (kept or not state["totals"])
+        and bool(state["collections"]) == bool(state["reports"])
+        and all(
+            found == kind and 0 < number <= state["round"]
+            for kind, names in named
+            for found, number in map(_round_of, names)
+        )
+    )
 
 
 def _ids_in(path: Path, digest: str) -> Ids:

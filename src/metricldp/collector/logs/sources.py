@@ -1,19 +1,23 @@
 """Logs to read from: files, or topics of Kafka. They may repeat themselves and mix up their order.
 
 A log has partitions, each with records at offsets. Whoever reads keeps the offsets beside what was
-made of the records, and never in the log: then the two cannot disagree.
+made of the records, and never in the log: then the two cannot disagree. An offset goes with a name
+that no other log has: two that were taken for one would lose people. One that is taken for two is
+read again, and its ids are known.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
+from metricldp.basics.text import shown
 from metricldp.basics.writing import why_not
 from metricldp.collector.search import ID
 from metricldp.reports.bytes import packed_size
@@ -58,22 +62,27 @@ class FileLog:
         records: list[bytes] = []
         now = dict(offsets)
         for path in self._files():
-            start = now.get(path.name, 0)
             try:
-                if path.stat().st_size < start:
-                    raise ReportRefused(
-                        "file",
-                        f"{path} is shorter than what was read of it; a log only grows: give a "
-                        "new one another name",
-                    )
+                place = str(path.resolve())
                 with path.open("rb") as file:
+                    # The first id alone: with its report, it would link the two for good.
+                    first = hashlib.sha256(file.read(ID)).hexdigest()
+                    start = now.get(f"{first} {place}", 0)
+                    other = not start and any(key.partition(" ")[2] == place for key in now)
+                    if other or path.stat().st_size < start:
+                        raise ReportRefused(
+                            "file",
+                            f"{path} is shorter than what was read of it, or begins otherwise; a "
+                            "log only grows: give a new one another name",
+                        )
                     file.seek(start)
                     data = file.read((most - len(records)) * self._size)
             except OSError as wrong:
                 raise ReportRefused("file", f"cannot read {path}: {why_not(wrong)}") from None
             whole = len(data) - len(data) % self._size  # the rest is still being written
             records += [data[at : at + self._size] for at in range(0, whole, self._size)]
-            now[path.name] = start + whole
+            if whole:
+                now[f"{first} {place}"] = start + whole
             if len(records) >= most:
                 break
         return Read(records, now)
@@ -83,7 +92,7 @@ class KafkaLog:
     """A topic whose messages are records, one or several each."""
 
     def __init__(self, survey: Agreement, servers: str, topic: str, client: Any = None) -> None:
-        self._size, self._topic = ID + packed_size(survey), topic
+        self._size, self._topic, self._servers = ID + packed_size(survey), topic, servers
         self._client = client or kafka.Consumer(
             {
                 "bootstrap.servers": servers,
@@ -92,15 +101,20 @@ class KafkaLog:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
+                "log_level": 0,  # what is wrong is raised; the log would say it again and again
             }
         )
         self._reading: dict[str, int] = {}
         """The next offset of each partition."""
+        self._name = ""
+        """What the partitions of this topic have in common, and those of no other."""
 
     def _partitions(self) -> list[int]:
-        found = self._client.list_topics(self._topic, timeout=_PATIENCE).topics.get(self._topic)
+        cluster = self._client.list_topics(self._topic, timeout=_PATIENCE)
+        found = cluster.topics.get(self._topic)
         if found is None or found.error is not None or not found.partitions:
             raise ReportRefused("file", f"the broker has no topic {self._topic}")
+        self._name = f"{cluster.cluster_id} {self._topic}"
         return sorted(found.partitions)
 
     def _ends(self) -> dict[str, tuple[int, int]]:
@@ -108,7 +122,8 @@ class KafkaLog:
         found = {}
         for number in self._partitions():
             place = kafka.TopicPartition(self._topic, number)
-            found[str(number)] = self._client.get_watermark_offsets(place, timeout=_PATIENCE)
+            ends = self._client.get_watermark_offsets(place, timeout=_PATIENCE)
+            found[f"{self._name} {number}"] = ends
         return found
 
     def _assign(self, offsets: Mapping[str, int], ends: Mapping[str, tuple[int, int]]) -> None:
@@ -118,17 +133,25 @@ class KafkaLog:
             if not low <= start <= high:
                 raise ReportRefused(
                     "file",
-                    f"partition {partition} of {self._topic} has offsets {low} to {high}, and was "
-                    f"read up to {start}: reports were deleted before they were counted",
+                    f"partition {_number(partition)} of {self._topic} has offsets {low} to {high}, "
+                    f"and was read up to {start}: reports were deleted before they were counted",
                 )
-        places = self._reading.items()
-        self._client.assign([kafka.TopicPartition(self._topic, int(p), at) for p, at in places])
+        places = [(_number(p), at) for p, at in self._reading.items()]
+        self._client.assign([kafka.TopicPartition(self._topic, p, at) for p, at in places])
 
     def read(self, offsets: Mapping[str, int], most: int) -> Read:
         """From all partitions as they come, up to where they end now."""
+        try:
+            return self._read(offsets, most)
+        except kafka.KafkaException as wrong:
+            raise ReportRefused(
+                "file",
+                f"cannot read from {self._servers}: {wrong.args[0].str()}; check the address",
+            ) from None
+
+    def _read(self, offsets: Mapping[str, int], most: int) -> Read:
         ends = self._ends()
-        known = {p: at for p, at in self._reading.items() if p in offsets}
-        if self._reading.keys() != ends.keys() or known != offsets:
+        if self._reading.keys() != ends.keys() or {**offsets, **self._reading} != offsets:
             self._assign(offsets, ends)
         records: list[bytes] = []
         now, deadline = self._reading, time.monotonic() + _PATIENCE
@@ -142,8 +165,8 @@ class KafkaLog:
                 if message.error() is not None:
                     raise ReportRefused("file", f"the broker says: {message.error()}")
                 records += self._records(message.value() or b"")
-                now[str(message.partition())] = message.offset() + 1
-        return Read(records, dict(now))
+                now[f"{self._name} {message.partition()}"] = message.offset() + 1
+        return Read(records, {**offsets, **now})
 
     def _records(self, value: bytes) -> Sequence[bytes]:
         """Records of a message; one that is no whole number of them counts as one bad record."""
@@ -152,12 +175,17 @@ class KafkaLog:
         return [value[at : at + self._size] for at in range(0, len(value), self._size)]
 
 
+def _number(partition: str) -> int:
+    return int(partition.rpartition(" ")[2])
+
+
 def log_of(survey: Agreement, source: str) -> Log:
     """The log that an address means: kafka://host:port/topic, or a file or folder."""
     if "://" not in source:
         return FileLog(survey, source)
-    parts = urlsplit(source)
-    topic = parts.path.strip("/")
-    if parts.scheme != "kafka" or not parts.netloc or not topic or "/" in topic:
-        raise QueryError(f"a log is a file, a folder or kafka://HOST:PORT/TOPIC, not {source}")
-    return KafkaLog(survey, parts.netloc, topic)
+    found = re.fullmatch(r"kafka://([^/?#\s]+)/([^/?#]+)/?", source)
+    if found is None:
+        raise QueryError(
+            f"a log is a file, a folder or kafka://HOST:PORT/TOPIC, not {shown(source)}"
+        )
+    return KafkaLog(survey, *found.groups())

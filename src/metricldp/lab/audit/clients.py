@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
+import os
 import shlex
+import signal
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import TIMEOUT_MAX, Thread, Timer
+from time import monotonic
+from typing import IO, Any, Protocol
 
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, shown
+from metricldp.basics.writing import scratch, why_not
 from metricldp.lab.audit.design import Person
 from metricldp.reports.device import Device
 from metricldp.survey.agreement import Agreement
@@ -26,6 +36,12 @@ _READ: dict[str, Callable[[str], bytes]] = {
 FORMATS = tuple(_READ)
 REFUSED = "refused"
 """How the line of a person begins whom a command refuses."""
+SECONDS = 600
+"""That a command may take for some people."""
+_ROOM = 1 << 29
+"""Bytes that a command may write for some people."""
+_PIECE, _MORE = 1 << 16, 1000
+"""Bytes of a complaint that are read at a time, and lines beyond one for each person."""
 
 
 class Client(Protocol):
@@ -73,18 +89,20 @@ class Command:
     restarts = True
     refusal = ""
 
-    def __init__(self, command: str, form: str = "hex") -> None:
+    def __init__(self, command: str, form: str = "hex", seconds: float = SECONDS) -> None:
         if not isinstance(form, str) or form not in _READ:
             raise QueryError(f"a client writes {' or '.join(FORMATS)}, not {shown(form)}")
         if not isinstance(command, str):
             raise QueryError(f"the command of a client is a line of text, not {shown(command)}")
+        if not is_number(seconds) or not 0 < seconds <= TIMEOUT_MAX:
+            raise QueryError(f"a client has a number of seconds above 0, not {shown(seconds)}")
         try:
             self.words = shlex.split(command)
         except ValueError as wrong:
             raise QueryError(f"cannot read the command {shown(command)}: {wrong}") from None
         if not self.words:
             raise QueryError('name the command of the client, such as --client "node client.js"')
-        self.name, self._read = command, _READ[form]
+        self.name, self._read, self._seconds = command, _READ[form], seconds
 
     def reports(self, people: Sequence[Person]) -> Reports:
         lines, code, complaint = self._run(people)
@@ -98,15 +116,58 @@ class Command:
             )
         return [self._report(line) for line in lines]
 
-    def _run(self, people: Iterable[Person]) -> tuple[list[str], int, str]:
-        said = "".join(json.dumps(person) + "\n" for person in people)
-        try:
-            done = subprocess.run(self.words, input=said.encode(), capture_output=True, check=False)
-        except OSError as wrong:
-            raise QueryError(f"cannot run {shown(self.words[0])}: {wrong.strerror}") from None
-        complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        return lines, done.returncode, complaint[-1] if complaint else ""
+    def _run(self, people: Sequence[Person]) -> tuple[list[str], int, str]:
+        """Its lines, exit code and last complaint, within limits; whatever it started ends then."""
+        process = self._started(people)
+        assert process.stdout is not None and process.stderr is not None
+        complaints: deque[bytes] = deque(maxlen=2)  # the last pieces, however many there are
+        pieces = iter(partial(os.read, process.stderr.fileno(), _PIECE), b"")
+        listener = Thread(target=complaints.extend, args=[pieces])
+        timer, deadline = Timer(self._seconds, _kill, [process]), monotonic() + self._seconds
+        with process:
+            try:
+                timer.start()
+                listener.start()
+                lines = self._lines(process.stdout, len(people))
+                process.wait()
+            finally:
+                timer.cancel()
+                if process.returncode is None:
+                    _kill(process)
+                listener.join()
+        if monotonic() >= deadline:
+            raise QueryError(
+                f"the client took more than {self._seconds:g} seconds for "
+                f"{counted(len(people), 'person', 'people')}; give it more with --seconds"
+            )
+        complaint = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
+        return lines, process.returncode, complaint[-1] if complaint else ""
+
+    def _started(self, people: Sequence[Person]) -> subprocess.Popen[bytes]:
+        """The client in a group of its own; people are in a file, which it reads when it likes."""
+        with scratch(tempfile.gettempdir()) as said:
+            said.write("".join(json.dumps(person) + "\n" for person in people).encode())
+            said.seek(0)
+            pipe = subprocess.PIPE
+            try:
+                return subprocess.Popen(
+                    self.words, stdin=said, stdout=pipe, stderr=pipe, start_new_session=True
+                )
+            except (OSError, ValueError) as wrong:
+                raise QueryError(f"cannot run {shown(self.words[0])}: {why_not(wrong)}") from None
+
+    def _lines(self, output: IO[bytes], count: int) -> list[str]:
+        """What it wrote, refused as soon as it is far too much."""
+        lines: list[str] = []
+        room = _ROOM
+        while line := output.readline(room):
+            room -= len(line)
+            if len(lines) == count + _MORE or not room:
+                much = counted(len(lines), "line") if room else f"{_ROOM >> 20} MiB"
+                people = counted(count, "person", "people")
+                raise QueryError(f"the client wrote more than {much} for {people}")
+            lines.append(line.decode("utf-8", "replace"))
+        return lines
 
     def _report(self, line: str) -> bytes | None:
         """What cannot be read is a report of no bytes, which no collector takes."""
@@ -117,6 +178,15 @@ class Command:
             return self._read(line.strip())
         except (ValueError, binascii.Error):
             return b""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """A client with all that it has started, where a system keeps those together."""
+    with contextlib.suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def client_of(survey: Agreement, encoder: Any, clip: bool) -> Client:
