@@ -560,6 +560,11 @@ def test_a_copy_without_a_number_is_known_by_its_reports(first, marked, how, two
         with pytest.raises(ReportRefused, match="counted already") as told:
             again()
         assert told.value.reason == "twice"
+    with pytest.raises(ReportRefused, match=r"counted already \(by its digest\): "):
+        copy.add("one.parquet")
+    (number,) = parquet.numbered(tally.store.counted, "")
+    with pytest.raises(ReportRefused, match=rf"counted already \(collection {number}\): "):
+        tally + tally
     with pytest.raises(QueryError, match="have reports in common"):
         pool([tally, copy])
     with pytest.raises(QueryError, match="have reports in common"):

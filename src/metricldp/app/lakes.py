@@ -45,7 +45,7 @@ def _slice(
 ) -> None:
     """Turn reports of bits into columns of bits, from which engines count soonest."""
     agreed = survey_in(survey)
-    check_apart(output / INDEX, [survey], QueryError)
+    check_apart(output / INDEX, [survey, reports], QueryError)
     n = slice_files(agreed, reports, output, trust=trust)
     words = f"{counted(n, 'report')} to survey {agreed.fingerprint[:16]} sliced in {output}"
     show({"survey": agreed.fingerprint, "reports": n, "folder": str(output)}, words, as_json)
