@@ -348,6 +348,10 @@ def test_what_is_refused(tally, ask, said):
             all_of(any_of({"a": (0, 3)}, {"h": "p"}), none_of({"g": "x"})),
         ),
         (["a>=7", "or", "a<2"], any_of({"a": (7, None)}, {"a": (None, 1)})),
+        (["a>=7 or a<2", "g=x"], all_of({"g": "x"}, any_of({"a": (7, None)}, {"a": (None, 1)}))),
+        (["g=x", "a>=7 or a<2"], all_of({"g": "x"}, any_of({"a": (7, None)}, {"a": (None, 1)}))),
+        (["g=x", "not a>=7"], all_of({"g": "x"}, none_of({"a": (7, None)}))),
+        (["g=x", "or a>=7"], any_of({"g": "x"}, {"a": (7, None)})),
         (["a=0..1,7..,5"], {"a": [(0, 1), (7, None), 5]}),
     ],
 )

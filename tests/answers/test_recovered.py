@@ -76,7 +76,12 @@ def test_an_even_ratio_has_fiellers_interval(top, off, bottom, share, correlatio
 
 
 def test_a_ratio_ends_where_it_is_possible():
-    assert ends_of_ratio(even(5, 1), even(2, 2), 0.0, (0, 1)) == (0, 1), "over what may be nothing"
+    low, high = ends_of_ratio(even(5, 1), even(2, 2), 0.0, ANY)
+    assert 1 < low < 2.5 and high == math.inf, "over what may be nothing, but not less"
+    barely = ends_of_ratio(even(5, 1), Off(2, 2 * (1 - 1e-15), 2), 0.0, ANY)
+    assert barely == pytest.approx((low, high))
+    assert ends_of_ratio(even(5, 1), Off(0, 0, 3), 0.0, (0, 9)) == (0, 9)
+    assert ends_of_ratio(even(5, 5), even(2, 1), 0.0, ANY)[0] == 0.0, "and no rounding below it"
     assert ends_of_ratio(even(5, 1), Off(2, 2.1, 1), 0.0, ANY) == ANY
     low, high = ends_of_ratio(even(9, 4), even(10, 1), 0.0, (0.0, 1.0))
     assert 0.4 < low < 0.6 and high == 1.0

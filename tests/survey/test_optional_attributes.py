@@ -340,6 +340,18 @@ def test_missing_takes_the_same_steps_as_a_value():
         assert len(taken) == 1, "no entry at all is none that is seen"
 
 
+def test_the_ledger_takes_the_words_that_it_says():
+    survey = Survey({"x": Integer(0, 9, epsilon=1, optional=2)})
+    ledger = Ledger()
+    ledger.add(survey)
+    assert str(ledger.worst("x=answered")) == "x=answered no | yes: epsilon 2"
+    assert ledger.spent("x=answered", "no", "yes") == ledger.spent("x=answered", "yes", "no") == 2
+    assert ledger.spent("x=answered", "yes", "yes") == 0
+    for word in (None, 3, "maybe"):
+        with pytest.raises(QueryError, match="is 'no' or 'yes'"):
+            ledger.spent("x=answered", "no", word)
+
+
 @pytest.mark.parametrize(
     ("kind", "answers", "nothing"),
     [

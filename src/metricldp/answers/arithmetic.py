@@ -245,8 +245,9 @@ def divided(
     if clear:
         made = top.scaled(1 / size).plus(bottom.scaled(-value / size), exact=False)
         spread = spread_of(simplified(made.terms), about)
-    elif math.isfinite(other.variance):
-        notes = (*notes, barely(size, error))
+    elif abs(size) <= 2 * error < math.inf:
+        small = f"{other.question} is not clearly different from zero"
+        notes = (*notes, barely(size, error) if other.unit == "people" else small)
     sign = math.copysign(1.0, size)
     numerator, denominator = one.stderr**2, other.stderr**2
     most = math.sqrt(numerator * denominator)

@@ -183,13 +183,15 @@ class Ratio(Answer):
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0 or not self.clear:
             return self.possible
+        least, most = (-math.inf, math.inf) if method == NORMAL else self.possible
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
         middle = numerator * self.denominator - z**2 * self.shared
         spread = self.numerator_variance + max(0.0, beyond) * self.denominator**2
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
-        return (middle - root) / leading, (middle + root) / leading
+        low, high = (middle - root) / leading, (middle + root) / leading
+        return min(max(low, least), most), max(min(high, most), least)
 
 
 def _times(ends: Ends, factor: float) -> Ends:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from metricldp.answers.answer import NORMAL, Answer
 
 _HALVINGS = 60
+_ROUNDING = 1e-9
 _FARTHEST = 1e60
 """Beyond this a ratio has no end."""
 
@@ -60,8 +61,11 @@ def ends_of_ratio(
     one: Off, other: Off, correlation: float | None, possible: tuple[float, float]
 ) -> tuple[float, float]:
     """All ratios r for which one - r times other may be zero; the other is above zero."""
-    if other.value - other.below <= 0:
+    left = (other.value - other.below) / other.value if other.value else -1.0
+    if left < -_ROUNDING:
         return possible
+    if left <= _ROUNDING:  # it may be zero and not less: no ratio is too high
+        other = other._replace(below=other.value * (1 + _ROUNDING))
 
     def beyond(ratio: float, side: int) -> bool:
         """Whether a ratio is too low (0), or too high (1)."""
@@ -85,5 +89,5 @@ def ends_of_ratio(
         for _ in range(_HALVINGS):
             half = (inside + outside) / 2
             inside, outside = (inside, half) if beyond(half, side) else (half, outside)
-        ends.append(outside)
+        ends.append(outside if abs(outside) > _ROUNDING * abs(middle) else 0.0)
     return ends[0], ends[1]

@@ -39,7 +39,8 @@ def parse_text(survey: Agreement, words: list[str]) -> Where:
     """A where-clause from command-line words such as age=18..29, age>=18 or region=north,south.
 
     Words that follow each other all have to be met; `or`, `not` and parentheses may stand between
-    them, as words of their own or inside of one in quotes.
+    them, as words of their own or inside of one in quotes, which is then in parentheses: what
+    stands in quotes is one condition, wherever it stands.
     """
     tokens = [token for word in words for token in _tokens(survey, word)]
     if not any(token in OPERATORS for token in tokens):
@@ -56,7 +57,10 @@ def _tokens(survey: Agreement, word: str) -> list[str]:
     inner = [part for part in parts if part.lower() not in OPERATORS]
     several = len(parts) > 1 and parts.count("(") == parts.count(")")
     several = several and all(_names_one(survey, part) for part in inner)
-    return [_lowered(part) for part in parts] if several else [_lowered(word)]
+    if not several:
+        return [_lowered(word)]
+    found = [_lowered(part) for part in parts]
+    return found if found[0] in ("or", "and") else ["(", *found, ")"]
 
 
 def _lowered(token: str) -> str:

@@ -151,7 +151,11 @@ class Ledger:
 
     def spent(self, attribute: str, x: object, other: object) -> Fraction:
         """The epsilon at which all reports together may tell two values apart."""
-        self._described(attribute)
+        if self._described(attribute).asks_whether:
+            for word in (x, other):
+                if word not in ("no", "yes"):
+                    raise QueryError(f"{attribute} is 'no' or 'yes', not {shown(word)}")
+            x, other = (None if word == "no" else word for word in (x, other))
         try:
             parts = [k * e.distance(attribute, x, other) for e, k in self._times(attribute)]
             whether = answered(attribute)
