@@ -127,6 +127,8 @@ class Answer:
     """What it is made of, so that answers can be added and divided; None where that is unknown."""
     survey: Agreement | None = field(default=None, compare=False)
     """What was agreed with the people, so that a picture can say what they were promised."""
+    origin: tuple[float, Answer] | None = field(default=None, compare=False)
+    """What it is a multiple of."""
     one: float = field(default=0.0, compare=False)
     """What one person adds to the variance at most, as known before anybody reports; 0 where it is
     not known. It is the unit of the time that `watched.py` takes the variance for."""
@@ -240,6 +242,7 @@ class Answer:
     def scaled(self, factor: float, unit: str) -> Answer:
         """The same answer in another unit."""
         low, high = self.bounds
+        times, origin = self.origin or (1.0, self)
         sides = [one.scaled(factor, unit) for one in self.between]
         return replace(
             self,
@@ -254,6 +257,7 @@ class Answer:
             one=self.one * factor**2,
             scale=self.scale * factor or 1.0,
             made=self.made and self.made.scaled(factor),
+            origin=(factor * times, origin),
         )
 
     # Arithmetic ----------------------------------------------------------------------------------

@@ -52,6 +52,11 @@ class Combination(Answer):
     def paces(self) -> tuple[Pace, ...]:
         return made_of(self).paces(self.about)
 
+    def scaled(self, factor: float, unit: str) -> Combination:
+        found = super().scaled(factor, unit)
+        assert isinstance(found, Combination)
+        return replace(found, parts=tuple((factor * times, one) for times, one in self.parts))
+
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
@@ -156,10 +161,16 @@ def _apart(parts: Sequence[Part]) -> tuple[Part, ...]:
     found: dict[int, Part] = {}
     for factor, answer in parts:
         own = answer.parts if isinstance(answer, Combination) else ()
-        for times, one in own or ((1.0, answer),):
+        for times, one in own or (_origin(answer),):
             before = found.get(id(one), (0.0, one))[0]
             found[id(one)] = before + factor * times, one
     return tuple(part for part in found.values() if part[0])
+
+
+def _origin(answer: Answer) -> Part:
+    """What an answer is a multiple of, if nothing else was done to it."""
+    times, one = answer.origin or (1.0, answer)
+    return (times, one) if math.isclose(times * one.value, answer.value) else (1.0, answer)
 
 
 def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
@@ -271,19 +282,17 @@ def divided(
         denominator_variance=denominator,
         shared=shared,
         possible=possible,
-        ends=None if top.exact and bottom.exact else _quotient(one, other, possible),
+        ends=None if top.exact and bottom.exact else _quotient(one, other),
     )
 
 
-def _quotient(
-    one: Answer, other: Answer, possible: tuple[float, float]
-) -> Callable[[float], tuple[float, float]]:
+def _quotient(one: Answer, other: Answer) -> Callable[[float], tuple[float, float]]:
     """The interval of a ratio at any level."""
     sign, shared = math.copysign(1.0, other.value), cache(lambda: _correlation(one, other))
 
     def ends(level: float) -> tuple[float, float]:
         top, bottom = (recovered.Off.of(answer, level).times(sign) for answer in (one, other))
-        return recovered.ends_of_ratio(top, bottom, shared(), possible)
+        return recovered.ends_of_ratio(top, bottom, shared())
 
     return ends
 

@@ -183,7 +183,7 @@ class Ratio(Answer):
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0 or not self.clear:
             return self.possible
-        least, most = (-math.inf, math.inf) if method == NORMAL else self.possible
+        least, most = self.possible
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
         middle = numerator * self.denominator - z**2 * self.shared

@@ -26,15 +26,18 @@ class Off(NamedTuple):
     value: float
     below: float
     above: float
+    anywhere: bool = False
+    """Whether that is all that is possible: then it may be anything to other parts, too."""
 
     @classmethod
     def of(cls, answer: Answer, level: float) -> Off:
         low, high = answer.interval(level, NORMAL)
-        return cls(answer.value, max(0.0, answer.value - low), max(0.0, high - answer.value))
+        ends = max(0.0, answer.value - low), max(0.0, high - answer.value)
+        return cls(answer.value, *ends, getattr(answer, "possible", None) == (low, high))
 
     def times(self, factor: float) -> Off:
         ends = abs(factor) * self.below, abs(factor) * self.above
-        return Off(factor * self.value, *(ends if factor >= 0 else ends[::-1]))
+        return Off(factor * self.value, *(ends if factor >= 0 else ends[::-1]), self.anywhere)
 
 
 Correlation = Callable[[int, int], float | None]
@@ -42,28 +45,33 @@ Correlation = Callable[[int, int], float | None]
 
 
 def ends_of_sum(parts: Sequence[Off], correlation: Correlation) -> tuple[float, float]:
-    """How far the sum of some parts may be below and above the sum of their values."""
+    """How far the sum of some parts may be below and above the sum of their values.
+
+    Parts that move against each other take from each other what both sides of them allow: one is
+    low where the other is high, and neither may be skewed the right way.
+    """
     found = []
     for off in (tuple(part.below for part in parts), tuple(part.above for part in parts)):
         if math.inf in off:
             found.append(math.inf)
             continue
         terms = [one**2 for one in off]
-        for i, one in enumerate(off):
-            for j in range(i):
-                shared = correlation(j, i)
-                terms.append(2 * (1.0 if shared is None else shared) * one * off[j])
+        for i, one in enumerate(parts):
+            for j, other in enumerate(parts[:i]):
+                shared = None if one.anywhere or other.anywhere else correlation(j, i)
+                both = off[i] * off[j]
+                if shared is not None and shared < 0 and both:
+                    both = min(both, one.below * other.above, one.above * other.below)
+                terms.append(2 * (1.0 if shared is None else shared) * both)
         found.append(math.sqrt(max(0.0, math.fsum(terms))))
     return found[0], found[1]
 
 
-def ends_of_ratio(
-    one: Off, other: Off, correlation: float | None, possible: tuple[float, float]
-) -> tuple[float, float]:
+def ends_of_ratio(one: Off, other: Off, correlation: float | None) -> tuple[float, float]:
     """All ratios r for which one - r times other may be zero; the other is above zero."""
     left = (other.value - other.below) / other.value if other.value else -1.0
     if left < -_ROUNDING:
-        return possible
+        return -math.inf, math.inf
     if left <= _ROUNDING:  # it may be zero and not less: no ratio is too high
         other = other._replace(below=other.value * (1 + _ROUNDING))
 
@@ -76,16 +84,14 @@ def ends_of_ratio(
         return away > ends_of_sum(parts, lambda i, j: both)[side]
 
     middle, ends = one.value / other.value, []
-    for side, end in enumerate(possible):
-        outside, step = end, max(1.0, abs(middle))
-        if math.isinf(end):
-            outside = middle
-            while not beyond(outside, side) and step < _FARTHEST:
-                outside, step = outside + step * (2 * side - 1), 2 * step
+    for side in (0, 1):
+        inside = outside = middle
+        step = max(1.0, abs(middle))
+        while not beyond(outside, side) and step < _FARTHEST:
+            outside, step = outside + step * (2 * side - 1), 2 * step
         if not beyond(outside, side):
-            ends.append(end)
+            ends.append((2 * side - 1) * math.inf)
             continue
-        inside = middle
         for _ in range(_HALVINGS):
             half = (inside + outside) / 2
             inside, outside = (inside, half) if beyond(half, side) else (half, outside)
