@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,7 +99,8 @@ def test_offsets_link_no_id_to_a_report(tmp_path):
     ingest(SURVEY, log_in(tmp_path / "log", people), tmp_path / "out")
     with Output.opened(SURVEY, tmp_path / "out", "ingest") as found:
         (key,) = found.state["offsets"]
-    place = (tmp_path / "log" / "0.log").resolve()
+    path = (tmp_path / "log" / "0.log").resolve()
+    place = hashlib.sha256(bytes(path)).hexdigest()
     assert key == f"{hashlib.sha256(people[0][:16]).hexdigest()} {place}"
 
 
@@ -361,3 +363,10 @@ def test_a_broker_that_repeats_itself(tmp_path, broker):
 def test_the_record_is_an_id_and_a_report():
     assert len(records(1)[0]) == 16 + packed_size(SURVEY)
     assert outputs.MANIFEST == "manifest.json"
+
+
+def test_folders_may_have_names_of_any_bytes(tmp_path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/lo\xffgs"))
+    found = ingest(SURVEY, log_in(folder, records(3)), tmp_path / "out")
+    assert found.accepted == 3
+    assert ingest(SURVEY, FileLog(SURVEY, folder), tmp_path / "out").read == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, cast
 
@@ -212,7 +212,8 @@ def chosen(described: Attribute, meant: Any, name: str) -> Chosen:
     words = " or ".join(part.words for part in parts)
     note = "; ".join(dict.fromkeys(part.note for part in parts if part.note)) or None
     if isinstance(whole, Stretches):
-        return Chosen(whole, words, note)
+        found = Chosen(whole, words, note)
+        return replace(found, note=None) if found.whole else found
     return Chosen.of(inside(whole) > 0, words, note)
 
 

@@ -214,7 +214,12 @@ class Channel(ABC):
     def influence(self, function: Floats) -> float:
         """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
         fixed, weights = self._split(self.coefficients(function))
-        return farthest(fixed, np.outer(self.two_values or (-self.largest, self.largest), weights))
+        return farthest(fixed, np.outer(self._feature_ends, weights))
+
+    @property
+    def _feature_ends(self) -> tuple[int, int]:
+        """The least and the most that a feature can be."""
+        return self.two_values or (-self.largest, self.largest)
 
     def ends(self, function: Floats) -> tuple[float, float]:
         """The least and the most that F(report) can be, or bounds: as exact as `influence`.
@@ -226,7 +231,7 @@ class Channel(ABC):
             far = 2 * self.influence(function) + 1
             return far - self.influence(function - far), self.influence(function + far) - far
         fixed, weights = self._split(self.coefficients(function))
-        ends = np.outer(self.two_values or (-self.largest, self.largest), weights)
+        ends = np.outer(self._feature_ends, weights)
         return float(fixed + ends.min(axis=0).sum()), float(fixed + ends.max(axis=0).sum())
 
     def jump(self, functions: Floats) -> Floats:

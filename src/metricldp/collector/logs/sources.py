@@ -9,6 +9,7 @@ read again, and its ids are known.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,8 @@ class FileLog:
         now = dict(offsets)
         for path in self._files():
             try:
-                place = str(path.resolve())
+                # A name of any bytes, and nobody's folders in the manifest.
+                place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
                 with path.open("rb") as file:
                     # The first id alone: with its report, it would link the two for good.
                     first = hashlib.sha256(file.read(ID)).hexdigest()

@@ -122,7 +122,7 @@ class Command:
         assert process.stdout is not None and process.stderr is not None
         complaints: deque[bytes] = deque(maxlen=2)  # the last pieces, however many there are
         pieces = iter(partial(os.read, process.stderr.fileno(), _PIECE), b"")
-        listener = Thread(target=complaints.extend, args=[pieces])
+        listener = Thread(target=complaints.extend, args=[pieces], daemon=True)
         timer, deadline = Timer(self._seconds, _kill, [process]), monotonic() + self._seconds
         with process:
             try:
@@ -130,12 +130,12 @@ class Command:
                 listener.start()
                 lines = self._lines(process.stdout, len(people))
                 process.wait()
+                late = monotonic() >= deadline
             finally:
                 timer.cancel()
-                if process.returncode is None:
-                    _kill(process)
-                listener.join()
-        if monotonic() >= deadline:
+                _kill(process)  # and whom it left behind, who may hold its pipes open
+                listener.join(1)
+        if late:
             raise QueryError(
                 f"the client took more than {self._seconds:g} seconds for "
                 f"{counted(len(people), 'person', 'people')}; give it more with --seconds"
