@@ -1,9 +1,12 @@
 """Fields: columns to bits and back, and what no device could have sent."""
 
+import math
+import struct
+
 import numpy as np
 import pytest
 
-from metricldp.channels.fields import Bits, Clear, Number, Struct, read_number, write_number
+from metricldp.channels.fields import Bits, Clear, Field, Number, Struct, read_number, write_number
 from metricldp.lab.peers.hierarchy_unary import LevelBits
 
 LISTED = [Number(2), Number(5), Number(256), Number(257), Bits(1), Bits(8), Bits(11)]
@@ -90,3 +93,25 @@ def test_numbers_stand_anywhere_in_a_row(start, bits):
     np.testing.assert_array_equal(read_number(column, start, bits), numbers)
     whole = [int.from_bytes(row.tobytes(), "little") for row in column]
     assert whole == [number << start for number in numbers.tolist()]
+
+
+@each
+def test_one_field_at_a_time_is_judged_as_many_are(field):
+    """Every integer of that many bits, without arrays; None only where each can be sent."""
+    numbers = range(1 << field.bits)
+    bits = np.array([[number >> k & 1 for k in range(field.bits)] for number in numbers])
+    truth = field.invalid(field.unpack(bits.astype(np.uint8))).tolist()
+    for impossible in (field.impossible(), Field.impossible(field)):
+        found = [bool(impossible and impossible(number)) for number in numbers]
+        assert found == truth
+    assert (field.impossible() is None) <= (not any(truth))
+    if isinstance(field, Number | Struct):
+        assert (field.impossible() is None) == (not any(truth)), "no work where all can be sent"
+
+
+def test_one_float_at_a_time_is_judged_as_many_are():
+    field = Clear(-1.5, 2.0)
+    values = [-1.5, 2.0, 0.0, -0.0, -1.5000001, 2.0000001, math.inf, -math.inf, math.nan, 5e-324]
+    found = [field.impossible()(struct.unpack("<Q", struct.pack("<d", v))[0]) for v in values]
+    assert found == field.invalid(np.array(values)).tolist()
+    assert found == [False] * 4 + [True] * 5 + [False]
