@@ -419,7 +419,7 @@ class Answer:
         digits, error = 0, self.stderr
         if self.unit != "people":
             if math.isinf(error) and math.isfinite(number):
-                return f"{number:,.4g}"
+                return f"{float(f'{number:.4g}'):,.10g}"
             digits = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else 4
         text = f"{number:,.{min(max(digits, 0), 12)}f}"
         return text.removeprefix("-") if not text.strip("-0.,") else text
