@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 
 from checks import assert_counts
 from metricldp import Coins, QueryError, Survey
-from metricldp.basics.exact import at_most_exp
+from metricldp.basics.exact import ONE, at_most_exp
+from metricldp.channels.base import ranges_gram
 from metricldp.channels.cells import REPORT, Cells
+from metricldp.channels.levels import in_text, to_text
 from metricldp.channels.table import Table
+from metricldp.channels.wound import Wound
 from metricldp.coins.tape import Tape
 from metricldp.design.cells import grid_of
 
@@ -214,3 +218,22 @@ def test_decoders_are_the_best_for_people_spread_evenly():
         moved = rng.normal(size=decoder.shape)
         moved -= moved @ np.linalg.pinv(shares) @ shares  # means stay what they are
         assert ((decoder + 0.01 * moved) ** 2 @ weight).sum() >= best * (1 - 1e-12)
+
+
+def test_noise_that_is_wound_says_its_strides_and_its_widest_ratio():
+    """A ring has places between the rows of cells; a table has none, and no bound at once."""
+    wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
+    made = Cells((2, 3), wound)
+    assert made.law()["strides"] == [4, 1] and made.law()["sizes"] == [2, 3]
+    assert made.widest_ratio() == wound.widest_ratio() > 1
+    grams = [np.eye(2), ranges_gram(3)]
+    assert made.mean_square(grams) == pytest.approx(wound.mean_square(np.kron(*grams)))
+    even = Table.of([[ONE >> 1, ONE >> 2, ONE >> 2]] * 5 + [[ONE >> 2, ONE >> 1, ONE >> 2]])
+    plain = Cells((2, 3), even)
+    assert plain.law()["strides"] == [3, 1]
+    assert plain.widest_ratio() is None
+
+
+def test_what_saves_no_shapes_is_saved_as_it_is():
+    assert in_text({"name": "shaped"}, "patterns") == {"name": "shaped"}
+    assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": [to_text((0, 1))]}

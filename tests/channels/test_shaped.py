@@ -153,3 +153,20 @@ def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
 def test_noise_that_tells_nothing_is_refused_when_it_is_decoded(size, pattern):
     with pytest.raises(QueryError, match="these patterns does not tell values apart"):
         channel(size, (pattern,)).coefficients(np.eye(size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_whole_columns_are_spread_and_estimated_as_the_table_says(size):
+    """For any number of columns at once: the transforms are the sums over the table."""
+    made, rng = channel(size), np.random.default_rng(8)
+    law = np.array(table(made), dtype=float)
+    shares = rng.random((2, 3, size))
+    np.testing.assert_allclose(made.spread(shares), shares @ law, rtol=1e-9)
+    np.testing.assert_allclose(made.spread(shares[0, 0]), shares[0, 0] @ law, rtol=1e-9)
+    totals = rng.random((made.outputs, 3, 2))
+    decoders = made.coefficients(np.eye(size))
+    np.testing.assert_allclose(
+        made.cells(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(made.cells(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
+    assert made.law()["size"] == size

@@ -207,3 +207,34 @@ def test_what_has_no_difference_is_not_summed():
 )
 def test_an_attribute_as_a_side(attribute, expected):
     assert attribute.axis == expected
+
+
+@pytest.mark.parametrize("cap", ["1/3", "1/2", "2", "5/2", "7/3"])
+def test_a_cap_cuts_every_distance_and_no_other(cap):
+    grid = summed([Line(Fraction(1, 2)), Line(Fraction(2, 3))], (3, 4))
+    size, most = 12, Fraction(cap)
+    capped = grid.capped(most)
+    for x, other in itertools.combinations(range(size), 2):
+        assert capped.distance(x, other) == min(grid.distance(x, other), most)
+    assert capped.sizes == grid.sizes
+    farthest = grid.diameter(size)
+    assert grid.capped(farthest) is grid and grid.capped(farthest + 1) is grid
+
+
+def test_a_grid_of_few_steps_may_have_a_cap_of_many_digits():
+    """The whole numbers are wide enough for what they are multiplied with."""
+    grid = summed([Line(Fraction(1)), Line(Fraction(1))], (15, 15))
+    cap = Fraction(10**9 - 1, 10**9)
+    assert grid.capped(cap).distance(0, 224) == cap
+    assert grid.capped(cap).distance(0, 0) == 0
+
+
+def test_a_grid_as_data_has_all_its_numbers():
+    grid = summed([Line(Fraction(1, 2)), Line(Fraction(1))], (2, 3))
+    data = grid.to_data(6)
+    assert data == {
+        "metric": "grid",
+        "step": "1/2",
+        "sizes": [2, 3],
+        "numbers": [0, 2, 4, 1, 3, 5],
+    }
