@@ -268,3 +268,19 @@ def test_a_certificate_says_in_short_what_it_is():
     assert re.search(
         r'<td style="text-align:left">geometric</td><td style="text-align:right">3<', page
     )
+
+
+def test_what_one_report_tells_is_in_the_data_where_more_are_remembered():
+    again = {"name": "memoised", "each": 0.25}
+    survey = Survey(
+        {
+            "x": Integer(0, 9, epsilon=1, mechanism=again),
+            "y": Integer(0, 9, epsilon=1, mechanism="geometric"),
+        }
+    )
+    told = survey.certify()
+    x, y = told.to_dict()["attributes"]
+    pair = told.proofs[0].one_report
+    assert x["one_report"] == {"loss": pair.loss, "allowed": float(pair.allowed), "holds": True}
+    assert x["one_report"]["loss"] < 0.26 < x["loss"]
+    assert "one_report" not in y
