@@ -127,11 +127,9 @@ class Answer:
     """What it is made of, so that answers can be added and divided; None where that is unknown."""
     survey: Agreement | None = field(default=None, compare=False)
     """What was agreed with the people, so that a picture can say what they were promised."""
-    origin: tuple[float, Answer] | None = field(default=None, compare=False)
-    """What it is a multiple of."""
+    origin: tuple[float, Answer] | None = field(default=None, compare=False)  # if it is a multiple
     one: float = field(default=0.0, compare=False)
-    """What one person adds to the variance at most, as known before anybody reports; 0 where it is
-    not known. It is the unit of the time that `watched.py` takes the variance for."""
+    """What one person adds to the variance at most, by the survey alone; 0 where it is unknown."""
 
     @property
     def stderr(self) -> float:
@@ -266,7 +264,6 @@ class Answer:
         return self._with(other, 1.0)
 
     def __radd__(self, other: Any) -> Answer:
-        """So that `sum` of many answers works, which starts from 0."""
         return self if is_number(other) and other == 0 else self._with(other, 1.0)
 
     def __sub__(self, other: Any) -> Answer:

@@ -183,7 +183,6 @@ class Ratio(Answer):
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0 or not self.clear:
             return self.possible
-        least, most = self.possible
         beyond = (self.reach(level) / z) ** 2 - self.stderr**2
         numerator = self.value * self.denominator
         middle = numerator * self.denominator - z**2 * self.shared
@@ -191,6 +190,9 @@ class Ratio(Answer):
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
         low, high = (middle - root) / leading, (middle + root) / leading
+        if any(self.ones):
+            return low, high
+        least, most = self.possible  # of one answer over another, as for a share
         return min(max(low, least), most), max(min(high, most), least)
 
 
