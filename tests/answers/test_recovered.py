@@ -31,8 +31,12 @@ def test_each_side_has_its_own_part():
     assert ends_of_sum(parts, lambda i, j: None) == (7, 17), "they may be anything to each other"
     # Against each other: at most 3 x 12 or 4 x 5 is taken away, not 3 x 4 below and 5 x 12 above.
     assert ends_of_sum(parts, lambda i, j: -1.0) == (1, pytest.approx(math.sqrt(169 - 40)))
-    anywhere = [parts[0], parts[1]._replace(anywhere=True)]
-    assert ends_of_sum(anywhere, lambda i, j: -1.0) == (7, 17)
+    assert ends_of_sum(parts, lambda i, j: 1.0) == (7, 17)
+    assert ends_of_sum(parts, lambda i, j: 0.5) == pytest.approx((37**0.5, 229**0.5))
+    for place in (0, 1):
+        anywhere = list(parts)
+        anywhere[place] = parts[place]._replace(anywhere=True)
+        assert ends_of_sum(anywhere, lambda i, j: -1.0) == (7, 17)
     assert ends_of_sum([Off(0, 3, math.inf), parts[1]], lambda i, j: 0.0) == (5, math.inf)
     assert ends_of_sum([Off(0, math.inf, 5), parts[1]], lambda i, j: 0.0) == (math.inf, 13)
     assert Off(2, 3, 5).times(-2) == Off(-4, 10, 6)
@@ -90,6 +94,8 @@ def test_a_ratio_over_what_may_be_nothing_has_no_end():
     assert ends_of_ratio(even(5, 1), Off(0, 0, 3), 0.0) == ANY
     assert ends_of_ratio(even(5, 5), even(2, 1), 0.0)[0] == 0.0, "and no rounding below it"
     assert ends_of_ratio(even(5, 1), Off(2, 2.1, 1), 0.0) == ANY
+    low, high = ends_of_ratio(even(-5, 1), even(2, 2), 0.0)
+    assert low == -math.inf and -2.5 < high < -1
     assert ends_of_ratio(Off(1, 1, math.inf), even(10, 1), None)[1] == math.inf
 
 

@@ -317,3 +317,19 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
             upper = third.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
             decoded = decoded * third.values(reports["c"].to_numpy(), upper)[0]
         assert tally.count(where).value == pytest.approx(decoded.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("known", [3.0, 0.5, 0.0, -2.0])
+def test_the_ends_of_what_is_known_are_what_it_is(known):
+    """And of a list of products, the first; a factor that is 0 makes all of it known."""
+    attributes = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 2, epsilon=1)}
+    survey = Survey(attributes, joint={("x", "y"): "hio"})
+    (block,) = survey.blocks.values()
+    assert block.channel.one is None
+    same = [np.array([[known] * 2, [1, 0]]), np.array([[1.0] * 3, [1, 0, 0]])]
+    assert block.channel.ends(same) == (known, known)
+    nobody = [np.array([[0.0, 0.0]]), np.array([[known, 1.0, 2.0]])]
+    assert block.channel.ends(nobody) == (0, 0)
+    other = [np.array([[1.0, 0.0]]), np.array([[1.0, 0.0, known]])]
+    most = float(block.channel.influence(other)[0])
+    assert block.channel.ends(other) == (-most, most) and most > 0

@@ -193,9 +193,8 @@ class JointChannel(ABC):
             found = self.mended(functions)[0]
             return float(found.min()), float(found.max())
         most = float(self.influence(functions)[0])
-        return (
-            (most, most) if constant(functions)[0] and _first(functions)[0] > 0 else (-most, most)
-        )
+        known = float(_first(functions)[0])
+        return (known, known) if constant(functions)[0] else (-most, most)
 
     def jump(self, functions: Functions) -> Floats:
         """How far one report can move each answer, or a bound of it: (k,)."""
