@@ -134,7 +134,8 @@ class Command:
             finally:
                 timer.cancel()
                 _kill(process)  # and whom it left behind, who may hold its pipes open
-                listener.join(1)
+                if listener.is_alive():  # a signal may come before it has begun
+                    listener.join(1)
         if late:
             raise QueryError(
                 f"the client took more than {self._seconds:g} seconds for "
