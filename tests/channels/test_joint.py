@@ -12,7 +12,7 @@ from metricldp.basics.exact import ONE
 from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
-from metricldp.channels.joint import JointChannel, JointMechanism, Term, kinds, summed
+from metricldp.channels.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
 from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
 from metricldp.coins.tape import Tape
@@ -333,3 +333,9 @@ def test_the_ends_of_what_is_known_are_what_it_is(known):
     other = [np.array([[1.0, 0.0]]), np.array([[1.0, 0.0, known]])]
     most = float(block.channel.influence(other)[0])
     assert block.channel.ends(other) == (-most, most) and most > 0
+
+
+def test_which_products_are_the_same_for_everybody():
+    first = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 3.0], [0.0, 1.0], [1.0, 0.0]])
+    second = np.array([[1.0, 2.0], [0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [0.0, 1.0]])
+    assert constant([first, second]).tolist() == [True, True, True, False, False]
