@@ -641,3 +641,12 @@ def test_rows_of_a_large_domain(cls):
     flips = int(np.bitwise_count(column ^ truth).sum())
     p = Fraction(large.flip, ONE)
     assert_counts([flips, n * large.bits - flips], [p, 1 - p], false_alarm=1e-9)
+
+
+@pytest.mark.parametrize("name", ["threshold", "unary"])
+def test_the_chances_of_single_bits_are_those_of_all_reports_with_them(name):
+    channel = build(name, 4, Line(Fraction(1)))
+    reports = channel.every_report()
+    law = np.array([[float(channel.probability(x, y)) for y in reports] for x in range(4)])
+    bits = channel.field.pack(reports).astype(float)
+    np.testing.assert_allclose(channel.bit_chances(), bits.T @ law.T, rtol=1e-12)
