@@ -192,9 +192,11 @@ class JointChannel(ABC):
         if self.one is not None:
             found = self.mended(functions)[0]
             return float(found.min()), float(found.max())
+        if constant(functions)[0]:
+            known = float(_first(functions)[0])
+            return known, known
         most = float(self.influence(functions)[0])
-        known = float(_first(functions)[0])
-        return (known, known) if constant(functions)[0] else (-most, most)
+        return -most, most
 
     def jump(self, functions: Functions) -> Floats:
         """How far one report can move each answer, or a bound of it: (k,)."""
