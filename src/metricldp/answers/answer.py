@@ -14,7 +14,7 @@ from metricldp.answers.liars import Ends, Lie, checked_liars
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
-from metricldp.basics.numbers import finite, is_number
+from metricldp.basics.numbers import finite, is_number, whole, within
 from metricldp.basics.text import shown
 from metricldp.survey.agreement import Agreement
 
@@ -176,10 +176,9 @@ class Answer:
             reach = asked.reach(level)
             low, high = asked.value - reach, asked.value + reach
         if method != NORMAL and self.bracket is not None and self.bracket.possible:
-            least, most = self.bracket.limits
-            low, high = min(max(low, least), most), max(min(high, most), least)
+            low, high = within((low, high), self.bracket.limits)
         # Ends that passed each other, by chance or by a wrong assumption, are both kept.
-        low, high = sorted((low * self.scale, high * self.scale))
+        low, high = sorted((whole(low * self.scale), whole(high * self.scale)))
         return low, high
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:

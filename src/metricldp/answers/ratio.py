@@ -16,6 +16,7 @@ from metricldp.answers.answer import (
 )
 from metricldp.answers.liars import Ends, checked_liars, moved_mean
 from metricldp.basics.checks import flag
+from metricldp.basics.numbers import within
 
 _HALVINGS = 9
 """How often the range of a mean is halved for an end of its interval."""
@@ -192,8 +193,7 @@ class Ratio(Answer):
         low, high = (middle - root) / leading, (middle + root) / leading
         if any(self.ones):
             return low, high
-        least, most = self.possible  # of one answer over another, as for a share
-        return min(max(low, least), most), max(min(high, most), least)
+        return within((low, high), self.possible)  # of one answer over another, as for a share
 
 
 def _times(ends: Ends, factor: float) -> Ends:

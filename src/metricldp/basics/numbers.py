@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 _LEAST = 1e-6
+_ROUNDING = 1e-9
+_DIGITS = 1e-12
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -29,6 +31,22 @@ def is_whole(value: object) -> TypeGuard[int | float]:
 def finite(number: float) -> float | None:
     """The number, or None where it is infinite, which JSON cannot say."""
     return number if math.isfinite(number) else None
+
+
+def whole(number: float) -> float:
+    """The nearest whole number, where no more than rounding lies between: 49 * (1 / 49) is 1."""
+    near = float(np.rint(number))
+    return near if math.isclose(number, near, rel_tol=_DIGITS) else number
+
+
+def within(ends: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
+    """Two ends kept between limits: what misses a limit by no more than rounding is at it."""
+    (low, high), (least, most) = ends, limits
+    near = _ROUNDING * (finite(most - least) or 0.0)
+    return (
+        least if low < least + near else min(low, most),
+        most if high > most - near else max(high, least),
+    )
 
 
 def spread_of(prior: Sequence[float] | None, size: int) -> npt.NDArray[np.float64]:
