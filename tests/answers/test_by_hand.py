@@ -43,6 +43,7 @@ def test_a_count_of_those_who_reported():
     assert (found.unit, found.about, found.layout) == ("people", "respondents", "cells")
     assert found.bounds == (3 * 2, 4 * 2)  # three people at the worst place, and all four there
     assert (found.jump, found.hidden) == (1.5, 0.25)
+    assert (found.reports, found.one) == (4, 2)
     assert count(bounds=(1.75, 2.0)).bounds == (4 * 1.75, 4 * 2)
 
 
@@ -52,6 +53,7 @@ def test_a_count_of_a_population():
     assert found.variance == (7 - 4**2 / 4) * 4 / 3
     assert found.bounds == (6, math.inf)
     assert (found.jump, found.hidden) == (3, 9)
+    assert found.one == 2 + 9 / 4  # the most is half of them at each end
     narrow = count(steps=(0, 0.25, 1.5, 0.25), about="population")
     assert (narrow.jump, narrow.hidden) == (1.5, 0.25)
     # However little one person adds, being drawn or not adds more; where nothing is uncertain,
@@ -123,6 +125,7 @@ def test_a_mean_by_hand(monkeypatch):
     assert found.variance == pytest.approx((800 - 2 * 0.6 * 300 + 0.6**2 * 400) / 100**2)
     assert (found.question, found.unit, found.about) == ("q", "years", "respondents")
     assert (found.notes, found.layout) == (("a note",), "cells")
+    assert (found.numerator, found.reports, found.ones) == (60, 10, (100, 100))
     # No covariance is larger than two variances allow.
     most = math.sqrt(800 * 400)
     assert mean(monkeypatch, **{**SUMS, "both": 950.0}).shared == most
@@ -130,6 +133,9 @@ def test_a_mean_by_hand(monkeypatch):
     # Nor is a variance smaller than three people's at the worst place.
     few = mean(monkeypatch, one=(0.0, 300.0), **SUMS)
     assert (few.numerator_variance, few.denominator_variance) == (900, 900)
+    # Of two sums without noise there is none.
+    sure = {"numerator_second": 100.0, "denominator_second": 100.0, "both": 50.0}
+    assert mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **sure}).variance == 0
 
 
 def test_a_mean_of_a_population_by_hand(monkeypatch):
@@ -152,6 +158,7 @@ def test_of_a_group_that_is_not_clearly_above_zero_nothing_is_known(monkeypatch)
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
         found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
         assert (found.clear, found.denominator, found.notes) == (True, size, ("a note",))
+        assert found.value == 60 / size
     for size, variance, value in ((8, 16, 4.0), (7, 16, 4.0), (0, 0, 1.0), (-1, 0, 1.0)):
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
         found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
@@ -205,6 +212,7 @@ def test_a_sum_of_weights_by_hand():
     assert (found.question, found.notes) == ASKED
     assert (found.unit, found.about, found.layout) == ("w", "respondents", "reports")
     assert (found.jump, found.hidden) == (1.5, 0.25)
+    assert (found.reports, found.one) == (4, 2)
     how["about"] = "population"
     found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
     assert (found.variance, found.bounds) == ((7 - 4**2 / 4) * 4 / 3, (6, math.inf))
@@ -233,6 +241,7 @@ def test_the_least_error_of_private_weights():
         people = {"a": np.arange(n) % 4, "w": np.linspace(-1, 4, n)}
         found = survey.tally(survey.encode(people)).sum("w", where)
         assert found.bounds == (pytest.approx(max(n * min(one), min(n, 3) * max(one))), math.inf)
+        assert found.one == pytest.approx(max(one))
 
 
 # Shares
