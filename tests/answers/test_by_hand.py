@@ -361,7 +361,10 @@ def test_shares_of_a_group_that_is_not_clearly_above_zero_may_be_any():
         assert f"estimated at {size} ± 4 people, not clearly above zero" in found.notes[0]
         assert found.quantile(0.5).position in (0, 1, 2, 3)
         assert [one.value for one in found.excess(0.5)] == pytest.approx([1 - size / 2] * 3)
-    assert found.values.tolist() == [0.25, 0.5, 0.75, 1]
+        if size <= 0:
+            assert found.values.tolist() == [0.25, 0.5, 0.75, 1]
+    half = group({"b": "x"}).to_cdf(answers(*[(0.1, 0)] * 6, (0.5, 0)))
+    assert half.values == pytest.approx([0.2, 0.2, 0.2, 1])  # of half a person, by the estimate
 
 
 # Distribution functions
@@ -451,9 +454,51 @@ def test_excess_by_hand():
     exact = [9 - 0.6 * 10 + 0.09 * 36, 16 - 0.6 * 15.5 + 0.09 * 36, 25 - 0.6 * 28.5 + 0.09 * 36]
     assert [one.variance for one in found] == pytest.approx(exact)
     assert (found[1].jump, found[1].hidden) == pytest.approx((2, 7))
+    told = [replace(part, about="population", reports=7, one=4.0) for part in parts[:-1]]
+    told = group({"b": "x"}).to_cdf([*told, replace(parts[-1], reports=7, one=9.0)]).excess(0.3)
+    assert {(one.about, one.reports) for one in told} == {("population", 7)}
+    assert told[0].one == pytest.approx((2 + 0.3 * 3) ** 2)
+
+
+def lied(*counts, size=100, name="a"):
+    """A distribution function where one report adds no less and no more than by hand."""
+
+    def bracketed(position, share, answer):
+        return replace(answer, lie=lambda: (-1 - share - position, 2 + 3 * share))
+
+    found = group({"b": "x"}, name).to_cdf(answers(*[(n, 1) for n in counts] * 2, (size, 1)))
+    found.bracketed = bracketed
+    return found
+
+
+def test_lies_move_a_distribution_function_by_hand():
+    """Honest shares m have |N - m D| <= k (3 + 4 m + position)."""
+    low, high = lied(30, 20, 99).moved_by(2)
+    below = [(n - 2 * (3 + at)) / 108 for at, n in enumerate((30, 20, 99))]
+    above = [(n + 2 * (3 + at)) / 92 for at, n in enumerate((30, 20, 99))]
+    assert low == pytest.approx([below[1], below[1], below[2], 1])
+    assert high == pytest.approx([above[0], above[0], 1, 1])
+    assert lied(2, 20, 99).moved_by(2)[0][0] == 0
+    # One lie moves the size by 10 at the first position: ten can empty the group.
+    found = lied(10, 50, 60)
+    assert found.moved_by(9)[1][0] == pytest.approx((10 + 9 * 3) / (100 - 9 * 4))
+    assert np.array_equal(found.moved_by(10), ([0, 0, 0, 1], [1] * 4))
+    unknown = group({"b": "x"}).to_cdf(answers(*[(30, 1)] * 6, (100, 1)))
+    assert np.array_equal(unknown.moved_by(1), ([0, 0, 0, 1], [1] * 4))
 
 
 # Quantiles
+
+
+def test_lies_move_a_quantile_by_hand():
+    """Half of 40 are 20, and one lie moves what is above that by 3 + 4 / 2 + position."""
+    found = lied(10, 20, 30, size=40)
+    assert found.quantile(0.5).moved_by(0) == (11, 11)
+    assert found.quantile(0.5).moved_by(1) == (11, 12)  # 0 - 6 < 0
+    assert found.quantile(0.5).moved_by(2) == (10, 13)  # -10 + 2 * 5 reaches 0, 10 - 2 * 7 is below
+    assert lied(1, 2, 3, size=40).quantile(0.5).moved_by(1) == (13, 13)
+    assert lied(37, 38, 39, size=40).quantile(0.5).moved_by(1) == (10, 10)
+    assert lied(10, 20, 30, size=40, name="c").quantile(0.5).moved_by(1) == (2, 6)
 
 
 def test_a_quantile_is_the_first_value_whose_share_reaches_it():

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 
 from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
 from metricldp.answers import searches, theorems
-from metricldp.answers.answer import Answer, normal_reach
+from metricldp.answers.answer import Answer, normal_reach, together
 from metricldp.app import cli
 from metricldp.reports.arrow import to_table
 
@@ -607,3 +607,23 @@ def test_the_band_holds_in_the_empty_tail_of_a_small_group(unseen, monkeypatch):
         low, high = tally.cdf("income", {"age": (10, 24)}).interval(simultaneous=True)
         held += bool(((low <= shares + 1e-9) & (shares <= high + 1e-9)).all())
     assert (held >= 50) == (unseen == 3), held
+
+
+def test_a_quantile_is_bracketed_for_one_look_and_tested_at_all_values_for_many():
+    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
+    ages = np.clip(np.random.default_rng(1).normal(12, 4, 3000).round(), 0, 29).astype(int)
+    found = survey.tally(survey.encode({"a": ages}, coins=Coins.seeded(1))).quantile("a", 0.5)
+    assert found.interval() == found.interval(method="bracket")
+    (low, high), (first, last) = found.interval(), found.interval(method="normal")
+    assert first <= low and high < last
+    tests = found.cdf.excess(0.5)
+    ends = [test.interval(together(0.95, len(tests)), "normal", anytime=True) for test in tests]
+    wide = (
+        min(k for k, (_, end) in enumerate(ends) if end >= 0),
+        max(k for k, (end, _) in enumerate(ends) if end < 0) + 1,
+    )
+    assert found.interval(anytime=True) == wide
+    single = [test.interval(0.95, "normal", anytime=True) for test in tests]
+    assert max(k for k, (end, _) in enumerate(single) if end < 0) + 1 < wide[1]
+    with pytest.raises(QueryError, match="anytime is True or False"):
+        found.interval(anytime="yes")

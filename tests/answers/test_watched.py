@@ -422,6 +422,7 @@ def test_every_kind_of_answer_takes_it_and_is_wider():
             ends = many.interval(simultaneous=simultaneous, method="normal")
             wide = many.interval(simultaneous=simultaneous, anytime=True)
             assert (wide[0] <= ends[0]).all() and (ends[1] <= wide[1]).all()
+            assert np.max(np.subtract(*wide[::-1]) - np.subtract(*ends[::-1])) > 0
 
 
 def test_many_rows_share_the_level_before_it_is_made_strict():

@@ -121,7 +121,7 @@ class Group:
 
 def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
     """Estimated counts over an estimated size; Var(whole - part) gives their covariance."""
-    size, error = whole.value or _TINY, whole.stderr
+    size, error = whole.value or -_TINY, whole.stderr
     half = len(parts) // 2
     return [
         _share(
