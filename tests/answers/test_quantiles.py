@@ -625,5 +625,6 @@ def test_a_quantile_is_bracketed_for_one_look_and_tested_at_all_values_for_many(
     assert found.interval(anytime=True) == wide
     single = [test.interval(0.95, "normal", anytime=True) for test in tests]
     assert max(k for k, (end, _) in enumerate(single) if end < 0) + 1 < wide[1]
-    with pytest.raises(QueryError, match="anytime is True or False"):
-        found.interval(anytime="yes")
+    for wrong in ("yes", 0):
+        with pytest.raises(QueryError, match="anytime is True or False"):
+            found.interval(anytime=wrong)
