@@ -357,7 +357,7 @@ def small_groups(runs, seed=0, level=0.95):
         }
         for what, (answer, true) in found.items():
             low, high = answer.interval(level)
-            held[what] += low - 1e-9 <= true <= high + 1e-9  # a share may be 1
+            held[what] += low <= true <= high
         apart = few - many
         naive += abs(apart.value - 6) <= 1.96 * apart.stderr if few.clear else True
     return {what: count / runs for what, count in held.items()}, naive / runs

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from metricldp import Answers, Categorical, Coins, Integer, Quantile, QueryError, Survey
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import MAX_ROWS_SHOWN
+from metricldp.answers.ratio import Ratio
 from metricldp.basics.errors import MissingLibrary
 
 SURVEY = Survey(
@@ -202,3 +204,30 @@ def test_totals_need_no_pyarrow_to_be_asked(tmp_path):
     if "pyarrow" in told.stderr:
         pytest.skip("other rooms still load it")
     assert told.stdout.strip() == str(totals.count({"age": (2, 5), "region": "north"}))
+
+
+def test_answers_are_equal_by_what_they_say():
+    """Not by what stands behind it: how sums were found, what they are made of, what was agreed."""
+    one = Answer(1.0, 2.0)
+    behind = {
+        **{"layout": "cells", "scale": 2.0, "reports": 3, "one": 4.0, "origin": (2.0, one)},
+        **{"bracket": object(), "lie": object(), "made": object(), "survey": object()},
+    }
+    assert one == replace(one, **behind)
+    for name, value in behind.items():
+        assert getattr(one, name) != value
+    assert (one.scale, one.reports, one.one, one.layout) == (1, 0, 0, "")
+    told = {"value": 2.0, "variance": 1.0, "question": "q", "unit": "years", "about": "population"}
+    told |= {"notes": ("n",), "bounds": (1.0, 2.0), "jump": 1.0, "hidden": 1.0, "between": (one,)}
+    for name, value in told.items():
+        assert one != replace(one, **{name: value})
+    assert one.bounds == (0, math.inf) and one.jump == one.hidden == 0
+    ratio = Ratio(
+        1.0, 2.0, denominator=4.0, numerator_variance=1.0, denominator_variance=1.0, shared=0.5
+    )
+    behind = {"above": object(), "lies": object(), "ends": object(), "ones": (1.0, 1.0)}
+    assert ratio == replace(ratio, **behind)
+    assert ratio.ones == (0, 0) and ratio.possible == (-math.inf, math.inf)
+    for name in ("denominator", "numerator_variance", "denominator_variance", "shared"):
+        assert ratio != replace(ratio, **{name: 7.0})
+    assert ratio != replace(ratio, possible=(0.0, 1.0)) != replace(ratio, numerator=3.0)

@@ -34,4 +34,6 @@ def test_other_numbers_are_not_made_whole(number):
 def test_what_rounding_left_is_whole():
     assert 49 * (1 / 49) < 1 == whole(49 * (1 / 49))
     assert whole(-49 * (1 / 49)) == -1
+    assert 0.3 - 0.1 - 0.2 < 0 == whole(0.3 - 0.1 - 0.2, 0.3) != whole(0.3 - 0.1 - 0.2)
+    assert whole(1e-9, 1.0) == 1e-9
     assert math.isnan(whole(math.nan))

@@ -36,6 +36,7 @@ from metricldp.answers.terms import (
 from metricldp.answers.watched import Pace
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
+from metricldp.basics.numbers import whole
 
 Part = tuple[float, Answer]
 """An answer, and what it is multiplied with."""
@@ -67,7 +68,7 @@ class Combination(Answer):
         self.method(level, method)
         off = [recovered.Off.of(answer, level).times(factor) for factor, answer in self.parts]
         below, above = recovered.ends_of_sum(off, self._correlation)
-        return self.value - below, self.value + above
+        return whole(self.value - below, below), whole(self.value + above, above)
 
     @cached_property
     def _correlation(self) -> recovered.Correlation:

@@ -33,10 +33,14 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def whole(number: float) -> float:
-    """The nearest whole number, where no more than rounding lies between: 49 * (1 / 49) is 1."""
+def whole(number: float, size: float = 0.0) -> float:
+    """The nearest whole number, where no more than rounding lies between: 49 * (1 / 49) is 1.
+
+    Of a sum, `size` is that of its parts.
+    """
     near = float(np.rint(number))
-    return near if math.isclose(number, near, rel_tol=_DIGITS) else number
+    close = math.isclose(number, near, rel_tol=_DIGITS, abs_tol=_DIGITS * size)
+    return near if close else number
 
 
 def within(ends: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
