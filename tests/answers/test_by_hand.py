@@ -278,9 +278,10 @@ def test_shares_of_everybody():
     ]
     assert asked.labels == ["a prefix"] * 3 + ["a"]
     parts = answers((-30, 16), (0, 25), (20, 36), (100, 0), about="population")
-    parts[0] = replace(parts[0], jump=2.0, hidden=3.0)
+    parts[0] = replace(parts[0], jump=2.0, hidden=3.0, one=5.0)
     found = asked.to_cdf(parts)
     assert [point.value for point in found] == [0.2, 0.5, 0.7, 1]
+    assert found[0].ones == (5, 0)
     assert found.stderr.tolist() == [0.04, 0.05, 0.06, 0]
     assert (found[0].jump, found[0].hidden) == (2 / 100, 3 / 100**2)
     assert {point.about for point in found} == {"population"}

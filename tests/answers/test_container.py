@@ -222,11 +222,13 @@ def test_answers_are_equal_by_what_they_say():
     for name, value in told.items():
         assert one != replace(one, **{name: value})
     assert one.bounds == (0, math.inf) and one.jump == one.hidden == 0
+    assert one.stderr == math.sqrt(2)
     ratio = Ratio(
         1.0, 2.0, denominator=4.0, numerator_variance=1.0, denominator_variance=1.0, shared=0.5
     )
     behind = {"above": object(), "lies": object(), "ends": object(), "ones": (1.0, 1.0)}
     assert ratio == replace(ratio, **behind)
+    assert ratio.clear
     assert ratio.ones == (0, 0) and ratio.possible == (-math.inf, math.inf)
     for name in ("denominator", "numerator_variance", "denominator_variance", "shared"):
         assert ratio != replace(ratio, **{name: 7.0})
