@@ -22,6 +22,7 @@ from metricldp.answers import estimate, searches
 from metricldp.answers.answer import Answer, normal_reach
 from metricldp.answers.group import Group
 from metricldp.answers.queries import parse
+from metricldp.answers.ratio import Excess
 from metricldp.store.readings import Extremes
 
 ASKED = ("the question", ("a note",))
@@ -617,3 +618,37 @@ def test_questions_and_methods_that_are_none():
         group(name="r")
     with pytest.raises(QueryError, match="no reports at all"):
         group(n=0)
+
+
+# Means by brackets
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+def test_the_means_that_sums_above_them_do_not_contradict(factor):
+    """30 ± 1 above 0 among 10 people: all means m whose 30 - 10 m may be 0."""
+    asked = []
+
+    def ask(number):
+        asked.append(number)
+        return Answer(30 - 10 * number, 1.0)
+
+    reach = normal_reach(0.95) / 10
+    found = sorted(
+        end / factor for end in Excess(ask, 3.0, 0.0, 8.0, factor).interval(0.95, "normal")
+    )
+    step = 8 / 2**9
+    assert 3 - reach - step <= found[0] <= 3 - reach
+    assert 3 + reach <= found[1] <= 3 + reach + step
+    assert min(asked) == 0 and max(asked) == 8 and len(asked) == 2 * (1 + 9)
+    near = Excess(ask, 3.0, 2.9, 3.1).interval(0.95, "normal")
+    assert near == (2.9, 3.1)  # what is not contradicted ends where values end
+    assert Excess(ask, 3.0, 2.9, 8.0).interval(0.95, "normal")[0] == 2.9
+
+
+def test_a_mean_says_what_its_interval_rests_on():
+    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
+    tally = survey.tally(survey.encode({"a": np.arange(3000) % 12}, coins=Coins.seeded(1)))
+    within = tally.mean("a", {"a": (0, 19)})
+    assert within.above is not None
+    assert within.method() == within.method(0.95) == "bracket"
+    assert within.rests_on() == within.rests_on(0.95, "bracket") != within.rests_on(0.95, "normal")
