@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -652,3 +653,48 @@ def test_a_mean_says_what_its_interval_rests_on():
     assert within.above is not None
     assert within.method() == within.method(0.95) == "bracket"
     assert within.rests_on() == within.rests_on(0.95, "bracket") != within.rests_on(0.95, "normal")
+
+
+def test_a_mean_in_another_unit(monkeypatch):
+    found = replace(mean(monkeypatch, **SUMS), ends=lambda level: (level, 2 * level))
+    twice = found.scaled(-2.0, "halves")
+    assert (twice.value, twice.unit, twice.possible) == (-1.2, "halves", (-8, 4))
+    assert (twice.numerator, twice.numerator_variance, twice.shared) == (-120, 3200, -600)
+    assert (twice.denominator, twice.denominator_variance) == (100, 400)
+    assert twice.ones == (400, 100)
+    assert twice.ends(0.5) == (-2, -1)
+    assert replace(found, numerator=None, ends=None).scaled(2.0, "").numerator is None
+    assert found.scaled(0.0, "").above is None
+
+
+def test_the_paces_of_a_mean(monkeypatch):
+    found = mean(monkeypatch, **SUMS)
+    above, below = found.paces
+    assert (above, below) == (
+        pytest.approx((800 / 100**2, 100 / 100**2)),
+        pytest.approx((400 * 0.006**2, 100 * 0.006**2)),
+    )
+    assert replace(found, denominator=0.0).paces[0] == (800, 100)
+    assert len(replace(found, denominator_variance=0.0).paces) == 1
+    known = replace(found, ones=(0.0, 0.0))
+    assert known.paces == ((800 / 100**2, 0), pytest.approx((400 * 0.006**2, 0)))
+    made = SimpleNamespace(paces=lambda about: (about,))
+    assert replace(known, made=made).paces == ("respondents",)
+    assert replace(found, made=made).paces == found.paces
+    assert "nearly normal" in found.rests_on(0.95, "normal")
+
+
+def test_a_mean_whose_residual_is_known(monkeypatch):
+    """The variance of N - m D is Var N - 2 m Cov + m^2 Var D: the covariance follows."""
+    found, most = mean(monkeypatch, **SUMS), math.sqrt(800 * 400)
+    for variance, shared in (
+        (500, (800 + 0.36 * 400 - 500) / 1.2),
+        (0, most),
+        (2000, -most),
+    ):
+        own = found.with_residual(variance)
+        assert own.shared == pytest.approx(shared)
+        assert own.variance == pytest.approx(variance / 100**2)
+        assert own.numerator_variance == pytest.approx(variance + 1.2 * shared - 0.36 * 400)
+    none = replace(found, value=0.0).with_residual(500)
+    assert (none.shared, none.numerator_variance) == (0, 500)
