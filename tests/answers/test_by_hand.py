@@ -664,7 +664,11 @@ def test_a_mean_in_another_unit(monkeypatch):
     assert twice.ones == (400, 100)
     assert twice.ends(0.5) == (-2, -1)
     assert replace(found, numerator=None, ends=None).scaled(2.0, "").numerator is None
-    assert found.scaled(0.0, "").above is None
+    above = Excess(lambda number: found, 3.0, 0.0, 8.0)
+    assert replace(found, above=above).scaled(-2.0, "").above.factor == -2
+    assert replace(found, above=above).scaled(0.0, "").above is None
+    anything = replace(found, possible=(-math.inf, math.inf), ends=None)
+    assert anything.scaled(0.0, "").possible == (0, 0)
 
 
 def test_the_paces_of_a_mean(monkeypatch):
@@ -698,3 +702,41 @@ def test_a_mean_whose_residual_is_known(monkeypatch):
         assert own.numerator_variance == pytest.approx(variance + 1.2 * shared - 0.36 * 400)
     none = replace(found, value=0.0).with_residual(500)
     assert (none.shared, none.numerator_variance) == (0, 500)
+
+
+@pytest.mark.parametrize("jump", [0.0, 0.05])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_fiellers_interval_by_hand(monkeypatch, level, jump):
+    """Its ends m are z errors of N - m D away; jumps count as more variance of the sum."""
+    found = replace(mean(monkeypatch, **SUMS), jump=jump)
+    z = normal_reach(level)
+    more = max(0.0, (found.reach(level) / z) ** 2 - found.variance) * 100**2
+    assert bool(more) == bool(jump)
+    low, high = found.interval(level)
+    assert low < 0.6 < high
+    for m in (low, high):
+        noise = 800 + more - 2 * m * 300 + m**2 * 400
+        assert (60 - 100 * m) ** 2 == pytest.approx(z**2 * noise)
+
+
+def test_where_fiellers_interval_ends(monkeypatch):
+    found = mean(monkeypatch, **SUMS)  # of 100 ± 20 people, between -2 and 4
+    assert found.interval(1 - 1e-6) == pytest.approx(found.interval(1 - 1e-6, "normal"))
+    assert normal_reach(1 - 1e-6) < 5 < normal_reach(1 - 1e-7)
+    assert found.interval(1 - 1e-7) == (-2, 4)
+    wide = replace(found, possible=(0.5, 0.7))
+    assert wide.interval() == found.interval()
+    assert replace(wide, ones=(100.0, 0.0)).interval() == found.interval()
+    assert replace(wide, ones=(0.0, 0.0)).interval() == (0.5, 0.7)  # of two answers
+    with pytest.raises(QueryError, match="no bound is known"):
+        replace(found, lies=lambda number: (0.0, 1.0)).moved_by(1)
+
+
+def test_a_share_of_everybody_by_a_bracket():
+    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
+    tally = survey.tally(survey.encode({"a": np.arange(3000) % 12}, coins=Coins.seeded(1)))
+    point = tally.cdf("a").points[8]
+    assert point.above is None and point.method() == "bracket"
+    assert "bracket" in point.rests_on(0.95, "bracket")
+    (low, high), (first, last) = point.interval(0.95, "bracket"), point.interval(0.95, "normal")
+    assert high - low < last - first

@@ -106,6 +106,10 @@ def test_a_group_that_lies_can_empty_has_any_mean():
     assert tally.mean("x", {"y": "a"}).moved_by(40) == (0.0, 3.0)
     low, high = tally.mean("x", {"y": "a"}).scaled(-2, "half").moved_by(40)
     assert (low, high) == (-6.0, 0.0)
+    low, high = tally.mean("x", {"y": "a"}).moved_by(1)
+    assert 0 < low < high < 3
+    twice = tally.mean("x", {"y": "a"}).scaled(-2, "half").moved_by(1)
+    assert twice == pytest.approx((-2 * high, -2 * low))
 
 
 @pytest.mark.parametrize("method", ["isotonic", "binary-search"])
