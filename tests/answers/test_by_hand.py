@@ -284,6 +284,13 @@ def test_shares_of_everybody():
     found = asked.to_cdf(parts)
     assert [point.value for point in found] == [0.2, 0.5, 0.7, 1]
     assert found[0].ones == (5, 0)
+    plain = SimpleNamespace(raised=lambda *by: SimpleNamespace(free=lambda: by))
+    behind = {"bracket": plain, "lie": lambda: (1, 2), "reports": 7, "survey": SURVEY}
+    first = asked.to_cdf([replace(parts[0], **behind), *parts[1:]])[0]
+    assert (first.bracket, first.scale, first.reports) == (("a", 0.5), 1 / 100, 7)
+    assert (first.lie(), first.survey) == ((1, 2), SURVEY)
+    some = group({"b": "x"}).to_cdf([replace(part, **behind) for part in answers(*[(9, 9)] * 7)])[0]
+    assert (some.bracket, some.lie, some.reports) == (None, None, 7)
     assert found.stderr.tolist() == [0.04, 0.05, 0.06, 0]
     assert (found[0].jump, found[0].hidden) == (2 / 100, 3 / 100**2)
     assert {point.about for point in found} == {"population"}
@@ -740,3 +747,31 @@ def test_a_share_of_everybody_by_a_bracket():
     assert "bracket" in point.rests_on(0.95, "bracket")
     (low, high), (first, last) = point.interval(0.95, "bracket"), point.interval(0.95, "normal")
     assert high - low < last - first
+
+
+class Rising:
+    """A test whose ends are known, and that notes the levels it was asked for."""
+
+    def __init__(self, place, value, width):
+        self.place, self.ends, self.levels = place, (value - width, value + width), []
+
+    def interval(self, level, by):
+        assert by == "bracket"
+        self.levels.append(level)
+        return self.ends
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 30])
+@pytest.mark.parametrize("width", [0, 2, 7])
+def test_a_search_finds_what_all_tests_together_leave(size, width):
+    """It makes few of them with a tenth of the error, at steps of a root of their number."""
+    for cut in range(-9, size + 9):
+        tests = [Rising(k, k - cut, width) for k in range(size)]
+        first, last = searches.searched(tests, 0.95, "bracket", 1e-9)
+        assert first == min((k for k in range(size) if k - cut + width >= 0), default=size)
+        assert last == max((k for k in range(size) if k - cut - width < 0), default=-1) + 1
+        few = {test.place for test in tests for at in test.levels if at == pytest.approx(0.995)}
+        rest = {test.place for test in tests for at in test.levels if at == pytest.approx(0.955)}
+        assert few | rest == {test.place for test in tests if test.levels}
+        assert few <= set(range(0, size, math.isqrt(size)))
+        assert len(rest) <= 2 * math.isqrt(size) + 2 * width
