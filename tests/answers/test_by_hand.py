@@ -663,12 +663,13 @@ def test_a_mean_says_what_its_interval_rests_on():
 
 
 def test_a_mean_in_another_unit(monkeypatch):
-    found = replace(mean(monkeypatch, **SUMS), ends=lambda level: (level, 2 * level))
+    found = replace(mean(monkeypatch, **SUMS), ones=(100.0, 50.0))
+    found = replace(found, ends=lambda level: (level, 2 * level))
     twice = found.scaled(-2.0, "halves")
     assert (twice.value, twice.unit, twice.possible) == (-1.2, "halves", (-8, 4))
     assert (twice.numerator, twice.numerator_variance, twice.shared) == (-120, 3200, -600)
     assert (twice.denominator, twice.denominator_variance) == (100, 400)
-    assert twice.ones == (400, 100)
+    assert twice.ones == (400, 50)
     assert twice.ends(0.5) == (-2, -1)
     assert replace(found, numerator=None, ends=None).scaled(2.0, "").numerator is None
     above = Excess(lambda number: found, 3.0, 0.0, 8.0)
