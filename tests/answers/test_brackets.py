@@ -9,7 +9,7 @@ import pytest
 from crowd_tables import tallied
 from scipy.optimize import minimize
 
-from metricldp import Categorical, Continuous, Integer, Real, Survey
+from metricldp import Categorical, Coins, Continuous, Integer, Real, Survey
 from metricldp.answers import planning, softening
 from metricldp.answers.answer import METHODS, Answer
 from metricldp.answers.brackets import Planner
@@ -345,6 +345,22 @@ def test_a_function_below_the_one_asked_for_at_one_position_is_caught(monkeypatc
     monkeypatch.setattr("metricldp.answers.brackets.above", lowered)
     crowd = crowd_of("at the cut", 30, 3001)  # of so many nothing is planned yet
     assert covered(survey, crowd, {"a": (8, 15)}, 3001, 60, "bracket") < 45
+
+
+def test_a_function_that_hardly_varies_is_a_constant():
+    """Its noise would be lost in rounding, and an interval that ends next to everybody misses."""
+    survey = Survey({"a": Integer(0, 29, epsilon=3, mechanism="threshold")})
+    names, z = ("a",), 3.135
+    for last in range(20, 29):
+        query = parse(survey, {"a": (0, last)})
+        for soft in Planner(survey).plan(query.functions, names, 100, z, False)[:2]:
+            vary = np.ptp(soft.function)
+            assert vary == 0 or vary > 1e-6
+            assert (soft.bounds[1] > 0) == (vary > 0)
+    people = {"a": np.repeat([0, 15], [70, 30])}
+    for seed in range(10):
+        tally = survey.tally(survey.encode(people, coins=Coins.seeded(seed)))
+        assert tally.count({"a": (0, 27)}).interval(0.998)[1] == 100
 
 
 @pytest.mark.parametrize("method", ["auto", pytest.param("bracket", marks=pytest.mark.slow)])

@@ -36,6 +36,8 @@ _BALANCED = (0.5, 2.0)
 """Between these the two residuals are close enough."""
 _TURN = 5.0
 """The most that their balance is changed at once."""
+_FLAT = 1e-6
+"""What varies by less than this part of the span is a constant: its noise would be rounding."""
 _TINY = 1e-12
 
 
@@ -67,7 +69,8 @@ def soften(
     """
     program = _Program(axes, n, z, drawn)
     found = f if start is None else np.maximum(start, f)
-    tried = [(g, program.cost(g)) for g in (f, found, np.full(f.shape, f.max()))]
+    flat = np.full(f.shape, f.max())
+    tried = [(g, program.cost(g)) for g in (f, found, flat)]
     best, least = min(tried, key=lambda pair: pair[1])
     bound, w = f / program.scale, found / program.scale
     span = float(np.ptp(f))
@@ -97,7 +100,7 @@ def soften(
             turn = min(max(ratio, 1 / _TURN), _TURN)
             balance, y = balance * turn, y / turn
         weight, middle = program.weight(found, span), program.mean(found)
-    return best
+    return best if np.ptp(best) > _FLAT * span else flat
 
 
 def gain(axes: Sequence[Axis], f: Floats, n: int, z: float, *, drawn: bool = False) -> float:
