@@ -169,6 +169,7 @@ def test_a_p_value_is_the_level_that_an_interval_just_reaches(away):
     p = one.p_value(10 + 2 * away)
     assert p == pytest.approx(2 * (1 - _normal(abs(away))), rel=1e-4)
     assert one.p_value(10.0) == 1
+    assert Answer(2.0, 1.0).p_value() == Answer(2.0, 1.0).p_value(0) < Answer(2.0, 1.0).p_value(1)
     assert one.p_value(10.0 + 1e-13) == 1
     assert one.p_value(1e6) == pytest.approx(1e-12, rel=1e-3)
     for wrong in ("1", math.inf, None):
