@@ -89,6 +89,9 @@ def test_a_multiple_has_the_interval_of_what_it_is_a_multiple_of():
     for factor in (2, 0.5, -3):
         ends = (factor * count).interval()
         assert ends == pytest.approx(tuple(sorted((factor * low, factor * high))))
+        first, last = count.interval(0.95, "normal")
+        ends = (factor * count).interval(0.95, "normal")
+        assert ends == pytest.approx(tuple(sorted((factor * first, factor * last))))
 
 
 # Units
@@ -131,7 +134,7 @@ def test_sums_and_differences_with_numbers():
     ):
         assert (found.value, found.question) == (pytest.approx(value), words)
     assert sum([count, count]).value == pytest.approx(2 * count.value)
-    for wrong in (True, "2", math.inf, math.nan, None, [1]):
+    for wrong in (True, False, "2", math.inf, math.nan, None, [1]):
         with pytest.raises(TypeError):
             count * wrong
         with pytest.raises(TypeError):
@@ -142,7 +145,7 @@ def test_sums_and_differences_with_numbers():
             wrong + count
         with pytest.raises(TypeError):
             wrong - count
-    with pytest.raises(QueryError, match="cannot be divided by 0"):
+    with pytest.raises(QueryError, match="a 0 to 8 cannot be divided by 0"):
         count / 0
     with pytest.raises(QueryError, match="this answer cannot be divided by 0"):
         Answer(1.0, 1.0) / 0
@@ -152,6 +155,21 @@ def test_sums_and_differences_with_numbers():
         Answer(1.0, 1.0) + 1
     with pytest.raises(QueryError, match="the question cannot be combined"):
         ONE + 1
+
+
+def test_an_answer_over_another_and_with_itself():
+    one, other = tally().count({"a": (0, 8)}), tally().count({"a": (3, 20)})
+    assert (one / other).value == pytest.approx(one.value / other.value)
+    assert one.covariance(one) == pytest.approx(one.variance)
+    assert (one - other).value == pytest.approx(one.value - other.value)
+
+
+def test_lies_by_hand():
+    one = replace(ONE, lie=lambda: (-1.0, 2.0), scale=-3.0)
+    assert one.moved_by(2) == (3 - 2 * 3 * 3, 3 + 2 * 3 * 3)
+    for answer, name in ((ONE, "the question"), (Answer(1.0, 1.0), "this answer")):
+        with pytest.raises(QueryError, match=f"no bound is known for {name} and liars"):
+            answer.moved_by(1)
 
 
 def test_covariances_that_are_refused():
@@ -170,7 +188,8 @@ def test_a_p_value_is_the_level_that_an_interval_just_reaches(away):
     assert p == pytest.approx(2 * (1 - _normal(abs(away))), rel=1e-4)
     assert one.p_value(10.0) == 1
     assert Answer(2.0, 1.0).p_value() == Answer(2.0, 1.0).p_value(0) < Answer(2.0, 1.0).p_value(1)
-    assert one.p_value(10.0 + 1e-13) == 1
+    assert Answer(0.3, 0.0).p_value(0.1 + 0.2) == Answer(0.0, 0.0).p_value(1e-13) == 1
+    assert Answer(1.0, 4.0).p_value(7.0) == pytest.approx(2 * (1 - _normal(3)), rel=1e-4)
     assert one.p_value(1e6) == pytest.approx(1e-12, rel=1e-3)
     for wrong in ("1", math.inf, None):
         with pytest.raises(QueryError, match="compared with a number"):
