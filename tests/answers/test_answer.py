@@ -223,6 +223,13 @@ def test_how_one_of_several_reads():
     one = Answer(0.0, 1.0, unit="years")
     reach = normal_reach(1 - 0.05 / 10)
     assert one.text(among=10) == f"0.0 ± 1.0 years (95% for all: -{reach:.1f} to {reach:.1f})"
+    assert "(95% for all: " in one.text(among=2)
+    with pytest.raises(QueryError, match="a level lies between 0 and 1, not 0"):
+        one.text(0, among=2)
+    open_ended = replace(bracketed(limits=(5.0, 11.3)), between=(Answer(1.0, 1.0), one))
+    assert open_ended.method() == "bracket" and "bracket" not in open_ended.text()
+    for part in ("the question", "3.0 years", "2.0", "-4.2 to 10.2", "95% interval", "a note"):
+        assert part in ONE._repr_html_()
     assert one.text(0.999).startswith("0.0 ± 1.0 years (99.9%: -3.3 to 3.3)")
     assert f"{one:.2f}" == "0.00" and float(ONE) == 3
     assert repr(ONE) == "<Answer: 3.0 ± 2.0 years>"
@@ -247,6 +254,6 @@ def test_levels():
     for wrong in (0, 1, -0.5, 1.5, "0.95", None, math.nan, True, 1e-320):
         with pytest.raises(QueryError, match="a level lies between 0 and 1"):
             normal_reach(wrong)
-    for wrong in ("other", None, 3):
+    for wrong in ("other", None, 3, np.array(["auto", "normal"])):
         with pytest.raises(QueryError, match="the method of an interval is one of 'auto'"):
             ONE.method(0.95, wrong)
