@@ -36,4 +36,5 @@ def test_what_rounding_left_is_whole():
     assert whole(-49 * (1 / 49)) == -1
     assert 0.3 - 0.1 - 0.2 < 0 == whole(0.3 - 0.1 - 0.2, 0.3) != whole(0.3 - 0.1 - 0.2)
     assert whole(1e-9, 1.0) == 1e-9
+    assert math.copysign(1.0, whole(-1e-16, 1.0)) == 1
     assert math.isnan(whole(math.nan))

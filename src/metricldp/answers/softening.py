@@ -69,8 +69,7 @@ def soften(
     """
     program = _Program(axes, n, z, drawn)
     found = f if start is None else np.maximum(start, f)
-    flat = np.full(f.shape, f.max())
-    tried = [(g, program.cost(g)) for g in (f, found, flat)]
+    tried = [(g, program.cost(g)) for g in (f, found, np.full(f.shape, f.max()))]
     best, least = min(tried, key=lambda pair: pair[1])
     bound, w = f / program.scale, found / program.scale
     span = float(np.ptp(f))
@@ -100,7 +99,7 @@ def soften(
             turn = min(max(ratio, 1 / _TURN), _TURN)
             balance, y = balance * turn, y / turn
         weight, middle = program.weight(found, span), program.mean(found)
-    return best if np.ptp(best) > _FLAT * span else flat
+    return best if np.ptp(best) > _FLAT * span else np.full(f.shape, best.max())
 
 
 def gain(axes: Sequence[Axis], f: Floats, n: int, z: float, *, drawn: bool = False) -> float:

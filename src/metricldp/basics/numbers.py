@@ -38,7 +38,7 @@ def whole(number: float, size: float = 0.0) -> float:
 
     Of a sum, `size` is that of its parts.
     """
-    near = float(np.rint(number))
+    near = float(np.rint(number)) + 0.0  # without a sign, if it is 0
     close = math.isclose(number, near, rel_tol=_DIGITS, abs_tol=_DIGITS * size)
     return near if close else number
 
