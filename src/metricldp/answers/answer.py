@@ -263,6 +263,7 @@ class Answer:
         return self._with(other, 1.0)
 
     def __radd__(self, other: Any) -> Answer:
+        """So that `sum` of many answers works, which starts from 0."""
         return self if is_number(other) and other == 0 else self._with(other, 1.0)
 
     def __sub__(self, other: Any) -> Answer:
