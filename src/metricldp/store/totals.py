@@ -278,9 +278,9 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
                     f"{name} is a joint attribute, which needs the reports themselves; leave it "
                     "out of keep=, or tally the reports without keep="
                 )
+        wanted = involved(survey, wanted)
         optional = [n for n in wanted if n in survey.channels and survey.attributes[n].optional]
-        wanted += [answered(name) for name in optional]
-        ordered = tuple(involved(survey, wanted))
+        ordered = tuple(involved(survey, [*wanted, *(answered(name) for name in optional)]))
         if ordered and ordered not in found:
             found.append(ordered)
     if not found:

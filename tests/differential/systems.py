@@ -1,0 +1,347 @@
+"""Two versions of the package behind one neutral interface.
+
+Specs, designs, respondents and queries are plain data in the words of the public interface of 1.0.
+A system translates them for its version, and returns integers, exact fractions and floats. When a
+layer of the package is rewritten, only the class of the current version changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Plain = dict[str, Any]
+
+MECHANISMS = {
+    "additive": "shaped",
+    "extremal": "designed",
+    "randomized-response": "response",
+    "tight-constraints": "tents",
+}
+"""Names of 1.0 and of version 0.2, where they differ."""
+METRICS = {"distance-matrix": "table"}
+MAX_TABLE = 64
+"""Output distributions with at most this many probabilities are compared entry by entry."""
+
+
+class Words:
+    """Known 64-bit words in place of randomness: word k is SHA-256 of the seed and k, cut off."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed, self._bytes, self._blocks = seed, b"", 0
+
+    def draw(self, count: int) -> bytes:
+        """Return the next bytes; a word is eight of them, lowest byte first."""
+        while len(self._bytes) < count:
+            self._bytes += hashlib.sha256(f"{self._seed} {self._blocks}".encode()).digest()
+            self._blocks += 1
+        drawn, self._bytes = self._bytes[:count], self._bytes[count:]
+        return drawn
+
+
+class Version02:
+    """The interface of version 0.2, installed under the name `package`."""
+
+    header = 17
+    """Bytes of a report before its payload: the version and the start of the fingerprint."""
+
+    def __init__(self, package: str) -> None:
+        self.package = importlib.import_module(package)
+        self.invalid = self.package.MetricLdpError
+
+    # Surveys -------------------------------------------------------------------------------------
+
+    def design(self, spec: Plain) -> Any:
+        """Choose mechanisms and fix all numbers; a spec without `auto` is loaded as it is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
+            return self.package.Survey.from_dict(self._old_survey(spec))
+
+    def export(self, survey: Any) -> Plain:
+        """Return the designed survey as neutral data, with every number of its mechanisms."""
+        data = survey.to_dict()
+        attributes = {n: self._new_attribute(entry) for n, entry in data["attributes"].items()}
+        design: Plain = {"attributes": attributes}
+        if "metric" in data:
+            design["norm"] = data["metric"]["p"]
+        if "joint" in data:
+            design["groups"] = [
+                {
+                    "attributes": group["attributes"],
+                    "mechanism": self._new_mechanism(group["mechanism"]),
+                }
+                for group in data["joint"]
+            ]
+        return design
+
+    def _old_survey(self, spec: Plain) -> Plain:
+        data: Plain = {"metricldp": 2}
+        if "norm" in spec:
+            data["metric"] = {"p": spec["norm"]}
+        data["attributes"] = {n: self._old_attribute(a) for n, a in spec["attributes"].items()}
+        if "groups" in spec:
+            data["joint"] = [
+                {
+                    "attributes": group["attributes"],
+                    "mechanism": self._old_mechanism(group["mechanism"]),
+                }
+                for group in spec["groups"]
+            ]
+        return data
+
+    def _old_attribute(self, attribute: Plain) -> Plain:
+        data = dict(attribute)
+        if data.pop("rounding", None) == "stochastic":
+            data["kind"] = "real"
+        if "max_epsilon" in data:
+            data["cap"] = data.pop("max_epsilon")
+        if "mechanism" in data:
+            data["mechanism"] = self._old_mechanism(data["mechanism"])
+        if "metric" in data:
+            kind = data["metric"]["kind"]
+            data["metric"] = {**data["metric"], "kind": METRICS.get(kind, kind)}
+        return data
+
+    def _new_attribute(self, entry: Plain) -> Plain:
+        data = dict(entry)
+        if data["kind"] == "real":
+            data |= {"kind": "continuous", "rounding": "stochastic"}
+        if "cap" in data:
+            data["max_epsilon"] = data.pop("cap")
+        if "mechanism" in data:
+            data["mechanism"] = self._new_mechanism(data["mechanism"])
+        if "metric" in data:
+            kind = data["metric"]["kind"]
+            data["metric"] = {**data["metric"], "kind": _inverse(METRICS).get(kind, kind)}
+        return data
+
+    def _old_mechanism(self, mechanism: Any) -> Any:
+        return _translated(mechanism, MECHANISMS, {"max_epsilon": "cap"})
+
+    def _new_mechanism(self, mechanism: Any) -> Any:
+        return _translated(mechanism, _inverse(MECHANISMS), {"cap": "max_epsilon"})
+
+    # Output distributions and certificates -------------------------------------------------------
+
+    def distributions(self, survey: Any) -> Plain:
+        """Return P(output | position) of each group of attributes, as exact fractions.
+
+        Large distributions are represented by the probabilities of a few outputs.
+        """
+        single = {name: _table(channel) for name, channel in survey.channels.items()}
+        joint = {name: _joint_table(b.channel) for name, b in survey.blocks.items()}
+        return {name: table for name, table in (single | joint).items() if table is not None}
+
+    def certificate(self, survey: Any) -> list[Plain]:
+        """Return the exact likelihood ratio of every pair that proves the guarantee."""
+        certificate = survey.certify()
+        names = _inverse(MECHANISMS)
+        return [
+            {
+                "group": proof.attribute,
+                "mechanism": names.get(proof.mechanism, proof.mechanism),
+                "holds": proof.holds,
+                "generating_pairs": proof.count,
+                "pairs": [
+                    [pair.x, pair.other, str(pair.allowed), _digest(pair.ratio), pair.holds]
+                    for pair in proof.pairs
+                ],
+            }
+            for proof in certificate.proofs
+        ]
+
+    # Reports -------------------------------------------------------------------------------------
+
+    def payload(self, survey: Any, response: Plain, seed: str, memory: Plain | None) -> bytes:
+        """Return the bytes of one report without its header, for known random words."""
+        given = {name: value for name, value in response.items() if value is not None}
+        return bytes(survey.report(given, coins=Words(seed), memory=memory))[self.header :]
+
+    def tally(self, survey: Any, payloads: Sequence[bytes]) -> Any:
+        return survey.tally(self._reports(survey, payloads))
+
+    def _reports(self, survey: Any, payloads: Sequence[bytes]) -> list[bytes]:
+        start = bytes([2]) + bytes.fromhex(survey.fingerprint)[: self.header - 1]
+        return [start + payload for payload in payloads]
+
+    def marginals(self, survey: Any, payloads: Sequence[bytes]) -> Plain:
+        """Return sums over reports of products of features, for each group and two pairs of them.
+
+        The features of a one-integer report are its indicators, those of bits are their signs, and
+        those of a matrix report its fields.
+        """
+        names = [name for name in survey.tabled if name in survey.asked or name in survey.blocks]
+        keep = [[name] for name in names] + [list(pair) for pair in pairwise(names)][:2]
+        if not keep:
+            return {}
+        store = survey.tally(self._reports(survey, payloads), keep=keep).store
+        tables = {names: table.sums for names, table in store._tables.items()}
+        return {" x ".join(names): sums.tolist() for names, sums in tables.items()}
+
+    # Queries -------------------------------------------------------------------------------------
+
+    def answer(self, tally: Any, query: Plain) -> Plain:
+        """Return the columns of a query's result: values, standard errors, ends of intervals."""
+        kind, target = query["kind"], query.get("target", "respondents")
+        where = self._where(tally.survey, query.get("where"))
+        attribute = query.get("attribute")
+        about = {"about": target}
+        if kind == "count":
+            return _estimates(tally.count(where, by=query.get("by"), **about))
+        if kind == "fraction":
+            among = self._where(tally.survey, query.get("among"))
+            return _estimates(tally.fraction(where, of=among, by=query.get("by"), **about))
+        if kind in ("sum", "mean"):
+            ask = tally.sum if kind == "sum" else tally.mean
+            return _estimates(ask(attribute, where, by=query.get("by"), **about))
+        if kind in ("variance", "std"):
+            return _estimates(getattr(tally, kind)(attribute, where, **about))
+        if kind == "quantile":
+            quantile = tally.quantile(attribute, query["q"], where, **about)
+            low, high = quantile.interval(0.95)
+            return {"value": [quantile.value], "low": [low], "high": [high]}
+        if kind == "cdf":
+            cdf = tally.cdf(attribute, where, **about)
+            low, high = cdf.interval(0.95, simultaneous=True)
+            return {"value": list(cdf.values), "low": list(low), "high": list(high)}
+        if kind == "histogram":
+            return _estimates(tally.histogram(attribute, where, **about))
+        if kind == "top_k":
+            top = tally.top(attribute, query["k"], where, **about)
+            return {"label": list(top.labels), "value": list(top.values)}
+        if kind == "workload":
+            return _estimates(tally.linear(attribute, query["matrix"], where, **about))
+        if kind in ("covariance", "correlation"):
+            return _estimates(getattr(tally, kind)(attribute, query["other"], where, **about))
+        if kind == "linear_regression":
+            return _estimates(tally.regression(attribute, query["predictors"], where).coefficients)
+        if kind == "independence_test":
+            return _test(tally.independence(attribute, query["other"], where))
+        if kind == "trend_test":
+            event = self._where(tally.survey, query["event"])
+            return _test(tally.trend(event, attribute, where))
+        if kind == "goodness_of_fit_test":
+            return {"pvalue": [part.p_value for part in tally.suspicion().parts]}
+        if kind == "fit_distribution":
+            fit = tally.fit(query["attributes"])
+            return {"value": fit.shares.reshape(-1).tolist()}
+        if kind == "confidence_sequence":
+            low, high = tally.count(where, **about).interval(0.95, anytime=True)
+            return {"low": [low], "high": [high]}
+        if kind == "poisoning_bounds":
+            low, high = tally.count(where, **about).moved_by(query["malicious"])
+            return {"low": [low], "high": [high]}
+        raise ValueError(f"there is no query {kind}")
+
+    def expected_error(self, survey: Any, query: Plain) -> Plain:
+        """Return the standard error that the design predicts for a count."""
+        where = self._where(survey, query.get("where"))
+        error = survey.predict(where, n=query["n"], prior=query["prior"])
+        return {"value": [error]}
+
+    def _where(self, survey: Any, condition: Plain | None) -> Any:
+        if condition is None:
+            return None
+        if "or" in condition:
+            parts = [self._where(survey, part) for part in condition["or"]]
+            return self.package.any_of(*parts)
+        if "not" in condition:
+            return self.package.none_of(self._where(survey, condition["not"]))
+        return {
+            name: self._selection(survey.attributes[name], test) for name, test in condition.items()
+        }
+
+    def _selection(self, attribute: Any, test: Plain) -> Any:
+        if "is" in test:
+            return test["is"]
+        if "in" in test:
+            return list(test["in"])
+        low, high = test["between"]
+        if attribute.kind == "continuous" and test.get("bins"):
+            # Whole bins, left-closed: [low, high). Version 0.2 takes every bin that a range meets.
+            return low, math.nextafter(high, -math.inf) if high is not None else None
+        return low, high
+
+
+class Current(Version02):
+    """The package under test. Its names are those of version 0.2 until the interface changes."""
+
+    def __init__(self) -> None:
+        super().__init__("metricldp")
+
+
+def _inverse(names: Mapping[str, str]) -> dict[str, str]:
+    return {old: new for new, old in names.items()}
+
+
+def _translated(mechanism: Any, names: Mapping[str, str], keys: Mapping[str, str]) -> Any:
+    if isinstance(mechanism, str):
+        return names.get(mechanism, mechanism)
+    data = {keys.get(key, key): value for key, value in mechanism.items()}
+    for key in ("name", "first"):
+        if key in data:
+            data[key] = _translated(data[key], names, keys)
+    return data
+
+
+def _table(channel: Any) -> Plain | None:
+    if channel.bits > 12:
+        return None
+    outputs = channel.every_report()
+    return _probabilities(
+        channel.size, len(outputs), lambda x, y: channel.probability(x, outputs[y])
+    )
+
+
+def _joint_table(channel: Any) -> Plain | None:
+    if channel.bits > 12 or not channel.has_chances:
+        return None
+    columns = channel.every_report()
+    reports = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+    ]
+    cells = list(np.ndindex(*channel.sizes))
+    return _probabilities(
+        len(cells), len(reports), lambda x, y: channel.probability(cells[x], reports[y])
+    )
+
+
+def _probabilities(size: int, outputs: int, probability: Any) -> Plain:
+    """All probabilities of a small distribution; of a large one those at spread positions."""
+    positions, reports = list(range(size)), list(range(outputs))
+    if size * outputs > MAX_TABLE:
+        positions = sorted({0, size // 3, size - 1})
+        reports = sorted({0, 1, outputs // 3, outputs // 2, outputs - 1})
+    rows = [[_digest(probability(x, y)) for y in reports] for x in positions]
+    return {"positions": positions, "outputs": reports, "probabilities": rows}
+
+
+def _digest(number: Fraction) -> str:
+    """An exact fraction as text; one of many digits as its value and the SHA-256 of the text."""
+    text = str(Fraction(number))
+    if len(text) <= 48:
+        return text
+    return f"{float(number):.15g} sha256:{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def _estimates(result: Any) -> Plain:
+    """Columns of one estimate, or of a table of them."""
+    if hasattr(result, "values"):
+        low, high = result.interval(0.95)
+        columns = {"value": result.values, "stderr": result.stderr, "low": low, "high": high}
+        return {name: np.asarray(column, dtype=float).tolist() for name, column in columns.items()}
+    low, high = result.interval(0.95)
+    return {"value": [result.value], "stderr": [result.stderr], "low": [low], "high": [high]}
+
+
+def _test(result: Any) -> Plain:
+    return {"statistic": [result.statistic], "pvalue": [result.p_value]}

@@ -1,0 +1,23 @@
+"""The package agrees with 300 saved results of version 0.2."""
+
+from compare import differences, outcomes
+from saved import COUNT, load, subjects
+from systems import Current
+
+
+def test_package_agrees_with_every_saved_case():
+    system, wrong, number = Current(), [], 0
+    for case in load():
+        actual = outcomes(system, case, case["design"])
+        wrong += [f"case {number}: {line}" for line in differences(case, case["results"], actual)]
+        number += 1
+    assert not wrong, "\n".join(wrong[:20])
+    assert number == COUNT
+
+
+def test_saved_cases_cover_every_mechanism_and_query():
+    seen = set().union(*(subjects(case) for case in load()))
+    assert sum(subject.startswith("mechanism") for subject in seen) >= 24
+    assert sum(subject.startswith("joint") for subject in seen) >= 5
+    assert sum(subject.startswith("query") for subject in seen) >= 20
+    assert {"optional", "cyclic", "within", "max_epsilon"} <= seen
