@@ -5,9 +5,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import metricldp
 
 ROOT = Path(__file__).parents[1]
 RULES = [line.split() for line in (ROOT / "MANIFEST.in").read_text("utf-8").splitlines()]
@@ -85,3 +88,10 @@ def test_every_test_is_collected_from_it(unpacked):
     found = collected(unpacked)
     assert len(found) > 3000
     assert found == collected(ROOT)
+
+
+def test_project_citation_and_package_state_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    cited = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert project["version"] == metricldp.__version__
+    assert f"\nversion: {metricldp.__version__}\n" in cited

@@ -1,0 +1,96 @@
+"""Code lines of each folder stay within a budget.
+
+A code line has a token that is not a comment; docstrings, imports and blank lines do not count.
+"""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOT_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+)
+SLACK = 25
+"""A budget may exceed the lines that exist by so many; a landing that saves more lowers it."""
+
+BUDGETS = {
+    # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
+    "src/metricldp": (203, 203, ""),
+    "src/metricldp/answers": (7_564, 7_564, ""),
+    "src/metricldp/app": (2_318, 2_318, ""),
+    "src/metricldp/app/plots": (1_130, 1_130, ""),
+    "src/metricldp/app/web": (1_450, 1_450, ""),
+    "src/metricldp/attributes": (1_346, 1_346, ""),
+    "src/metricldp/basics": (516, 516, ""),
+    "src/metricldp/channels": (2_192, 2_192, ""),
+    "src/metricldp/coins": (484, 484, ""),
+    "src/metricldp/collector": (2_206, 2_206, ""),
+    "src/metricldp/collector/logs": (539, 539, ""),
+    "src/metricldp/design": (3_796, 3_796, ""),
+    "src/metricldp/lab": (2_260, 2_260, ""),
+    "src/metricldp/lab/audit": (1_227, 1_227, ""),
+    "src/metricldp/lab/peers": (1_898, 1_898, ""),
+    "src/metricldp/lab/reproduce": (1_625, 1_625, ""),
+    "src/metricldp/metrics": (1_019, 1_019, ""),
+    "src/metricldp/reports": (1_340, 1_340, ""),
+    "src/metricldp/store": (2_115, 2_115, ""),
+    "src/metricldp/store/engines": (594, 594, ""),
+    "src/metricldp/survey": (1_021, 1_021, ""),
+}
+TREES = {
+    # whole trees, with all folders below them
+    "src": (36_843, 36_843, ""),
+    "tests": (39_020, 39_020, ""),
+}
+
+
+def code_lines(source):
+    """Return how many lines of a module hold code."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    spans = [(t.start[0], t.end[0]) for t in tokens if t.type not in NOT_CODE]
+    covered = {line for first, last in spans for line in range(first, last + 1)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_docstring(node):
+            covered -= set(range(node.lineno, node.end_lineno + 1))
+    return len(covered)
+
+
+def is_docstring(node):
+    constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return constant and isinstance(node.value.value, str)
+
+
+def lines_in(paths):
+    return sum(code_lines(path.read_text("utf-8")) for path in paths)
+
+
+def test_every_folder_has_a_budget():
+    folders = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")}
+    assert folders == set(BUDGETS)
+
+
+@pytest.mark.parametrize("folder", BUDGETS)
+def test_folder_is_within_its_budget(folder):
+    check(lines_in((ROOT / folder).glob("*.py")), *BUDGETS[folder])
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_tree_is_within_its_budget(tree):
+    check(lines_in((ROOT / tree).rglob("*.py")), *TREES[tree])
+
+
+def check(lines, budget, before, reason):
+    assert lines <= budget, f"{lines} code lines; simplify, or raise the budget and say why"
+    assert budget <= lines + SLACK, f"only {lines} code lines; lower the budget"
+    assert budget <= before or reason, "a budget above that of version 0.2 needs a reason"
+
+
+def test_only_code_is_counted():
+    docstring, comment = '"""Docstring\nof two lines."""\n', "\n# comment\n"
+    code = "import os  # why\nx = (1,\n     2)\n'text'\n"
+    assert code_lines(docstring + comment + code) == 2
