@@ -73,17 +73,23 @@ format: .venv/.tests
 clean:
 	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 
+# An environment of its own, with a pip that knows dependency groups (25.1 or newer).
+define environment
+	test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade -c constraints.txt pip
+endef
+
 .venv/.runs: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install -c constraints.txt -e '.[cli,plot,fast]'
+	$(call environment,.venv)
+	$(PIP) install -c constraints.txt -e '.[plot]'
 	touch $@
 
 .venv/.serves: .venv/.runs
-	$(PIP) install -c constraints.txt -e '.[serve]'
+	$(PIP) install -c constraints.txt -e '.[plot,collector]'
 	touch $@
 
 .venv/.tests: .venv/.runs
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c constraints.txt -e '.[plot,collector,postgres,duckdb,polars,spark,kafka,lab]' --group test
 	touch $@
 
 # Version 0.2 from the repository's history, as metricldp_oracle, for tests/differential.
@@ -101,17 +107,17 @@ examples/adult/data:
 	touch $@
 
 .venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt
-	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	$(call environment,.venv-bench)
 	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install \
-		-c constraints.txt -r benchmarks/requirements.txt -e '.[all]'
+		-c constraints.txt -r benchmarks/requirements.txt -e '.[plot]'
 	touch $@
 
 .venv-docs/.runs: pyproject.toml constraints.txt
-	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[docs]'
+	$(call environment,.venv-docs)
+	.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e . --group docs
 	touch $@
 
 .venv-notebooks/.runs: pyproject.toml constraints.txt
-	test -x .venv-notebooks/bin/python || $(PYTHON) -m venv .venv-notebooks
-	.venv-notebooks/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[notebooks]'
+	$(call environment,.venv-notebooks)
+	.venv-notebooks/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt -e '.[plot]' --group notebooks
 	touch $@

@@ -46,7 +46,7 @@ def first_calls(n: int) -> dict:
     loops = {
         f"{module}.{name}": bool(value.signatures)
         for module, found in list(sys.modules.items())
-        if module.startswith("metricldp.kernels.")
+        if module.startswith("metricldp.") and module.endswith((".kernels", ".loops_compiled"))
         for name, value in vars(found).items()
         if hasattr(value, "signatures") and getattr(value, "__module__", "") == module
     }

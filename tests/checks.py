@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from fractions import Fraction
@@ -12,7 +11,6 @@ from scipy import stats
 
 from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
-from metricldp.coins import loops as encoding
 from metricldp.coins.draws import FRACTION_BITS, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -161,17 +159,6 @@ def law_of(draw, *, word=4, rounds=10**6):
         if not path:
             return dict(law), open_mass
         path[-1][0] += 1
-
-
-@contextlib.contextmanager
-def encoding_with(loops):
-    """Encode with these loops, the numpy or the compiled ones, however small the job."""
-    before = encoding.loops.loaded
-    encoding.loops.loaded = loops
-    try:
-        yield
-    finally:
-        encoding.loops.loaded = before
 
 
 ORACLES = (

@@ -249,7 +249,6 @@ CALLS = {
         lambda region: LINE.predict({"age": 3, "region": region}),
         {"region": "north"},
     ),
-    "holm": (metricldp.holm, {"p_values": [0.5]}),
     "answers.p_values": (TALLY.histogram("region").p_values, {}),
     "tally.linear": (TALLY.linear, {"attribute": "age", "workload": "values"}),
     "tally.decoded": (TALLY.decoded, {"where": {"age": (1, 2)}, "of": "income"}),

@@ -13,7 +13,6 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.comparisons import holm
 from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
 from metricldp.answers.pooled import Pool, pool
@@ -99,7 +98,6 @@ __all__ = [
     "any_of",
     "draft",
     "fit_together",
-    "holm",
     "none_of",
     "pool",
 ]

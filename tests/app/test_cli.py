@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -798,45 +796,15 @@ def test_sums_of_weights_and_levels_of_quantiles(run, tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    ("library", "words", "message"),
-    [
-        ("typer", ["--version"], "metricldp: the command line needs typer"),
-        ("matplotlib", ["demo", "-o", "demo.png"], "metricldp: pictures need matplotlib"),
-    ],
-)
-def test_a_missing_library_is_one_line(library, words, message, small_demo):
-    program = f"import sys; sys.modules[{library!r}] = None; import runpy; "
-    program += "import metricldp.app.demo as d; f = d.population; d.population = lambda: f(50); "
+def test_a_missing_typer_is_one_line():
+    program = "import sys; sys.modules['typer'] = None; import runpy; "
     program += "runpy.run_module('metricldp', run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith(message)
+    assert done.stderr.startswith("metricldp: metricldp depends on typer, which is missing (")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_command_line_starts_with_nothing_but_its_own_extra():
-    """With [cli] alone every library of other extras is missing; `serve` says what it needs."""
-    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    listed = extras["project"]["optional-dependencies"]
-    named = {re.split(r"[<>=\[;~! ]", one)[0] for more in listed.values() for one in more}
-    own = {re.split(r"[<>=\[;~! ]", one)[0] for one in listed["cli"]}
-    own |= {re.split(r"[<>=\[;~! ]", one)[0] for one in extras["project"]["dependencies"]}
-    missing = {name.replace("-", "_") for name in named - own} - {"metricldp"}
-    missing |= {"starlette", "markupsafe", "anyio", "uvloop", "matplotlib", "pandas", "pytest"}
-    program = f"import sys; sys.modules.update(dict.fromkeys({sorted(missing)!r})); "
-    program += "import runpy; runpy.run_module('metricldp', run_name='__main__')"
-    for words, code, start in (
-        (["--help"], 0, ""),
-        (["serve", "none"], 2, "metricldp: "),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr[:11]) == (code, start), done.stderr
-        assert done.stderr.count("\n") <= 1
 
 
 def test_the_package_runs_as_a_module():

@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks import assert_counts, encoding_with
+from checks import assert_counts
 from metricldp import Coins, Integer, SeededCoinsWarning, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Threshold
 from metricldp.coins import draws, tape
-from metricldp.coins import loops_compiled as encoding_compiled
-from metricldp.coins import loops_plain as encoding_plain
 from metricldp.coins.draws import bernoulli, lanes, uniform
 from metricldp.coins.noise import GeometricNoise
 
@@ -39,7 +37,6 @@ class Tape:
         return np.array(taken, dtype=np.uint64)
 
 
-LOOPS = [pytest.param(encoding_plain, id="numpy"), pytest.param(encoding_compiled, id="compiled")]
 THRESHOLDS = st.one_of(
     st.integers(1, ONE - 1),
     st.integers(0, 63).map(lambda k: 1 << k),
@@ -61,28 +58,24 @@ def tape_of(numbers, threshold):
     return words + [u << planes & (ONE - 1) for u in same if digits > planes]
 
 
-@pytest.mark.parametrize("loops", LOOPS)
 @given(data=st.data(), threshold=THRESHOLDS, words=st.integers(1, 3))
-def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(loops, data, threshold, words):
+def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(data, threshold, words):
     """Whatever the 64 digits of its number: many share their first digits with the threshold."""
     near = st.integers(0, (1 << 56) - 1).map(lambda low: threshold >> 56 << 56 | low)
     close = st.integers(-2, 2).map(lambda d: min(max(threshold + d, 0), ONE - 1))
     number = st.one_of(st.integers(0, ONE - 1), near, close)
     numbers = data.draw(st.lists(number, min_size=64 * words, max_size=64 * words))
     tape = Tape(tape_of(numbers, threshold))
-    with encoding_with(loops):
-        drawn = bernoulli(tape, threshold, words)
+    drawn = bernoulli(tape, threshold, words)
     assert lanes(drawn, 64 * words).tolist() == [int(u < threshold) for u in numbers]
     assert not tape.planes, "coins were left over"
 
 
-@pytest.mark.parametrize("loops", LOOPS)
 @pytest.mark.parametrize("close", [-1, 0, 1])
-def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(loops, close):
+def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
     threshold = 0x9E3779B97F4A7C15
     tape = Tape(tape_of([threshold + close] * 64, threshold))
-    with encoding_with(loops):
-        assert int(bernoulli(tape, threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
+    assert int(bernoulli(tape, threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
 
 
 def test_a_digit_left_out_is_caught():
@@ -349,8 +342,7 @@ class Recorder:
         return self.given[-1]
 
 
-@pytest.mark.parametrize("loops", LOOPS)
-def test_lanes_of_several_thresholds_one_by_one(loops):
+def test_lanes_of_several_thresholds_one_by_one():
     """Each lane's digits, and a word of its own where eight of them leave it undecided."""
     rng = np.random.default_rng(9)
     for seed in range(20):
@@ -359,8 +351,7 @@ def test_lanes_of_several_thresholds_one_by_one(loops):
         rng.shuffle(thresholds)
         words = int(rng.integers(1, 30))
         tape = Recorder(seed)
-        with encoding_with(loops):
-            drawn = draws.bernoullis(tape, thresholds, words)
+        drawn = draws.bernoullis(tape, thresholds, words)
         planes = tape.given[0].reshape(-1, words)
         own = [int(word) for word in tape.given[1]] if len(tape.given) > 1 else []
         for threshold, row in zip(thresholds, drawn, strict=True):
@@ -410,18 +401,15 @@ def test_growing_lane_by_lane(monkeypatch):
             assert 0 in coins or len(coins) == most
 
 
-@pytest.mark.parametrize("loops", LOOPS)
 @pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
-def test_no_two_people_share_their_noise(loops, size, people):
+def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
     channel = Threshold(size, ONE // 2 - 1)
-    with encoding_with(loops):
-        reports = channel.encode(np.zeros(people, dtype=int), Coins.seeded(1)).reshape(-1)
+    reports = channel.encode(np.zeros(people, dtype=int), Coins.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3
         reports = np.packbits(np.stack([bits & 1, bits >> 1], axis=1).reshape(-1))
     pieces = reports[: len(reports) // 16 * 16].reshape(-1, 16)
     assert len(np.unique(pieces.view("V16"))) == len(pieces)
-    with encoding_with(loops):
-        words = bernoulli(Coins.seeded(1), 1 << 63, 3 * draws.BLOCK + 3)
+    words = bernoulli(Coins.seeded(1), 1 << 63, 3 * draws.BLOCK + 3)
     assert len(np.unique(words)) == len(words)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from metricldp import SurveyError
 from metricldp.channels.base import Channel
 from metricldp.channels.conformance import check_channel
-from metricldp.design import loops_plain, shaped
+from metricldp.design import kernels, shaped
 from metricldp.design.designed import Designed, Tents
 from metricldp.design.plans import completed, workload_of
 from metricldp.design.shaped import ShapedNoise
@@ -180,10 +179,9 @@ def test_known_errors_of_shaped_noise(size, metric, most):
 
 
 def test_a_search_with_costly_moves_ends_early(monkeypatch):
-    """As many moves as would take Python a minute; the temperature falls with the work, too."""
+    """The temperature falls with the work as well as with the moves."""
     size, metric = 12, Window(Fraction(1), 3)
     steps, gram = shaped.steps_of(size, metric), Workload.all_ranges(size).gram()
-    monkeypatch.setattr(shaped, "loops", SimpleNamespace(now=loops_plain))
     found = []
     for work in (0, 3_000, 30_000):
         monkeypatch.setattr(shaped, "MOST_WORK", work or 1)
@@ -213,7 +211,7 @@ def test_around_long_rings_no_more_moves_together_than_noise_reaches(
         asked.append((longest.tolist(), others[-2]))
         return 0.0
 
-    monkeypatch.setattr(shaped, "loops", SimpleNamespace(now=SimpleNamespace(anneal=anneal)))
+    monkeypatch.setattr(kernels, "anneal", anneal)
     steps = shaped.steps_of(size, metric)
     around = next(iter(shaped._tried(steps)))[1]
     shaped.searched(np.eye(size), steps, around, 2)
@@ -229,7 +227,7 @@ def test_what_does_not_fit_counts_as_work():
     before = heights.copy()
     allowed = np.array([0] * 2 * len(near))  # nothing may move, and 12 years of tries
     offsets = np.append(near, 40 - near)
-    loops_plain.anneal(
+    kernels.anneal(
         *(heights, 1.0, np.array([40]), np.array([20]), np.array([20]), offsets, allowed),
         *(1 << 30, np.ones(21), 10**13, 0.1, 1e-5, 3_000, 1),
     )

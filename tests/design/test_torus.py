@@ -60,7 +60,6 @@ def test_a_search_keeps_the_metric_and_helps(sizes, start):
     grid = grid_of(*sizes)
     made = Torus(grid, tuple(n + 2 for n in sizes))
     spectrum = ranges(*sizes).spectrum(made)
-    torus.loops.expect(1)
     heights = getattr(made, start)(4)
     unit = float(grid.step)
     found, reached = annealed(heights, unit, spectrum, made.bounds(), rounds=60)

@@ -22,7 +22,6 @@ from metricldp.answers.answer import (
     percent,
     together,
 )
-from metricldp.answers.comparisons import adjusted
 from metricldp.answers.postprocess import NOTE, norm_sub
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
@@ -89,13 +88,9 @@ class Answers(Sequence[Answer]):
         ends = np.array(found).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
-    def p_values(self, number: float = 0.0, *, adjust: str | None = None) -> Floats:
-        """The p-value of every row against a number: see `Answer.p_value`.
-
-        With adjust="holm" they may be looked at all together: see `holm`.
-        """
-        found = np.array([answer.p_value(number) for answer in self], dtype=np.float64)
-        return adjusted(found, adjust)
+    def p_values(self, number: float = 0.0) -> Floats:
+        """The p-value of every row against a number, as `Answer.p_value` computes it."""
+        return np.array([answer.p_value(number) for answer in self], dtype=np.float64)
 
     def moved_by(self, liars: int) -> tuple[Floats, Floats]:
         """Between what each value would lie if so many devices had not lied, row by row."""

@@ -16,11 +16,11 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import plain, shown
 from metricldp.channels import Floats
 
-scipy_optimize = optional("scipy.optimize")
+scipy_optimize = lazy("scipy.optimize")
 FALLING, RISING = "falling", "rising"
 _STEPS = 400
 _TINY = 1e-300

@@ -5,38 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from metricldp.answers.answer import AUTO, NORMAL, Answer, normal_reach
 from metricldp.answers.answer_table import Answers
-from metricldp.answers.comparisons import HOLM, SMALLEST, p_text
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.quantiles import Quantile
 from metricldp.basics.optional import loaded
 from metricldp.basics.text import plain
-from metricldp.channels import Floats
 
 _ONE_ERROR = 0.6826894921370859
 """The level of a normal interval that reaches one standard error each way."""
 
 
 class Changes(Answers):
-    """Differences between waves, each with a p-value; `adjusted` ones allow for there being many.
-
-    A p-value is for no change at all.
-    """
-
-    @cached_property
-    def adjusted(self) -> Floats:
-        """By Holm's method: calling all up to 0.05 changes, one is wrong in 5% of cases at most."""
-        return self.p_values(adjust=HOLM)
+    """Differences between waves, each with the p-value of no change; p-values are not adjusted."""
 
     def _with_p(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
-        return {
-            **self._columns(level, simultaneous),
-            "p": self.p_values(),
-            "p_adjusted": self.adjusted,
-        }
+        return {**self._columns(level, simultaneous), "p": self.p_values()}
 
     def to_arrow(self, level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
         return loaded("pyarrow").table(self._with_p(level, simultaneous))
@@ -49,24 +35,23 @@ class Changes(Answers):
 
     def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
         found = super().to_dict(level, simultaneous=simultaneous)
-        both = zip(self.p_values().tolist(), self.adjusted.tolist(), strict=True)
-        for row, (p, adjusted) in zip(found["answers"], both, strict=True):
-            row |= {"p": p, "p_adjusted": adjusted}
+        for row, p in zip(found["answers"], self.p_values().tolist(), strict=True):
+            row["p"] = p
         return found
 
     def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
         shared = self.shared_notes()
         lines = [
-            f"{line}; p-value {p_text(p, len(self) * SMALLEST)}"
+            f"{line}; p-value {p_text(p)}"
             for line, p in zip(
                 Answers("", self.labels, [_without(one, shared) for one in self])
                 .text(level, simultaneous=simultaneous)
                 .splitlines(),
-                self.adjusted.tolist(),
+                self.p_values().tolist(),
                 strict=True,
             )
         ]
-        many = ["all: p-values allow for several changes (Holm)"] if len(self) > 1 else []
+        many = ["all: p-values are not adjusted for several changes"] if len(self) > 1 else []
         return "\n".join([*lines, *many, *(f"all: {note}" for note in shared)])
 
 

@@ -19,7 +19,7 @@ from metricldp.answers.estimate import with_private_squares
 from metricldp.answers.queries import Query, parse, valued
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed
 from metricldp.basics.writing import check_apart, replacing
 from metricldp.channels import Floats
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 else:
-    pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
+    pa, pq = lazy("pyarrow"), lazy("pyarrow.parquet")
 
 DECODED, VARIANCE, SQUARE = "decoded", "variance", "square"
 _SIDES = ("", "_low", "_high")

@@ -42,7 +42,7 @@ from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed, shown
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
@@ -53,7 +53,7 @@ from metricldp.survey.agreement import Agreement
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 SYNTHETIC = "metricldp.synthetic"
 WARNING = "made-up people, drawn from a fit: biased, and nothing is guaranteed of them"

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.likelihood import Reports, Shares
-from metricldp.basics.errors import MissingLibrary
-from metricldp.basics.optional import loaded
+from metricldp.basics.optional import lazy
 from metricldp.channels import Floats
+
+threadpoolctl = lazy("threadpoolctl")
 
 Axes = tuple[int, ...]
 Progress = Callable[[float], None]
@@ -185,12 +186,7 @@ def _threads(run: Run) -> Iterator[Callable[..., Iterator[Any]]]:
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Products of matrices on one core each: on a busy machine more of them wait for each other."""
-    try:
-        limited = loaded("threadpoolctl").threadpool_limits(1, user_api="blas")
-    except MissingLibrary:
-        yield
-        return
-    with limited:
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
         yield
 
 

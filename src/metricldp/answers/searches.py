@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from metricldp.answers.answer import Answer
-from metricldp.answers.isotonic import isotonic
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
+
+optimize = lazy("scipy.optimize")
 
 ISOTONIC, BINARY_SEARCH = METHODS = ("isotonic", "binary-search")
 
@@ -89,4 +91,4 @@ def monotone(shares: Floats, variances: Floats) -> Floats:
     # A variance estimated at zero must not outweigh everything else.
     least = 1e-3 * variances.max()
     weights = 1 / np.maximum(variances, least) if least > 0 else np.ones(len(shares))
-    return isotonic(shares, weights)
+    return np.asarray(optimize.isotonic_regression(shares, weights=weights).x)

@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.answer import Answer, barely
-from metricldp.answers.comparisons import chi_square_tail, p_text
+from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.moments import check_two
 from metricldp.answers.smooth import Factors, People, Tallied
 from metricldp.basics.errors import QueryError
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, shown
 from metricldp.channels import Floats
 from metricldp.store.readings import attribute_of
+
+special = lazy("scipy.special")
 
 MOST_DEGREES = 100
 """Every two cells have a covariance, and with very many a chi-square is a poor approximation."""
@@ -124,7 +127,7 @@ def independence(
     statistic, rank = _wald(people.sums(cells), people.covariances(cells))
     if rank < df:
         notes = (*notes, f"{counted(df - rank, 'direction')} of {df} known without error, left out")
-    p = chi_square_tail(statistic, rank)
+    p = _chi_square_p_value(statistic, rank)
     return Test(words, statistic, rank, p, about, notes, findings=_DEPENDENT)
 
 
@@ -191,10 +194,15 @@ def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, abo
     unit = f"per {attribute}" if not described.named else f"per level of {attribute}"
     slope = _named(top / bottom, top.question, unit)
     statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
-    p = chi_square_tail(statistic, 1)
+    p = _chi_square_p_value(statistic, 1)
     findings = "it rises" if slope.value > 0 else "it falls", _NO_TREND
     return Test(said, statistic, 1, p, about, notes, slope, findings)
 
 
 def _named(answer: Answer, question: str, unit: str) -> Answer:
     return replace(answer, question=question, unit=unit, notes=())
+
+
+def _chi_square_p_value(statistic: float, df: int) -> float:
+    """P(a chi-square variable of df degrees of freedom is at least the statistic)."""
+    return float(special.chdtrc(df, statistic)) if df else 1.0

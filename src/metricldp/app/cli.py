@@ -28,6 +28,7 @@ from metricldp.app.runner import directory, run, write
 from metricldp.app.statistics import STATISTICS
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
+from metricldp.basics.optional import require
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart
 from metricldp.lab import amplify as shuffled
@@ -300,6 +301,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
+    if output is not None:
+        require("plot")
     agreed = survey_in(survey)
     _check_page(output, "compare", [survey, people])
     with watched("comparing") as progress:
@@ -384,6 +387,7 @@ def reproduce(
     known = studies.STUDIES
     if what != "all" and what not in known:
         raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(known)} or all")
+    require("plot")
     directory(output)
     say, written = _say(as_json), []
     for name in known if what == "all" else [what]:

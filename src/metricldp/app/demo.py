@@ -19,7 +19,7 @@ from metricldp.app.plots import check_picture, histogram
 from metricldp.attributes.continuous import Continuous
 from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import table
 from metricldp.lab.risk import in_short
 from metricldp.reports.columns import positions_of
@@ -30,7 +30,7 @@ from metricldp.survey.certify import certify
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 PEOPLE = 1_000_000
 REGIONS = ["north", "south", "east", "west"]

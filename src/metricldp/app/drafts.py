@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,11 +75,11 @@ class Draft:
         return "\n".join(lines) + "\n"
 
     def _block(self, column: Drafted) -> list[str]:
-        head, *entries = files.to_toml({"attributes": {column.name: column.entry}}).splitlines()
-        lines = [head]
-        for entry, key in zip(entries, column.entry, strict=True):
+        lines = [files.to_toml({"attributes": {column.name: {}}}).strip()]
+        for key, value in column.entry.items():
+            first, *rest = files.to_toml({key: value}).splitlines()
             why = column.why.get(key)
-            lines.append(f"{entry}  # {why}" if why else entry)
+            lines += [f"{first}  # {why}" if why else first, *rest]
         for question in column.questions:
             lines += _comment(question, "# ? ")
         for hint in column.hints:
@@ -121,7 +122,7 @@ class Draft:
 
 
 def _said(column: Drafted, key: str) -> str:
-    text = files.to_toml({key: column.entry[key]}).strip().partition(" = ")[2]
+    text = json.dumps(column.entry[key], ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -16,6 +16,7 @@ from metricldp.app.processes import run_all
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show, tell, watched
 from metricldp.basics.errors import QueryError
+from metricldp.basics.optional import require
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart, replacing, why_not
 from metricldp.collector import backups, sending
@@ -94,6 +95,9 @@ def serve(
     store: _Store = None,
 ) -> None:
     """Collect reports over the network, and show what they say."""
+    require("collector")
+    if store is not None:
+        require("postgres")
     folder = folder_of(place, make=True)
     said: dict[str, Any] = {
         "batch": batch,

@@ -1,11 +1,11 @@
-"""Libraries that may be missing and are slow to load: imported when first used, not before.
+"""Libraries that are imported at their first use: extras, and base libraries that load slowly.
 
-A file that needs one says so at its top, and its functions use it as if it had been imported:
+A module that needs one defines it at its top, and its functions use it like an imported module:
 
     if TYPE_CHECKING:
         import pyarrow as pa
     else:
-        pa = optional("pyarrow")
+        pa = lazy("pyarrow")
 """
 
 from __future__ import annotations
@@ -15,31 +15,26 @@ from typing import Any
 
 from metricldp.basics.errors import MissingLibrary
 
-_NEEDED = {
-    "apsw": ("a collector needs", "[serve]"),
-    "jinja2": ("pages need", "[serve]"),
-    "confluent_kafka": ("a log in Kafka needs", "[kafka]"),
-    "duckdb": ("engine='duckdb' needs", "[duckdb]"),
-    "markupsafe": ("pages need", "[serve]"),
-    "matplotlib": ("pictures need", "[plot]"),
-    "narwhals": ("tables of people need", ""),
+_EXTRAS = {
+    "apsw": ("a collector needs", "collector"),
+    "confluent_kafka": ("reading reports from Kafka needs", "kafka"),
+    "duckdb": ("engine='duckdb' needs", "duckdb"),
+    "httptools": ("a collector needs", "collector"),
+    "jinja2": ("a collector needs", "collector"),
+    "markupsafe": ("a collector needs", "collector"),
+    "matplotlib": ("plots need", "plot"),
     "pandas": ("a table for pandas needs", None),
-    "polars": ("a table for polars, or engine='polars', needs", "[polars]"),
-    "pyarrow": ("tables and files of reports need", ""),
-    "psycopg": ("a collector on Postgres needs", "[postgres]"),
-    "pyspark": ("engine='spark' needs", "[spark]"),
-    "rich": ("the command line needs", "[cli]"),
-    "scipy": ("designing a matrix mechanism, or checking simulated answers, needs", "[design]"),
-    "threadpoolctl": ("designing a matrix mechanism needs", "[design]"),
-    "starlette": ("a collector needs", "[serve]"),
-    "typer": ("the command line needs", "[cli]"),
-    "uvicorn": ("a collector needs", "[serve]"),
+    "polars": ("a table for polars, or engine='polars', needs", "polars"),
+    "psycopg": ("a collector with PostgreSQL needs", "postgres"),
+    "pyspark": ("engine='spark' needs", "spark"),
+    "starlette": ("a collector needs", "collector"),
+    "uvicorn": ("a collector needs", "collector"),
 }
-"""What each library is for, and the extra that installs it: "" is the package, None itself."""
+"""The use of each optional library and the extra that installs it; None: the library itself."""
 
 
 class _Library:
-    """A module that is imported at the first look inside."""
+    """A module that is imported when one of its attributes is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,25 +42,41 @@ class _Library:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        found = getattr(loaded(self._name), attribute)
-        setattr(self, attribute, found)
-        return found
+        value = getattr(loaded(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
 
 
 def optional(name: str) -> Any:
-    """A library of those above, or a module in one, to be imported when it is first used."""
+    """A library of an extra, or a module in it, to be imported at its first use."""
+    return _Library(name)
+
+
+def lazy(name: str) -> Any:
+    """A base library, or a module in it, to be imported at its first use to save start-up time."""
     return _Library(name)
 
 
 def loaded(name: str) -> Any:
-    """The module itself, or one line that says what it is for and how to install it."""
+    """Import the module; if it is missing, raise an error of one line with the remedy."""
     try:
         return importlib.import_module(name)
     except ImportError as wrong:
         library = name.partition(".")[0]
-        use, extra = _NEEDED[library]
-        wanted = library if extra is None else f"'metricldp{extra}'"
-        raise MissingLibrary(
-            f"{use} {library} ({wrong}); run python -m pip install {wanted}",
-            name=library,
-        ) from None
+        if library in _EXTRAS:
+            use, extra = _EXTRAS[library]
+            target = library if extra is None else f"'metricldp[{extra}]'"
+            text = f"{use} {library} ({wrong}); run python -m pip install {target}"
+        else:
+            text = (
+                f"metricldp depends on {library}, which is missing ({wrong}); "
+                "run python -m pip install metricldp"
+            )
+        raise MissingLibrary(text, name=library) from None
+
+
+def require(extra: str) -> None:
+    """Raise an error before long work if a library of the extra is missing."""
+    for library, (_, installed_by) in _EXTRAS.items():
+        if installed_by == extra:
+            loaded(library)

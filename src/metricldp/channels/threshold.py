@@ -21,7 +21,6 @@ from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.channels.base import Cut, Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
-from metricldp.coins import loops as encoding
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.stream import Coins
 from metricldp.coins.tape import Tape
@@ -69,6 +68,8 @@ class Threshold(BitChannel):
         return np.where(np.arange(self.bits)[:, None] >= grid, 1 - flip, flip)
 
     def encode(self, positions: Integers, coins: Coins) -> Column:
+        from metricldp.coins import kernels
+
         count, width = len(positions), self.field.width
         column = np.empty(words_for(8 * count * width), dtype=np.uint64)
         wide = np.ascontiguousarray(positions, dtype=np.int64)
@@ -79,7 +80,7 @@ class Threshold(BitChannel):
             first = start // 8 * width
             flips = column[first : first + words_for(8 * len(part) * width)]
             fill(coins, self.flip, flips)
-            encoding.loops.now.cross(flips, part, width, self.bits)
+            kernels.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 
     def blur(self, position: int, tape: Tape) -> int:

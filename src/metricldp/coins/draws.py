@@ -12,10 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.compiled import Words
 from metricldp.basics.exact import ONE
-from metricldp.coins import loops as encoding
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Coins, Words
 
 BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
@@ -53,6 +51,8 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
     digits are drawn for all lanes together; the one lane in 256 that they do not decide gets a
     word of its own for the rest.
     """
+    from metricldp.coins import kernels
+
     words = result.shape[1]
     planes = [_planes(threshold) for threshold in thresholds]
     random = coins.words(sum(planes) * words).reshape(-1, words) if any(planes) else result[:0]
@@ -61,7 +61,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
     for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
         digits, rest = threshold >> (64 - count), threshold << count & (ONE - 1)
         if count:
-            left = encoding.loops.now.decide(random[:count], digits, result[row], undecided[row])
+            left = kernels.decide(random[:count], digits, result[row], undecided[row])
             random = random[count:]
             if rest and left:
                 waiting.append((row, left, rest))
@@ -70,7 +70,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
     if waiting:
         random = coins.words(sum(left for _, left, _ in waiting))
         for row, left, rest in waiting:
-            encoding.loops.now.settle(result[row], undecided[row], random[:left], np.uint64(rest))
+            kernels.decide_rest(result[row], undecided[row], random[:left], np.uint64(rest))
             random = random[left:]
 
 

@@ -16,8 +16,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.compiled import Words
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Coins, Words
 from metricldp.coins.tape import Tape
 
 _MOST_GUIDED = 1 << 20

@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.compiled import Words
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
-from metricldp.coins import loops as encoding
 from metricldp.coins.draws import bernoullis, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Coins, Words
 from metricldp.coins.tape import Tape
 
 _CROWD = 1 << 16
@@ -90,6 +88,8 @@ class GeometricNoise:
     def _blur(
         self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
     ) -> None:
+        from metricldp.coins import kernels
+
         words = words_for(len(positions))
         # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
         most = size // self.length + 1
@@ -100,7 +100,7 @@ class GeometricNoise:
         weights = np.full(len(planes), self.length, dtype=np.int64)
         weights[: len(digits)] = 1 << np.arange(len(digits))
         negative = coins.words(words)
-        encoding.loops.now.blur(positions, planes, weights, negative, zero[0], out, size - 1)
+        kernels.add_noise(positions, planes, weights, negative, zero[0], out, size - 1)
 
     def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
         """In which of `most` rounds each lane grows, from the coins of the first few on.

@@ -10,10 +10,12 @@ import weakref
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from metricldp.basics.compiled import Words
 from metricldp.basics.errors import SeededCoinsWarning
+
+Words = npt.NDArray[np.uint64]
 
 _ZEROS = memoryview(bytes(1 << 20))
 

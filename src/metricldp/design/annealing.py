@@ -1,6 +1,6 @@
 """The search for shaped noise around long rings: many moves between two transforms.
 
-What is searched for is that of `design/shaped.py`. `anneal` of the loops knows what every single
+What is searched for is that of `design/shaped.py`. The kernel `anneal` knows what every single
 move does to all frequencies, which takes too long where there are ten thousand. Here the slope of
 the objective at every place of every pattern comes from one transform, as many moves are made by
 those slopes as go well together, and then the objective is found anew.
@@ -44,13 +44,15 @@ def annealed(
     heights: Depths, unit: float, spectrum: Floats, bounds: Bounds, rounds: int = ROUNDS
 ) -> tuple[Depths, float]:
     """Better heights than those given, (patterns, n), and the objective that they reach."""
+    from metricldp.design import kernels
+
     now = _State.of(heights, unit, spectrum)
     best, many = now, _FIRST * heights.size
     for number in range(rounds):
         shapes.watching.get()(number / rounds)
         heat = now.objective * _HOT / heights.size * _COLD ** (number / rounds)
         moved, v = now.heights.copy(), now.v.copy()
-        expected = shapes.loops.now.move_many(
+        expected = kernels.move_many(
             *(moved, v, now.slopes, now.curves, unit, bounds.lengths, bounds.reach),
             *(bounds.offsets, bounds.most, bounds.cap, heat, max(1, int(many)), number),
         )

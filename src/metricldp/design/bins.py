@@ -23,14 +23,14 @@ from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.ordered import check_ends
 from metricldp.basics.errors import SurveyError
 from metricldp.basics.exact import as_written
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import plain
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
 
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 _MOST_BINS = 4096
 _CHANNELS: dict[str, tuple[type[Geometric] | type[Threshold], ...]] = {

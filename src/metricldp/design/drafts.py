@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.checks import is_line
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, listed, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 else:
-    pa, pc = optional("pyarrow"), optional("pyarrow.compute")
+    pa, pc = lazy("pyarrow"), lazy("pyarrow.compute")
 
 MOST_NAMES = 50
 """Categories of a draft; more are rather text."""

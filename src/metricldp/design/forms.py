@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.numbers import root_of
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.channels.base import Floats
 from metricldp.metrics import Metric
 
-scipy_optimize = optional("scipy.optimize")
+scipy_optimize = lazy("scipy.optimize")
 
 _MOST_ROWS, _MOST_PAIRS, _MOST_TRIPLES = 400, 6000, 3000
 _MOST_UNITS = 4

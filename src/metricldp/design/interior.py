@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 
-linalg, blas = optional("scipy.linalg"), optional("scipy.linalg.blas")
-sparse = optional("scipy.sparse")
+linalg, blas = lazy("scipy.linalg"), lazy("scipy.linalg.blas")
+sparse = lazy("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _MOST_STEPS = 200

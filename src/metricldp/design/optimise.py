@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.design import strategies
 from metricldp.design.interior import Floats
 from metricldp.design.reconstruction import Decoding, Reconstruction, gram_of, reconstruction
 from metricldp.design.scales import GAP, Pairs, Problem, checked_pairs, checked_strategy, one_thread
 from metricldp.design.workloads import Workload
 
-linalg, sparse = optional("scipy.linalg"), optional("scipy.sparse")
+linalg, sparse = lazy("scipy.linalg"), lazy("scipy.sparse")
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
 _STILL = 1e-7

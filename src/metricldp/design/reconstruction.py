@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.design.interior import Floats
 from metricldp.design.scales import checked_strategy
 from metricldp.design.workloads import Workload
 
-linalg = optional("scipy.linalg")
+linalg = lazy("scipy.linalg")
 
 _EXACT = 1e-8
 """B A may differ from W by this share of W's largest entries: rounding, and no more."""

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.design.interior import Floats, certified_bound, interior_point
 
-sparse, threadpoolctl = optional("scipy.sparse"), optional("threadpoolctl")
+sparse, threadpoolctl = lazy("scipy.sparse"), lazy("threadpoolctl")
 
 Pairs = npt.NDArray[np.int64]
 

@@ -37,7 +37,6 @@ from metricldp.design.plans import (
     said_workload,
     workload_of,
 )
-from metricldp.design.shapes import loops
 from metricldp.metrics import Metric
 
 Depths = npt.NDArray[np.int64]
@@ -244,7 +243,6 @@ def best_patterns(
     Up to some size the exact error of each length of the ring decides, under the prior; beyond it
     the ring's own, for people spread evenly.
     """
-    loops.expect(1)
     small = steps.size <= _MANY_POSITIONS
     found = []
     for tried, around in _tried(steps) if small else list(_tried(steps))[:1]:
@@ -273,6 +271,8 @@ def _tried(steps: Steps) -> Iterator[tuple[Steps, int]]:
 
 def searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[Depths, float]:
     """From stairs with different offsets, or where these would be flat from blocks."""
+    from metricldp.design import kernels
+
     away = np.minimum(np.arange(around), around - np.arange(around))
     above, whole = steps.width.as_integer_ratio()
     offsets = np.arange(patterns)[:, None] * above // patterns
@@ -287,7 +287,7 @@ def searched(gram: Floats, steps: Steps, around: int, patterns: int) -> tuple[De
     near, reach = np.array(steps.near), np.array([math.floor(steps.width)])
     most = np.array([steps.apart[d] for d in steps.near])
     work = MOST_WORK if around <= 2 * _STRETCH else _LESS_WORK
-    objective = loops.now.anneal(
+    objective = kernels.anneal(
         *(heights, unit, np.array([around]), reach, np.array([longest_stretch(steps, around)])),
         *(np.append(near, around - near), np.append(most, most), cap, spectrum),
         *(moves, 1 / around, COLD, work, 1),

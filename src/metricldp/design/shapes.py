@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,9 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.compiled import Loops
 from metricldp.channels.base import Floats
-from metricldp.design import loops_plain
 
 Heights = npt.NDArray[np.int64]
 
@@ -40,10 +37,6 @@ _MOST_STEPS = 150
 _KEPT = 1e-9
 """How far the equalities may be from 1 at the end of a round."""
 
-_SLOW_BEYOND = 12
-"""Positions beyond which a search takes many seconds without compiled loops."""
-
-loops = Loops(loops_plain, "metricldp.design.loops_compiled", 0)
 watching: ContextVar[Callable[[float], None]] = ContextVar("watching", default=lambda share: None)
 """Who is told how far a search is, as a share from 0 to 1."""
 
@@ -81,13 +74,12 @@ def best_mixture(
 
     `listed` are all shapes that matter, where they are known; else few are listed here.
     """
-    loops.expect(1)
     size, began = len(apart), time.monotonic()
-    tell_if_slow(size)
     draw = np.random.default_rng(1)
     prior = np.full(size, 1 / size) if prior is None else prior
     if listed is None:
-        listed = loops.now.every_shape(apart, _MOST_LISTED)
+        every = _enumerated(apart, 1, _MOST_LISTED)
+        listed = np.empty((0, size), dtype=np.int64) if every is None else every
     listed = listed - listed.min(axis=1, keepdims=True, initial=0)
     heights = np.unique(np.array([*_plain_shapes(apart), *first]), axis=0)
     mirrored = _is_symmetric(apart) and _is_symmetric(gram) and np.array_equal(prior, prior[::-1])
@@ -105,7 +97,7 @@ def best_mixture(
             for start in range(_STARTS):
                 use = heights[draw.choice(len(heights), p=p / p.sum())]
                 here = use.copy() if start % 2 else _random_shape(apart, draw)
-                ratio = loops.now.climb(here, apart, unit, quadratic, prices, prior, _SWEEPS)
+                ratio = _climb(here, apart, unit, quadratic, prices, prior)
                 excess = max(excess, ratio)
                 if ratio > 1 + gap / 10:
                     found += [here - here.min()]
@@ -126,14 +118,12 @@ def best_mixture(
     return _pruned(heights, p, unit, gram, prior, excess, listed)
 
 
-def tell_if_slow(size: int) -> None:
-    if size > _SLOW_BEYOND and loops.now is loops_plain:
-        warnings.warn(
-            "the search for shapes is slow without numba, and ends too early in its time; install "
-            "the extra fast: pip install 'metricldp[fast]'",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+def _climb(
+    heights: Heights, apart: Heights, unit: float, quadratic: Floats, prices: Floats, prior: Floats
+) -> float:
+    from metricldp.design import kernels
+
+    return float(kernels.climb(heights, apart, unit, quadratic, prices, prior, _SWEEPS))
 
 
 def extreme_shapes(apart: Heights, most: int = MOST_EXTREME) -> Heights | None:
@@ -145,7 +135,15 @@ def extreme_shapes(apart: Heights, most: int = MOST_EXTREME) -> Heights | None:
     all heights are listed that keep the distances.
     """
     odd = apart[0] % 2
-    every = 1 if ((apart - odd - odd[:, None]) % 2).any() else 2
+    return _enumerated(apart, 1 if ((apart - odd - odd[:, None]) % 2).any() else 2, most)
+
+
+def _enumerated(apart: Heights, every: int, most: int) -> Heights | None:
+    """All heights, the first 0, that differ by no more than `apart`, in steps of `every`.
+
+    Rows are in lexicographic order; None where there are more than `most`. Because `apart` obeys
+    the triangle inequality, heights of the first positions always extend to all of them.
+    """
     rows = np.zeros((1, 1), dtype=np.int64)
     for at in range(1, len(apart)):
         low, high = (rows - apart[at, :at]).max(axis=1), (rows + apart[at, :at]).min(axis=1)

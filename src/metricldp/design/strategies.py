@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import guess, shown
 from metricldp.design.workloads import Workload
 
-sparse = optional("scipy.sparse")
+sparse = lazy("scipy.sparse")
 
 Matrix = npt.NDArray[np.float64]
 _HIERARCHY = re.compile(r"hierarchy(?:-([0-9]{1,9}))?")

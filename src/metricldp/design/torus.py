@@ -34,7 +34,6 @@ from metricldp.design.shaped import (
     ring_spectrum,
     searched,
 )
-from metricldp.design.shapes import loops, tell_if_slow
 from metricldp.metrics.grid import Grid
 
 _PATTERNS, _FEWER, _MANY_PLACES = 8, 4, 1024
@@ -200,9 +199,7 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
 
     Of few cells the exact error decides between lengths; of many, one is tried.
     """
-    loops.expect(1)
     cells = grid.numbers.size
-    tell_if_slow(cells)
     if cells > MOST_SOLVED:
         sides = zip(next(_lengths(grid, _PADS)), grid.sizes, strict=True)
         torus = Torus(grid, tuple(n if n == size else _smooth(n) for n, size in sides))
@@ -261,9 +258,11 @@ def _smooth(length: int) -> int:
 
 
 def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
+    from metricldp.design import kernels
+
     count = _PATTERNS if torus.around <= _MANY_PLACES else _FEWER
     heights, bounds = torus.boxes(count), torus.bounds()
-    loops.now.anneal(
+    kernels.anneal(
         *(heights, _unit(torus), bounds.lengths, bounds.reach, np.maximum(1, bounds.lengths // 2)),
         *(bounds.offsets, bounds.most, bounds.cap, asked.spectrum(torus)),
         *(min(MOVES, 10_000 * torus.around) * count, 1 / torus.around, COLD, MOST_WORK, 1),

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import shown
 
-sparse = optional("scipy.sparse")
+sparse = lazy("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _BLOCK = 1024

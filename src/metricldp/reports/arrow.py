@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metricldp.basics.errors import ReportRefused, ValueRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted
 from metricldp.channels import Column, Field
 from metricldp.survey.agreement import FORMAT, Agreement
@@ -19,7 +19,7 @@ from metricldp.survey.agreement import FORMAT, Agreement
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute, Positions
 from metricldp.attributes.scalars import is_missing
 from metricldp.basics.errors import ValueRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import guess, listed
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 else:
-    nw, pa, pc = optional("narwhals"), optional("pyarrow"), optional("pyarrow.compute")
+    nw, pa, pc = lazy("narwhals"), lazy("pyarrow"), lazy("pyarrow.compute")
 
 
 def checked(

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.channels import Column
-from metricldp.coins import loops as encoding
 from metricldp.coins.draws import round_at_random
 from metricldp.coins.stream import Coins
 from metricldp.reports.arrow import BATCH, to_table
@@ -21,9 +20,6 @@ from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_PERSON = 64
-"""Lanes that a report costs at the least, in time: an integer is drawn from about so many."""
 
 
 def encode(
@@ -63,7 +59,6 @@ def _encode_column(
     """Batch by batch; where there are several, each has coins of its own, for any order."""
     channel = survey.channels[name]
     column = channel.field.empty(len(positions))
-    encoding.loops.expect(len(positions) * max(channel.bits, _PERSON))
     jobs = []
     for start in range(0, len(positions), BATCH):
         batch = slice(start, start + BATCH)

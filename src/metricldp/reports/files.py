@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ValueRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, guess, listed
 from metricldp.basics.writing import check_apart, why_not
 from metricldp.coins.stream import Coins
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 else:
-    pa, pc, pq = optional("pyarrow"), optional("pyarrow.csv"), optional("pyarrow.parquet")
+    pa, pc, pq = lazy("pyarrow"), lazy("pyarrow.csv"), lazy("pyarrow.parquet")
 
 _BLOCK = 1 << 22
 """Bytes of a CSV file read at a time."""

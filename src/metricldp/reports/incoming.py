@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.errors import QueryError, ReportRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
 from metricldp.reports.arrow import BATCH, check_table
@@ -23,7 +23,7 @@ from metricldp.survey.agreement import Agreement
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 
 def pieces(

@@ -21,7 +21,7 @@ import numpy as np
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
 from metricldp.survey.agreement import Agreement
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 else:
-    pa, pq = optional("pyarrow"), optional("pyarrow.parquet")
+    pa, pq = lazy("pyarrow"), lazy("pyarrow.parquet")
 
 ENDINGS = (".parquet", ".pq")
 ROW_GROUP = 1 << 18

@@ -9,59 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.basics.errors import SurveyError
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import shown
 from metricldp.basics.writing import path_of, replacing, why_not
 
+tomli_w = lazy("tomli_w")
+
 
 def to_toml(data: dict[str, Any]) -> str:
-    """Tables for the survey, for each attribute, and for whatever has more to say."""
-    lines: list[str] = []
-    _table(data, (), lines)
-    return "\n".join(lines).strip() + "\n"
-
-
-def _table(data: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    """A table's own entries, then its tables; lists of tables stand as [[...]]."""
-    inner = {key: value for key, value in data.items() if isinstance(value, dict)}
-    lists = {key: value for key, value in data.items() if _holds_tables(value)}
-    plain = {key: value for key, value in data.items() if key not in inner and key not in lists}
-    if path and (plain or not inner):
-        lines += ["", f"[{'.'.join(map(_key, path))}]"]
-    lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
-    for key, value in inner.items():
-        if len(path) < _DEEPEST:
-            _table(value, (*path, key), lines)
-        else:
-            lines.append(f"{_key(key)} = {_value(value)}")
-    for key, tables in lists.items():
-        for table in tables:
-            lines += ["", f"[[{_key(key)}]]"]
-            lines += [f"{_key(inside)} = {_value(value)}" for inside, value in table.items()]
-
-
-_DEEPEST = 3
-"""[attributes.NAME.metric]: what is nested deeper is written on one line."""
-
-
-def _holds_tables(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
-
-
-def _key(name: str) -> str:
-    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
-    return name if bare else _value(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return str(tomli_w.dumps(data))
 
 
 MOST_KEY_PARTS = 64

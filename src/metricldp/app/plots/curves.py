@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from metricldp.answers.isotonic import isotonic
 from metricldp.app.plots.shared import (
     SMALL,
     USUAL,
@@ -26,7 +25,7 @@ from metricldp.app.plots.shared import (
     round_ticks,
 )
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy, optional
 from metricldp.basics.text import counted, plain
 from metricldp.lab.pages import GREY, Curve, Panel, Panels, hue
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
     ticker = optional("matplotlib.ticker")
+optimize = lazy("scipy.optimize")
 
 _ALIKE = 0.007
 """Lines that are nowhere farther apart than this share of the height look like one."""
@@ -95,7 +95,7 @@ def spread(wanted: Floats, heights: Floats) -> Floats:
     """
     below = np.cumsum(heights) - heights / 2
     room = max(1.0, heights.sum())
-    free = isotonic(wanted - below, np.ones(len(wanted)))
+    free = optimize.isotonic_regression(wanted - below).x if len(wanted) else wanted
     kept = np.clip(free, 0.0, room - heights.sum())
     return np.asarray(kept + below - (room - 1.0) / 2, dtype=np.float64)
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import optional, require
 from metricldp.basics.text import plain
 from metricldp.basics.writing import replacing
 
@@ -49,7 +49,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a file that cannot become a picture, before the work and not after it."""
+    """Before long work: raise an error if the plot cannot be drawn or written."""
     if path.suffix.lower() not in _FORMATS:
         raise QueryError(f"cannot draw {path}; name a file that ends in {', '.join(_FORMATS)}")
     try:
@@ -58,6 +58,7 @@ def check_picture(path: Path) -> None:
         fits = False
     if not fits:
         raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
+    require("plot")
 
 
 def new_figure(width: float, height: float) -> Figure:

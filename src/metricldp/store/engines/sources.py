@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.optional import require
 from metricldp.basics.text import listed, shown
 from metricldp.reports import parquet
 from metricldp.reports.incoming import check_uncounted, files_in, pieces
@@ -48,6 +49,7 @@ def opened(
             f"of its own, not {shown(collected)}; tally others without engine=",
         )
     chosen = _default() if engine == AUTO else engine
+    require(chosen)
     remote = [str(path) for path in paths if "://" in str(path)]
     if remote or (chosen == "spark" and not _local(paths)):
         if len(remote) not in (0, len(paths)):
@@ -67,7 +69,7 @@ def _default() -> str:
     for name, library in _LIBRARIES.items():
         if importlib.util.find_spec(library):
             return name
-    raise QueryError(f"no engine is installed: run python -m pip install {_LIBRARIES['duckdb']}")
+    raise QueryError("no engine is installed: run python -m pip install 'metricldp[duckdb]'")
 
 
 def _local(paths: Sequence[str | Path]) -> bool:

@@ -1,4 +1,4 @@
-"""The inner loops of encoding in numpy: what small jobs run, and the compiled ones must equal."""
+"""The kernels of `metricldp.coins` in numpy: the oracle of the compiled ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.compiled import Words
+from metricldp.coins.stream import Words
 
 
 def decide(planes: Words, digits: int, below: Words, undecided: Words) -> int:
@@ -27,7 +27,7 @@ def decide(planes: Words, digits: int, below: Words, undecided: Words) -> int:
     return int(np.bitwise_count(undecided).sum(dtype=np.int64))
 
 
-def settle(below: Words, undecided: Words, words: Words, rest: np.uint64) -> None:
+def decide_rest(below: Words, undecided: Words, words: Words, rest: np.uint64) -> None:
     """Give each undecided lane, in order, a word of its own; it is below if the word is."""
     at = np.flatnonzero(undecided)
     left = undecided[at]
@@ -66,7 +66,7 @@ def cross(flips: Words, positions: npt.NDArray[np.int64], width: int, bits: int)
     reports[:, -1] &= 0xFF >> (8 * width - bits)
 
 
-def blur(
+def add_noise(
     positions: npt.NDArray[np.int64],
     planes: Words,
     weights: npt.NDArray[np.int64],

@@ -1,6 +1,7 @@
-"""The search for shaped noise: blocks of heights move by a unit, and most moves that help stay.
+"""Kernels of the searches for mechanisms: simulated annealing and local search.
 
-Plain Python that numba compiles; see `design/shaped.py` for what is searched for.
+`design/shaped.py` and `design/shapes.py` define the objectives. `np.random` in a kernel is numba's
+own generator of the thread; numpy's global state does not change.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.basics.kernel import kernel
+
 TRIES = 100
 """How many moves are tried for each that is wanted."""
 
 
+@kernel
 def anneal(
     heights: Any,
     unit: float,
@@ -150,6 +154,7 @@ def anneal(
     return best
 
 
+@kernel
 def move_many(
     heights: Any,
     v: Any,
@@ -230,6 +235,7 @@ def move_many(
     return expected
 
 
+@kernel
 def climb(
     heights: Any, apart: Any, unit: float, quadratic: Any, linear: Any, prior: Any, sweeps: int
 ) -> float:
@@ -290,30 +296,3 @@ def climb(
         if not grown:
             break
     return best
-
-
-def every_shape(apart: Any, most: int) -> Any:
-    """All whole heights, the first of them 0, that differ by no more than `apart`: a row each.
-
-    No row where there are more than so many.
-    """
-    size = len(apart)
-    found = np.zeros((most, size), dtype=np.int64)
-    heights = np.zeros(size, dtype=np.int64)
-    count, at, low = 0, 1, True
-    while at > 0:
-        least, largest = -apart[at, 0], apart[at, 0]
-        for other in range(1, at):
-            least = max(least, heights[other] - apart[at, other])
-            largest = min(largest, heights[other] + apart[at, other])
-        heights[at] = least if low else heights[at] + 1
-        if heights[at] > largest:
-            at, low = at - 1, False
-        elif at + 1 < size:
-            at, low = at + 1, True
-        else:
-            if count == most:
-                return found[:0]
-            found[count] = heights
-            count, low = count + 1, False
-    return found[:count]

@@ -1,32 +1,25 @@
-"""The inner loops of encoding, compiled by numba; bit for bit those of `loops_plain`."""
+"""Kernels that make reports from random words, 64 independent lanes to a word."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+
+from metricldp.basics.kernel import kernel, popcount
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BLOCK = 512
 """Words that are compared with all digits before the next: they stay in the fastest cache."""
 
 
-@intrinsic
-def ones(typing_context: Any, word: Any) -> Any:
-    """The number of ones of a word, one machine instruction."""
+@kernel
+def decide(planes: Any, digits: int, below: Any, undecided: Any) -> int:
+    """Compare lanes with binary digits, the highest first, a block of words at a time.
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@njit(nogil=True, cache=True)
-def decide(planes, digits, below, undecided):
-    """Compare lanes with binary digits, the highest first, a block of words at a time."""
+    A lane has one binary digit in each plane. Lanes that are less go to `below`, lanes that are
+    equal in all planes to `undecided`; the number of the latter is returned.
+    """
     count, words = planes.shape
     left = np.uint64(0)
     for start in range(0, words, _BLOCK):
@@ -54,12 +47,13 @@ def decide(planes, digits, below, undecided):
                 under[w] |= (equal[w] ^ agree) & one
                 equal[w] = agree
         for w in range(len(equal)):
-            left += ones(equal[w])
-    return np.int64(left)
+            left += popcount(equal[w])
+    return np.int64(left)  # type: ignore[return-value]
 
 
-@njit(nogil=True, cache=True)
-def settle(below, undecided, words, rest):
+@kernel
+def decide_rest(below: Any, undecided: Any, words: Any, rest: Any) -> None:
+    """Compare each undecided lane, in order, with a word of its own."""
     used = 0
     for w in range(len(undecided)):
         left = undecided[w]
@@ -71,9 +65,12 @@ def settle(below, undecided, words, rest):
             left ^= lane
 
 
-@njit(nogil=True, cache=True)
-def cross(flips, positions, width, bits):
-    """Each row is a stretch of bits in the words: invert from x to its end, clear the padding."""
+@kernel
+def cross(flips: Any, positions: Any, width: int, bits: int) -> None:
+    """Turn flips into threshold reports: rows of `width` bytes, one after another in the words.
+
+    In each row the bits from the position on are inverted and the padding is cleared.
+    """
     pad = np.uint64(0xFF << (bits - 8 * (width - 1)) & 0xFF)
     for row in range(len(positions)):
         start = 8 * width * row + positions[row]
@@ -91,9 +88,15 @@ def cross(flips, positions, width, bits):
             flips[last] &= ~(pad << byte)
 
 
-@njit(nogil=True, cache=True)
-def blur(positions, planes, weights, negative, zero, out, last):
-    """64 lanes at a time: add up their planes, then sign, zero, position and clip."""
+@kernel
+def add_noise(
+    positions: Any, planes: Any, weights: Any, negative: Any, zero: Any, out: Any, last: int
+) -> None:
+    """Add noise to positions and clip to 0 .. last, 64 lanes at a time.
+
+    The noise of a lane is 1 plus the weights of the planes in which it is 1, negated or set to zero
+    where the lane is 1 in `negative` or `zero`.
+    """
     noise = np.empty(64, dtype=np.int64)
     one = np.uint64(1)
     for w in range(len(negative)):
@@ -103,17 +106,12 @@ def blur(positions, planes, weights, negative, zero, out, last):
             if plane:
                 for lane in range(64):
                     noise[lane] += np.int64(plane >> np.uint64(lane) & one) * weight
-        minus, keep = negative[w], ~zero[w]
+        minus, nonzero = negative[w], ~zero[w]
         for lane in range(64):
             sign = -np.int64(minus >> np.uint64(lane) & one)
-            kept = -np.int64(keep >> np.uint64(lane) & one)
-            noise[lane] = ((noise[lane] ^ sign) - sign) & kept
+            mask = -np.int64(nonzero >> np.uint64(lane) & one)
+            noise[lane] = ((noise[lane] ^ sign) - sign) & mask
         some = positions[64 * w : 64 * w + 64]
         result = out[64 * w : 64 * w + 64]
         for lane in range(len(some)):
             result[lane] = min(max(some[lane] + noise[lane], 0), last)
-
-
-def try_out() -> None:
-    """Compile something small, for no rows: raises OSError where the cache cannot be written."""
-    cross(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), 8, 64)

@@ -1,45 +1,54 @@
-"""Encoding gives the same reports with numpy's loops and compiled ones, on any number of cores."""
+"""Reports do not depend on kernels, batches or the number of cores."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import plain_kernels
 import pytest
 import test_channels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import encoding_with
 from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
-from metricldp.basics.compiled import Loops
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.exact import ONE
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.coins import draws as coins
-from metricldp.coins import loops as encoding
-from metricldp.coins import loops_compiled as encoding_compiled
-from metricldp.coins import loops_plain as encoding_plain
+from metricldp.coins import kernels
 from metricldp.coins.draws import bernoulli
 from metricldp.coins.noise import GeometricNoise
 from metricldp.reports import encode as reports
 
-TWINS = (encoding_plain, encoding_compiled)
 SEEDS = st.integers(0, 10**6)
 
 
-def drawn_by_twins(draw, seed):
-    """What both twins draw from the same coins, and that they use as many of them."""
-    found, after = [], []
-    for loops in TWINS:
+@contextlib.contextmanager
+def plain():
+    """Encode with the numpy versions of the kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("decide", "decide_rest", "cross", "add_noise"):
+            patch.setattr(kernels, name, getattr(plain_kernels, name))
+        yield
+
+
+VERSIONS = (plain, contextlib.nullcontext)
+
+
+def drawn_both_ways(draw, seed):
+    """Draws with and without kernels from the same words; both read as many of them."""
+    results, after = [], []
+    for version in VERSIONS:
         source = Coins.seeded(seed)
-        with encoding_with(loops):
-            found.append(draw(source))
+        with version():
+            results.append(draw(source))
         after.append(source.words(4))
     assert (after[0] == after[1]).all()
-    assert found[0].dtype == found[1].dtype
-    return found
+    assert results[0].dtype == results[1].dtype
+    return results
 
 
 @settings(max_examples=60)
@@ -55,14 +64,14 @@ def drawn_by_twins(draw, seed):
 def test_lanes(threshold, words, block, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coins, "BLOCK", block)
-        one, other = drawn_by_twins(lambda source: bernoulli(source, threshold, words), seed)
+        one, other = drawn_both_ways(lambda source: bernoulli(source, threshold, words), seed)
     assert (one == other).all()
 
 
 @settings(max_examples=100)
 @given(data=st.data(), n=st.integers(0, 140), size=st.integers(2, 300), seed=SEEDS)
 def test_rows_of_bits(data, n, size, seed):
-    """The rows of both twins, against the definition of every bit."""
+    """Rows of both versions equal the definition of every bit."""
     bits = data.draw(st.sampled_from([size - 1, size, size + 1]))
     width = -(-bits // 8)
     rng = np.random.default_rng(seed)
@@ -71,9 +80,9 @@ def test_rows_of_bits(data, n, size, seed):
     lanes = np.unpackbits(flips.view(np.uint8), bitorder="little")[: 8 * n * width]
     expected = lanes.reshape(n, 8 * width) ^ (positions[:, None] <= np.arange(8 * width))
     expected[:, bits:] = 0
-    for loops in TWINS:
+    for version in (kernels, plain_kernels):
         words = flips.copy()
-        loops.cross(words, positions, width, bits)
+        version.cross(words, positions, width, bits)
         rows = words.view(np.uint8)[: n * width].reshape(n, width)
         assert (np.unpackbits(rows, axis=1, bitorder="little") == expected).all()
 
@@ -93,7 +102,7 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
         channel = kind.for_epsilon(size, Fraction(epsilon))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("metricldp.coins.noise._CROWD", 128)
-            one, other = drawn_by_twins(lambda c, k=channel: k.encode(positions, c), seed)
+            one, other = drawn_both_ways(lambda c, k=channel: k.encode(positions, c), seed)
         assert one.dtype == channel.field.empty(0).dtype
         assert (one == other).all()
         assert not channel.field.invalid(one).any()
@@ -104,7 +113,7 @@ def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
     channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=ONE - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
-    one, other = drawn_by_twins(lambda source: channel.encode(positions, source), seed)
+    one, other = drawn_both_ways(lambda source: channel.encode(positions, source), seed)
     assert (one == other).all()
     assert set(one.tolist()) <= {0, size - 1}
 
@@ -123,12 +132,13 @@ BROKEN = test_channels.test_samplers_that_break_the_promise_are_rejected_on_ever
     "law",
     [*LAWS, partial(BROKEN, test_channels.LastBitBare), partial(BROKEN, test_channels.CoinReused)],
 )
-def test_the_law_on_every_coin_with_compiled_loops(law):
-    with encoding_with(encoding_compiled):
+def test_the_law_on_every_coin_with_plain_kernels(law):
+    """The tests of channels run with the kernels; the oracle passes them too."""
+    with plain():
         law()
 
 
-# Batches, threads and the moment of loading
+# Batches and threads
 
 
 def a_survey():
@@ -155,16 +165,16 @@ def some_people(n):
 
 
 @pytest.mark.parametrize("n", [1, 99, 100, 101, 750])
-def test_seeded_reports_depend_on_neither_loops_nor_cores(n, monkeypatch):
+def test_seeded_reports_depend_on_neither_kernels_nor_cores(n, monkeypatch):
     survey, people = a_survey(), some_people(n)
     monkeypatch.setattr(reports, "BATCH", 100)
-    found = []
-    for loops in TWINS:
+    tables = []
+    for version in VERSIONS:
         for cores in (1, 2, 5):
             monkeypatch.setattr(reports, "_cores", lambda cores=cores: cores)
-            with encoding_with(loops):
-                found.append(survey.encode(people, coins=Coins.seeded(7)))
-    assert all(table.equals(found[0]) for table in found)
+            with version():
+                tables.append(survey.encode(people, coins=Coins.seeded(7)))
+    assert all(table.equals(tables[0]) for table in tables)
 
 
 def test_batches_have_coins_of_their_own(monkeypatch):
@@ -238,14 +248,3 @@ def test_a_wrong_last_value_draws_no_coin(monkeypatch):
         a_survey().encode(people, coins=source)
     assert (source.words(4) == Coins.seeded(5).words(4)).all()
     assert (source.spawn().words(4) == Coins.seeded(5).spawn().words(4)).all()
-
-
-def test_compiled_loops_are_loaded_when_enough_was_drawn(monkeypatch):
-    loops = Loops(encoding_plain, encoding_compiled.__name__, 64 * 1000)
-    monkeypatch.setattr(encoding, "loops", loops)
-    survey = Survey({"g": Integer(0, 30, epsilon=1)})
-    loaded = []
-    for _ in range(3):
-        survey.encode({"g": [3] * 400})
-        loaded.append(loops.now is encoding_compiled)
-    assert loaded == [False, False, True]
