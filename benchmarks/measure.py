@@ -15,12 +15,11 @@ import numpy as np
 from metricldp import Integer, Survey
 from metricldp.basics.text import table
 from metricldp.coins import loops as encoding
-from metricldp.store import loops as counting
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("a", "b")
 QUICK = "--quick"
-LOOPS = (counting.loops, encoding.loops)
+LOOPS = (encoding.loops,)
 """Where small work runs in numpy and large work in compiled loops."""
 
 
