@@ -59,7 +59,7 @@ def one_count(n: int, queries: int) -> tuple[list[Figure], dict]:
     tally = survey.tally(pa.concat_tables(parts), layout="reports")
     del parts
     rng = np.random.default_rng(3)
-    for _ in range(5):
+    for _ in range(10):  # bit columns are there after a few
         tally.count(random_ranges(rng))
     segments = tally.store._columns._segments
     height = len(segments[0][1])

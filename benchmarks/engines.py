@@ -35,7 +35,6 @@ from metricldp import Coins
 from metricldp.basics.text import table
 from metricldp.collector.logs.seen import Seen
 from metricldp.reports import parquet
-from metricldp.store.slices import slice_files
 
 SEGMENTS = 8
 WHERE = dict.fromkeys(NAMES, (50, 199))
@@ -77,9 +76,6 @@ def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
     geometric, threshold = survey_of("geometric"), survey_of("threshold")
     written(geometric, root / "integers", n, SEGMENTS)
     written(threshold, root / "bits", n, SEGMENTS)
-    started = time.perf_counter()
-    slice_files(threshold, root / "bits", root / "sliced")
-    slicing = time.perf_counter() - started
     compiled_from(0)
     engines = ["duckdb", "polars", *(["spark"] if spark_session() else [])]
     integers, bits = geometric.tally(root / "integers"), threshold.tally(root / "bits")
@@ -90,20 +86,19 @@ def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
             lambda: integers.store.table_of(NAMES).sums,
             lambda e: fresh(geometric, root / "integers", e).store.table_of(NAMES).sums,
         ),
-        "one count, threshold, sliced": (
+        "one count, threshold": (
             lambda: bits.count(WHERE),
-            lambda e: lakes[e].count(WHERE),
-        ),
-        "32 bars given a range, sliced": (
-            lambda: bits.histogram("b", BARS, width=8),
-            lambda e: lakes[e].histogram("b", BARS, width=8),
-        ),
-        "one count, threshold, rows": (
-            None,
             lambda e: fresh(threshold, root / "bits", e).count(WHERE),
         ),
+        "32 bars given a range, threshold": (
+            lambda: bits.histogram("b", BARS, width=8),
+            lambda e: fresh(threshold, root / "bits", e).histogram("b", BARS, width=8),
+        ),
+        "joint table, threshold": (
+            lambda: bits.store.table_of(NAMES).sums,
+            lambda e: fresh(threshold, root / "bits", e).store.table_of(NAMES).sums,
+        ),
     }
-    lakes = {e: fresh(threshold, root / "sliced", e, layout="reports") for e in engines}
     times: dict[str, dict[str, float]] = {}
     for question, (memory, ask) in asked.items():
         works = {"totals in memory": memory} if memory else {}
@@ -122,24 +117,14 @@ def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
         if "spark" in works:  # seconds, not milliseconds: once is enough
             times[question]["spark"] = timed(works["spark"])
         print(question, {who: round(1000 * t, 1) for who, t in times[question].items()}, flush=True)
-    whole = {}
-    for who in engines:
-        started = time.perf_counter()
-        whole[who] = fresh(threshold, root / "sliced", who).store.table_of(NAMES).sums
-        times.setdefault("whole table, threshold, sliced", {})[who] = time.perf_counter() - started
-    started = time.perf_counter()
-    whole["totals in memory"] = bits.store.table_of(NAMES).sums
-    memory_time = time.perf_counter() - started
-    times["whole table, threshold, sliced"]["totals in memory"] = memory_time
-    assert all(np.array_equal(sums, whole["duckdb"]) for sums in whole.values())
     started = time.perf_counter()
     geometric.tally(root / "integers", engine="duckdb")
     checking = time.perf_counter() - started
     bytes_each = {
         k: sum(p.stat().st_size for p in (root / k).glob("*.parquet")) / n
-        for k in ("integers", "bits", "sliced")
+        for k in ("integers", "bits")
     }
-    joint, one = times["joint table, geometric"], times["one count, threshold, sliced"]
+    joint = times["joint table, geometric"]
     figures = [
         Figure(
             "joint table",
@@ -149,10 +134,7 @@ def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
             "times",
             3.0,
         ),
-        Figure("threshold count, sliced", "DuckDB", "", 1000 * one["duckdb"], "ms", 40.0),
-        Figure("threshold count, sliced", "Polars", "", 1000 * one["polars"], "ms", 40.0),
         Figure("marks, digests, ranges checked", "files", "", 1e9 * checking / n, "ns a report"),
-        Figure("slicing", "threshold", "", 1e9 * slicing / n, "ns a report"),
         *(Figure("bytes", k, "", v, "a report") for k, v in bytes_each.items()),
         Figure("ids looked up", "a million at a time", "", ids(n), "ns an id"),
     ]

@@ -14,13 +14,10 @@ import numpy as np
 
 from metricldp import Integer, Survey
 from metricldp.basics.text import table
-from metricldp.store import loops as counting
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("a", "b")
 QUICK = "--quick"
-LOOPS = (counting.loops,)
-"""Where small work runs in numpy and large work in compiled loops."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +68,6 @@ def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[list[fl
         for place, work in enumerate(works):
             seconds[place].append(timed(work))
     return seconds
-
-
-def compiled_from(work: int) -> None:
-    """Let compiled loops be loaded once so much work has come; 0 loads them now."""
-    for loops in LOOPS:
-        loops.large = work
-        loops.expect(0)
 
 
 def survey_of(mechanism: str, names: Sequence[str] = NAMES) -> Survey:

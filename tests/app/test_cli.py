@@ -192,7 +192,6 @@ WRITING = {
     ("waves", "--plot out.png"): "survey.toml reports.parquet survey.json more.parquet",
     ("compare", "-o new/compare.txt"): "survey.toml people.csv",
     ("audit", "-o new/audit.csv"): "survey.toml",
-    ("slice", "-o new/sliced.json"): "survey.toml reports.parquet",
     ("token invites", "-o out.txt"): "survey.toml survey.collected/collector.sqlite",
 }
 """Commands with a file that they would write, and all that they read. Of a folder that they write,

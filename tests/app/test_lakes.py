@@ -1,4 +1,4 @@
-"""slice, compact and ingest as people type them."""
+"""compact and ingest as people type them."""
 
 import contextlib
 import io
@@ -50,15 +50,6 @@ def folder(tmp_path):
     bad = records[0][:16] + b"\x07" + records[0][17:]
     (tmp_path / "a.log").write_bytes(b"".join([*records, *records[:40], bad]))
     return tmp_path
-
-
-def test_slice(folder):
-    told = run("slice", folder / "survey.toml", folder / "reports", "-o", folder / "sliced")
-    assert told.startswith("300 reports to survey")
-    whole = SURVEY.tally(folder / "reports").count({"age": (3, 9)})
-    assert SURVEY.tally(folder / "sliced", engine="duckdb").count({"age": (3, 9)}) == whole
-    words = ("slice", folder / "survey.toml", folder / "none", "-o", folder / "other")
-    assert "there is no reports file" in run(*words, code=2)
 
 
 def test_compact(folder):

@@ -16,12 +16,9 @@ from test_layouts import surveys
 from metricldp import Integer, QueryError, ReportRefused, Survey, SurveyError
 from metricldp.reports import parquet
 from metricldp.store.bits import Digit, counts_from_reports
-from metricldp.store.engines import base
 from metricldp.store.engines.duckdb import DuckDB
-from metricldp.store.engines.folds import OnesFold
-from metricldp.store.engines.places import Files, Rows, bits_of
+from metricldp.store.engines.places import Files, Rows
 from metricldp.store.lake import Lake
-from metricldp.store.slices import INDEX, slice_files
 
 SIZES = [200, 0, 1, 130]
 ENGINES = ("duckdb", "polars")
@@ -32,28 +29,16 @@ TABLED = [name for name in SURVEYS if name != "parts"]
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory):
-    """Folders of reports and of slices, made once for each survey."""
-    made = {}
+    """Folders of reports, written once for each survey."""
+    folders = {}
 
-    def make(name):
-        if name not in made:
-            folder = tmp_path_factory.mktemp("lake")
-            made[name] = [written(SURVEYS[name], folder / "reports", SIZES)]
-            if bits_of(SURVEYS[name]):
-                slice_files(SURVEYS[name], made[name][0], folder / "sliced")
-                made[name].append(folder / "sliced")
-        return made[name]
+    def folder(name):
+        if name not in folders:
+            path = tmp_path_factory.mktemp("lake") / "reports"
+            folders[name] = written(SURVEYS[name], path, SIZES)
+        return folders[name]
 
-    return make
-
-
-def answer(tally, where):
-    """A count, or None where bits that are sliced would have to be joined to other columns."""
-    try:
-        return tally.count(where)
-    except QueryError as wrong:
-        assert "is sliced to bits" in str(wrong)
-        return None
+    return folder
 
 
 def same(one, other):
@@ -64,17 +49,13 @@ def same(one, other):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", TABLED)
 def test_answers_are_those_of_all_reports_in_memory(lakes, name, engine):
-    survey, folders = SURVEYS[name], lakes(name)
-    memory = {k: survey.tally(folders[0], layout=k) for k in ("reports", "cells", "prefix")}
-    for folder in folders:
-        lake = survey.tally(folder, engine=engine)
-        asked = 0
-        assert lake.n == sum(SIZES) == memory["prefix"].n
-        for where in wheres(survey):
-            if found := answer(lake, where):
-                same(found, memory[found.layout].count(where))
-                asked += 1
-        assert asked >= 2
+    survey, folder = SURVEYS[name], lakes(name)
+    memory = {k: survey.tally(folder, layout=k) for k in ("reports", "cells", "prefix")}
+    lake = survey.tally(folder, engine=engine)
+    assert lake.n == sum(SIZES) == memory["prefix"].n
+    for where in wheres(survey):
+        count = lake.count(where)
+        same(count, memory[count.layout].count(where))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -83,13 +64,8 @@ def test_totals_are_the_same_integers(lakes, name, engine):
     survey = SURVEYS[name]
     names = list(survey.channels)[:3]
     keep = [names[:2], names[-1:], names]
-    whole = survey.tally(lakes(name)[0], keep=keep)
-    assert survey.tally(lakes(name)[0], keep=keep, engine=engine) == whole
-    for folder in lakes(name)[1:]:
-        own = [[n for n in names if n in bits_of(survey)]]
-        assert survey.tally(folder, keep=own, engine=engine) == survey.tally(
-            lakes(name)[0], keep=own
-        )
+    whole = survey.tally(lakes(name), keep=keep)
+    assert survey.tally(lakes(name), keep=keep, engine=engine) == whole
 
 
 @pytest.mark.parametrize("layout", ["cells", "prefix", "reports"])
@@ -97,14 +73,12 @@ def test_totals_are_the_same_integers(lakes, name, engine):
 @pytest.mark.parametrize("name", ["integers", "bits", "threshold", "geometric", "block"])
 def test_every_layout(lakes, name, engine, layout):
     survey = SURVEYS[name]
-    memory = survey.tally(lakes(name)[0], layout=layout)
-    for folder in lakes(name):
-        lake = survey.tally(folder, engine=engine, layout=layout)
-        asked = [answer(lake, where) for where in wheres(survey)]
-        for where, found in zip(wheres(survey), asked, strict=True):
-            if found is not None and not (layout == "reports" and name == "block"):
-                same(found, memory.count(where))
-        assert any(found is not None for found in asked)
+    memory = survey.tally(lakes(name), layout=layout)
+    lake = survey.tally(lakes(name), engine=engine, layout=layout)
+    for where in wheres(survey):
+        count = lake.count(where)
+        if not (layout == "reports" and name == "block"):
+            same(count, memory.count(where))
 
 
 @settings(max_examples=12)
@@ -119,10 +93,6 @@ def test_any_survey_in_any_segments(tmp_path_factory, survey, sizes, seed, engin
     keep = [list(survey.attributes)]
     whole = survey.tally(folder, keep=keep)
     assert survey.tally(folder, keep=keep, engine=engine) == whole
-    if bits := bits_of(survey):
-        slice_files(survey, folder, folder.parent / "s")
-        sliced = survey.tally(folder.parent / "s", keep=[bits[:2]], engine=engine)
-        assert sliced == survey.tally(folder, keep=[bits[:2]])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -130,10 +100,10 @@ def test_any_survey_in_any_segments(tmp_path_factory, survey, sizes, seed, engin
 def test_other_questions(lakes, name, engine):
     survey = SURVEYS[name]
     where = {"b": (0, 1)} if name == "block" else {"c": (1, 2)}
-    whole = survey.tally(lakes(name)[0], keep=[list(survey.attributes)])
-    lake = survey.tally(lakes(name)[0], engine=engine, layout="prefix")
+    whole = survey.tally(lakes(name), keep=[list(survey.attributes)])
+    lake = survey.tally(lakes(name), engine=engine, layout="prefix")
     if name == "block":
-        lake = survey.tally(lakes(name)[0], engine=engine)
+        lake = survey.tally(lakes(name), engine=engine)
     for ask in (
         lambda t: t.mean("a", where),
         lambda t: t.sum("a"),
@@ -150,20 +120,19 @@ def test_other_questions(lakes, name, engine):
 @pytest.mark.parametrize("where", [{"a": (1, 3)}, {"a": (1, 3), "c": (2, 3)}, {"a": [0, 2, 5]}])
 def test_bars_of_bits_given_a_range(lakes, engine, where):
     survey = SURVEYS["bits"]
-    memory = survey.tally(lakes("bits")[0], layout="reports")
-    for folder in lakes("bits"):
-        lake = survey.tally(folder, engine=engine)
-        one, two = lake.histogram("b", where), memory.histogram("b", where)
-        assert {bar.layout for bar in one} == {"reports"}
-        for bar, other in zip(one, two, strict=True):
-            same(bar, other)
-        assert lake.quantile("b", 0.3, where).value == memory.quantile("b", 0.3, where).value
+    memory = survey.tally(lakes("bits"), layout="reports")
+    lake = survey.tally(lakes("bits"), engine=engine)
+    one, two = lake.histogram("b", where), memory.histogram("b", where)
+    assert {bar.layout for bar in one} == {"reports"}
+    for bar, other in zip(one, two, strict=True):
+        same(bar, other)
+    assert lake.quantile("b", 0.3, where).value == memory.quantile("b", 0.3, where).value
 
 
 def test_blocks_of_several_parts_are_grouped(lakes):
     survey = SURVEYS["parts"]
-    memory = survey.tally(lakes("parts")[0])
-    found = [survey.tally(lakes("parts")[0], engine=engine) for engine in ENGINES]
+    memory = survey.tally(lakes("parts"))
+    found = [survey.tally(lakes("parts"), engine=engine) for engine in ENGINES]
     for where in wheres(survey):
         one, two = (lake.count(where) for lake in found)
         same(one, two)
@@ -175,79 +144,45 @@ def test_blocks_of_several_parts_are_grouped(lakes):
 
 def test_weights_are_pushed_down(lakes):
     survey = SURVEYS["weight"]
-    memory = survey.tally(lakes("weight")[0])
+    memory = survey.tally(lakes("weight"))
     for engine in ENGINES:
-        lake = survey.tally(lakes("weight")[0], engine=engine)
+        lake = survey.tally(lakes("weight"), engine=engine)
         for where in ({}, {"a": (1, 3)}, {"a": (1, 3), "b": "x"}):
             one, two = lake.sum("w", where), memory.sum("w", where)
             assert one.value == pytest.approx(two.value, rel=1e-12)
             assert one.stderr == pytest.approx(two.stderr, rel=1e-9, abs=1e-9)
 
 
-def test_the_sign_of_a_digit_is_that_of_its_first_bit():
-    """Every product of up to three digits, in words and report by report; a twin is caught."""
+def test_products_of_digits_against_enumeration():
+    """Up to three digits, report by report; a digit with its ends exchanged is detected."""
     survey = MIXED["bits"]
     table = reports(survey, 200, 3)
-    words = {}
-    for name, channel in survey.channels.items():
-        column = np.frombuffer(b"".join(table[name].to_pylist()), np.uint8).reshape(200, -1)
-        for bit in range(channel.bits):
-            packed = np.packbits(channel.bit(column, bit), bitorder="little")
-            words[f"{name}#{bit}"] = np.concatenate([packed, np.zeros(7, np.uint8)]).view("<i8")
-
-    class Words:
-        def __init__(self, turned=False):
-            self.turned = turned
-
-        def ones(self, asked):
-            return [self.count(one) for one in asked]
-
-        def count(self, one):
-            flips = one.flips
-            if self.turned and flips:
-                second = dict(one.masks)
-                flips = [second.get(name, name) for name in flips]
-            word = np.full(4, -1)
-            for a, b in one.masks:
-                word &= words[a] ^ words[b]
-            flipped = np.zeros(4, dtype=np.int64)
-            for name in flips:
-                flipped ^= words[name]
-            counted = (word & flipped) if flips else word
-            return int(np.bitwise_count(counted.view(np.uint64)).sum())
-
-    a, b, c = survey.channels.values()
-    digits = [Digit("a", a, 1, 4), Digit("b", b, 5, None), Digit("c", c, 3, 0)]
-    terms = [(), *((d,) for d in digits), tuple(digits[:2]), tuple(digits[1:]), tuple(digits)]
     batch = {
         n: np.frombuffer(b"".join(table[n].to_pylist()), np.uint8).reshape(200, -1) for n in "abc"
     }
-    expected = counts_from_reports(terms, [batch])
-    named = lambda name, bit: f"{name}#{bit}"  # noqa: E731
-    assert base.digit_counts(200, terms, named, Words()) == expected
-    assert base.digit_counts(200, terms, named, Words(turned=True)) != expected
+    a, b, c = survey.channels.values()
+    digits = [Digit("a", a, 1, 4), Digit("b", b, 5, None), Digit("c", c, 3, 0)]
+    terms = [(), *((d,) for d in digits), tuple(digits[:2]), tuple(digits[1:]), tuple(digits)]
 
+    def value(digit):
+        signs = [
+            2 * digit.channel.bit(batch[digit.name], bit).astype(int) - 1
+            for bit in (digit.first, digit.second)
+            if bit is not None
+        ]
+        return signs[0] if digit.second is None else (signs[0] - signs[1]) // 2
 
-def test_ones_are_the_same_by_the_hundred(lakes):
-    """What Spark's workers count where a statement would be long, and what DuckDB counts."""
-    files = list(lakes("bits")[1].glob("words-*.parquet"))
-    asked = [
-        base.Ones((), ("a#1",)),
-        base.Ones((("a#1", "a#4"),), ()),
-        base.Ones((("a#1", "a#4"), ("b#2", "b#3")), ("a#1", "b#2")),
-        base.Ones((), ("a#0", "b#8", "c#2")),
-    ]
-    fold = OnesFold(tuple(asked))
-    found = fold([pq.read_table(file) for file in files]).tolist()
-    assert found == DuckDB.of_files(files).ones(asked)
-    assert fold([]).tolist() == [0] * 4
+    expected = [int(np.prod([np.ones(200), *map(value, term)], axis=0).sum()) for term in terms]
+    assert counts_from_reports(terms, [batch]) == expected
+    exchanged = [(digits[0]._replace(first=4, second=1),), *terms[2:]]
+    assert counts_from_reports(exchanged, [batch])[0] == -expected[1] != expected[1]
 
 
 # Frames, relations and addresses -----------------------------------------------------------------
 
 
 def test_frames_are_asked_where_they_are_and_vouched_for(lakes):
-    survey, (folder, *_) = SURVEYS["integers"], lakes("integers")
+    survey, folder = SURVEYS["integers"], lakes("integers")
     whole = survey.tally(folder, keep=[list("abc")])
     relation = duckdb.read_parquet(f"{folder}/*.parquet")
     frame = pl.scan_parquet(f"{folder}/*.parquet")
@@ -315,9 +250,9 @@ def test_counts_that_do_not_add_up_are_refused(lakes):
         def grouped(self, columns, weight=None):
             return super().grouped(columns, weight).slice(1)
 
-    files = sorted(lakes("integers")[0].glob("*.parquet"))
+    files = sorted(lakes("integers").glob("*.parquet"))
     for kind, count, good in ((DuckDB, 331, True), (Lossy, 331, False), (DuckDB, 330, False)):
-        place = Rows(survey, kind.of_files(files), count, list(survey.fields), Files())
+        place = Rows(survey, kind.of_files(files), Files(), count)
         tally = Lake(survey, [place], engine="duckdb")
         if good:
             assert tally.table_of(("a",)).sums.sum() == 331
@@ -328,20 +263,14 @@ def test_counts_that_do_not_add_up_are_refused(lakes):
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "polars"])
-@pytest.mark.parametrize("how", ["replaced", "gone", "sliced anew"])
+@pytest.mark.parametrize("how", ["replaced", "gone"])
 def test_files_that_change_meanwhile_are_named(tmp_path, engine, how):
     """One that has as many reports, too: answers would mix the old and the new."""
     survey = SURVEYS["bits"]
     folder = written(survey, tmp_path / "reports", [70, 80])
-    asked = folder
-    if how == "sliced anew":
-        asked = tmp_path / "sliced"
-        slice_files(survey, folder, asked)
-    tally = survey.tally(asked, engine=engine)
+    tally = survey.tally(folder, engine=engine)
     tally.count({"a": (1, 2)})
     others = written(survey, tmp_path / "others", [70, 80])
-    if how == "sliced anew":
-        slice_files(survey, others, asked)
     for path in sorted(folder.glob("*.parquet"))[:1]:
         if how == "gone":
             path.unlink()
@@ -397,58 +326,15 @@ def test_bad_segments_are_refused_by_name(folder, engine):
     assert SURVEYS["bits"].tally(folder, engine=engine, trust=True).n == 79
 
 
-def test_bad_slices_are_refused_by_name(folder, tmp_path):
-    survey, sliced = SURVEYS["bits"], tmp_path / "sliced"
-    assert slice_files(survey, folder, sliced) == 150
-    words = next(sliced.glob("words-*.parquet"))
-    data = words.read_bytes()
-    words.write_bytes(data[:-1] + b"x")
-    refused_with(sliced, "checksum", words.name)
-    words.unlink()
-    refused_with(sliced, "file", words.name)
-    words.write_bytes(data)
-    refused_with(sliced, "survey", "sliced", survey=SURVEYS["threshold"])
-    assert survey.tally(sliced, engine="duckdb").n == 150
-    with pytest.raises(ReportRefused, match="counted already"):
-        survey.tally([sliced, sliced], engine="duckdb")
-    for trust in (False, True):
-        with pytest.raises(ReportRefused, match="counted already"):
-            survey.tally([sliced, folder], engine="duckdb", trust=trust)
-    index = (sliced / INDEX).read_text("utf-8")
-    for wrong, reason in (
-        (index.replace('"n":150', '"n":151', 1), "checksum"),
-        (index.replace('sliced":2', 'sliced":1'), "version"),
-        ("{}", "file"),
-        ("", "file"),
-    ):
-        (sliced / INDEX).write_text(wrong)
-        refused_with(sliced, reason, INDEX if reason != "sums" else "")
-    (sliced / INDEX).unlink()
-    with pytest.raises(ReportRefused, match=words.name):
-        survey.tally(sliced, engine="duckdb")
-
-
-def test_slices_again_leave_no_old_files(folder, tmp_path):
-    survey, sliced = SURVEYS["bits"], tmp_path / "sliced"
-    slice_files(survey, folder, sliced)
-    slice_files(survey, folder, sliced)
-    assert [path.name[:6] for path in sorted(sliced.iterdir())] == [INDEX[:6], "words-"]
-    with pytest.raises(QueryError, match="name another folder"):
-        slice_files(survey, folder, folder)
-    with pytest.raises(QueryError, match="no attribute of this survey reports bits"):
-        slice_files(SURVEYS["integers"], folder, sliced)
-
-
 # One tally among others --------------------------------------------------------------------------
 
 
 def test_lakes_are_merged_and_added_to(tmp_path):
     survey = SURVEYS["bits"]
     one, two = (written(survey, tmp_path / str(k), [90], seed=k) for k in (1, 2))
-    slice_files(survey, two, tmp_path / "sliced")
     whole = survey.tally([one, two], layout="prefix")
     duck = survey.tally(one, engine="duckdb", layout="prefix")
-    both = duck + survey.tally(tmp_path / "sliced", engine="polars", layout="prefix")
+    both = duck + survey.tally(two, engine="polars", layout="prefix")
     duck.add(two)
     for where in wheres(survey):
         same(both.count(where), whole.count(where))

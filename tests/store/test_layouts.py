@@ -212,6 +212,7 @@ def test_many_counts_are_each_of_them(layout):
 def test_bit_columns_in_segments_and_merged(monkeypatch):
     """Several segments, and two tallies with columns of their own put together."""
     monkeypatch.setattr("metricldp.store.bits.REPORTS_PER_SEGMENT", 100)
+    monkeypatch.setattr("metricldp.store.raw.MIN_REPORTS_PASSED", 0)
     monkeypatch.setattr("metricldp.reports.arrow.BATCH", 70)
     survey = Survey({k: Integer(0, 9, epsilon=1, mechanism="threshold") for k in "ab"})
     rng = np.random.default_rng(1)

@@ -15,10 +15,8 @@ import pyarrow as pa
 import pytest
 from lakes import MIXED, ONE, reports, wheres, written
 
-from metricldp import Coins, Integer, QueryError, ReportRefused, Survey
+from metricldp import Coins, Integer, ReportRefused, Survey
 from metricldp.reports import parquet
-from metricldp.store.engines.places import bits_of
-from metricldp.store.slices import slice_files
 
 pyspark = pytest.importorskip("pyspark", reason="needs metricldp[spark]")
 pytestmark = [
@@ -59,23 +57,14 @@ def spark():
 
 
 def same_everywhere(survey, folder):
-    """Spark, DuckDB and memory agree to the last bit, for rows and for slices."""
-    folders = [folder]
-    if bits_of(survey):
-        slice_files(survey, folder, folder.parent / "sliced")
-        folders.append(folder.parent / "sliced")
+    """Spark and memory agree to the last bit."""
     memory = {k: survey.tally(folder, layout=k) for k in ("reports", "cells", "prefix")}
-    for place in folders:
-        lake = survey.tally(place, engine="spark")
-        assert lake.n == memory["prefix"].n
-        for where in wheres(survey):
-            try:
-                found = lake.count(where)
-            except QueryError as wrong:
-                assert "is sliced to bits" in str(wrong)
-                continue
-            other = memory[found.layout].count(where)
-            assert (found.value, found.stderr) == (other.value, other.stderr)
+    lake = survey.tally(folder, engine="spark")
+    assert lake.n == memory["prefix"].n
+    for where in wheres(survey):
+        count = lake.count(where)
+        other = memory[count.layout].count(where)
+        assert (count.value, count.stderr) == (other.value, other.stderr)
 
 
 @pytest.mark.slow
@@ -121,12 +110,11 @@ def test_frames_tables_and_refusals(tmp_path, spark):
 
 
 @pytest.mark.slow
-def test_bars_of_sliced_bits(tmp_path, spark):
+def test_histogram_of_bits_given_ranges(tmp_path, spark):
     survey = MIXED["bits"]
     folder = written(survey, tmp_path / "r", [90, 30])
-    slice_files(survey, folder, tmp_path / "s")
     memory = survey.tally(folder, layout="reports").histogram("b", {"a": (1, 3), "c": (2, 3)})
-    lake = survey.tally(tmp_path / "s", engine="spark")
+    lake = survey.tally(folder, engine="spark")
     assert list(lake.histogram("b", {"a": (1, 3), "c": (2, 3)})) == list(memory)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import combinations
 from typing import NamedTuple
 
@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.selection import Span
-from metricldp.basics.compiled import Words
 from metricldp.channels import Channel, Column, Floats
-from metricldp.store import loops as counting
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Reading, Readings
 from metricldp.survey.agreement import Agreement
 
+Words = npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.int64]
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
 REPORTS_PER_SEGMENT = 1 << 24
@@ -170,9 +170,29 @@ def counts_from_reports(terms: Sequence[Product], batches: Iterable[Batch]) -> l
         size = _size(batch)
         columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
         words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
-        found = counting.digit_sums(words, asked.firsts, asked.seconds, size)
-        counts = [a + b for a, b in zip(counts, found.tolist(), strict=True)]
+        sums = _digit_sums(words, asked.firsts, asked.seconds, size)
+        counts = [a + b for a, b in zip(counts, sums.tolist(), strict=True)]
     return counts
+
+
+def _digit_sums(columns: Words, firsts: Counts, seconds: Counts, n: int) -> Counts:
+    """The same sums as `kernels.digit_sums`, in numpy.
+
+    Picking the bits out of rows takes longer than these sums, so the kernel would save nothing
+    here, and a query of a small tally would wait a second for numba.
+    """
+    sums = []
+    for ones, others in zip(firsts, seconds, strict=True):
+        minus = [columns[one] for one in ones if one >= 0]
+        masks = [columns[a] ^ columns[b] for a, b in zip(ones, others, strict=True) if b >= 0]
+        total = _ones(reduce(np.bitwise_and, masks)) if masks else n
+        negative = reduce(np.bitwise_xor, minus) if minus else columns[:0]
+        sums.append(total - 2 * _ones(reduce(np.bitwise_and, masks, negative)))
+    return np.array(sums, dtype=np.int64)
+
+
+def _ones(words: Words) -> int:
+    return int(np.bitwise_count(words).sum(dtype=np.int64))
 
 
 def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
@@ -206,8 +226,8 @@ def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, Channel, int]]:
 class _Asked:
     """The columns of the digits of each term, filled up with -1."""
 
-    firsts: npt.NDArray[np.int64]
-    seconds: npt.NDArray[np.int64]
+    firsts: Counts
+    seconds: Counts
 
     @classmethod
     def of(cls, terms: Sequence[Product], place: Mapping[tuple[str, int], int]) -> _Asked:
@@ -235,7 +255,6 @@ class BitColumns:
         self._ones = np.zeros(len(bits), dtype=np.int64)
         """How many ones each column has, in all segments."""
         self._segments: list[tuple[int, Words]] = []
-        counting.expect(len(bits) * self._n)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for part in _parts(batches):
                 columns, ones = _turned(channels, part, pool)
@@ -253,9 +272,11 @@ class BitColumns:
         joint = [digits for digits in terms if len(digits) > 1]
         sums = np.zeros(len(joint), dtype=np.int64)
         if joint:
+            from metricldp.store import kernels
+
             asked = _Asked.of(joint, self._place)
             for n, columns in self._segments:
-                sums += counting.digit_sums(columns, asked.firsts, asked.seconds, n)
+                sums += kernels.digit_sums(columns, asked.firsts, asked.seconds, n)
         found = iter(sums.tolist())
         return [next(found) if len(digits) > 1 else self._known(digits) for digits in terms]
 
@@ -288,17 +309,18 @@ def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
 
 def _turned(
     channels: Mapping[str, Channel], batches: list[Batch], pool: ThreadPoolExecutor
-) -> tuple[Words, npt.NDArray[np.int64]]:
+) -> tuple[Words, Counts]:
     """Rows of reports to columns, batch by batch on all cores, and how many ones each has."""
     widths = [-(-_size(batch) // 64) for batch in batches]
     height = sum(channel.bits for channel in channels.values())
     columns = np.empty((height, sum(widths)), dtype=np.uint64)
     starts = [sum(widths[:k]) for k in range(len(widths))]
 
-    def fill(start: int, batch: Batch) -> npt.NDArray[np.int64]:
-        signs = np.concatenate([minus_bits(c, batch[name]) for name, c in channels.items()])
+    def fill(start: int, batch: Batch) -> Counts:
+        minus = [transposed(~batch[name], channel.bits) for name, channel in channels.items()]
+        signs = np.concatenate(minus)
         columns[:, start : start + signs.shape[1]] = signs
-        return counting.column_counts(signs)
+        return np.asarray(np.bitwise_count(signs).sum(axis=1, dtype=np.int64))
 
     ones = list(pool.map(fill, starts, batches))
     return columns, np.sum(ones, axis=0)
@@ -311,6 +333,13 @@ def _minus_signs_of_bit(channel: Channel, column: Column, bit: int) -> Words:
     return padded.view("<u8")
 
 
-def minus_bits(channel: Channel, column: Column) -> Words:
-    """Bit columns (bits, words) that are 1 where a report's sign is -1."""
-    return counting.transpose(np.bitwise_not(column), channel.bits)
+def transposed(rows: Column, bits: int, lead: int = 0) -> Words:
+    """Packed rows (n, bytes) to bit columns (lead + bits, words); the first `lead` are zeros."""
+    from metricldp.store import kernels
+
+    width = 8 * -(-bits // 64)
+    if rows.shape[1] != width or not rows.flags.c_contiguous:
+        padded = np.zeros((len(rows), width), dtype=np.uint8)
+        padded[:, : rows.shape[1]] = rows
+        rows = padded
+    return np.asarray(kernels.transpose(rows.view("<u8"), bits, lead))

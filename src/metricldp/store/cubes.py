@@ -21,11 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.compiled import Words
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Channel, Column, Floats
-from metricldp.store import loops as counting
-from metricldp.store.bits import Batch
+from metricldp.store.bits import Batch, Counts, Words, transposed
 from metricldp.store.readings import Readings
 
 LAYOUTS = ("auto", "cells", "prefix", "reports")
@@ -33,6 +31,8 @@ MAX_TABLE_BYTES = 1 << 27
 """Bytes of a table that "auto" will build; asked for by name, a table may be sixteen times that."""
 MAX_ENTRIES_AT_ONCE = 1 << 22
 """Entries of an expanded batch while a table is built."""
+WORDS_AT_ONCE = 256
+"""Words of each bit column whose pairs are counted together: 256 such columns fit in the cache."""
 MAX_FEATURE_PRODUCT = 1 << 32
 """With products of features up to here, sums over two thousand million reports fit 64 bits."""
 
@@ -45,7 +45,7 @@ class Table:
     """Sums over reports of all products of features of some attributes: exact integers."""
 
     channels: Mapping[str, Channel]
-    sums: npt.NDArray[np.int64]
+    sums: Counts
 
     def __add__(self, other: Table) -> Table:
         return Table(self.channels, self.sums + other.sums)
@@ -81,7 +81,7 @@ class Table:
         return np.ascontiguousarray(cells)
 
     @cached_property
-    def prefixes(self) -> npt.NDArray[np.int64]:
+    def prefixes(self) -> Counts:
         """Feature sums, cumulated where features are single values; bits are prefixes already."""
         prefixes = self.sums
         for axis, channel in enumerate(self.channels.values()):
@@ -117,7 +117,7 @@ class Table:
 class _Steps:
     """Where the decoders of some rows change, and by how much; short rows end in zeros."""
 
-    places: npt.NDArray[np.int64]
+    places: Counts
     by: Floats
 
     @classmethod
@@ -147,7 +147,7 @@ def _changes(reading: Any) -> Floats:
     return changes
 
 
-def _combine(prefixes: npt.NDArray[np.int64], steps: list[_Steps]) -> Floats:
+def _combine(prefixes: Counts, steps: list[_Steps]) -> Floats:
     """For each row the sum over all corners, added in an order that other rows cannot change."""
     rows = len(steps[0].places)
     flat = np.zeros((rows, 1), dtype=np.int64)
@@ -202,7 +202,7 @@ def fits(channels: list[Channel]) -> bool:
     return small and _largest_product(channels) <= MAX_FEATURE_PRODUCT
 
 
-def _left_whole(sums: npt.NDArray[np.int64], axis: int, channel: Channel) -> Any:
+def _left_whole(sums: Counts, axis: int, channel: Channel) -> Any:
     """Sums of all other features: what is decoded for 1 is 1, whatever the features are."""
     if channel.constant:
         return sums.take(0, axis=axis)
@@ -236,18 +236,16 @@ def quickest(channels: Mapping[str, Channel], blocks: Collection[str]) -> str:
 
 def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
     """One pass over the reports into a table, batch by batch on all cores."""
-    sizes = [channel.features for channel in channels.values()]
+    batches = list(batches)
     kinds = list(channels.values())
+    sums = np.zeros([channel.features for channel in kinds], dtype=np.int64)
+    reports = sum(len(next(iter(batch.values()))) for batch in batches)
     if all(channel.cumulates for channel in kinds):
         count = _histogram
-    elif all(channel.is_bits for channel in kinds):
+    elif all(channel.is_bits for channel in kinds) and _worth_a_kernel(reports, sums.size):
         count = _sign_products
     else:
         count = _feature_products
-    sums = np.zeros(sizes, dtype=np.int64)
-    batches = list(batches)
-    if count is _sign_products:
-        counting.expect(sums.size * sum(len(next(iter(batch.values()))) for batch in batches))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = pool.map(lambda batch: count([batch[name] for name in channels], kinds), batches)
         for part in parts:
@@ -255,46 +253,43 @@ def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
     return Table(channels, sums)
 
 
-def _histogram(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    return counting.joint_histogram(columns, [channel.features for channel in channels])
+def _worth_a_kernel(reports: int, entries: int) -> bool:
+    """Whether a matrix product would take longer than loading numba, which is about a second."""
+    return reports >= 1 << 16 or reports * entries >= 1 << 31
 
 
-def _sign_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
-    """Signs as bits: a product changes sign with every bit that is 1, so sums are counts.
+def _histogram(columns: list[Column], channels: list[Channel]) -> Counts:
+    """How many reports have each combination of integers."""
+    sizes = [channel.features for channel in channels]
+    cells = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        cells *= size
+        cells += column
+    return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
 
-    The attributes are cut in two halves, all combinations within a half expanded block by block,
-    and the halves compared pair by pair. A bit that is 0 is the sign -1, so that the product of an
-    odd number of them has the other sign; a constant is 1 for everybody.
+
+def _sign_products(columns: list[Column], channels: list[Channel]) -> Counts:
+    """Sums of products of signs, from counts of bits.
+
+    A bit of ~column is 1 where the sign is -1, so a product is -1 where an odd number of its bits
+    is 1; a constant is a column of zeros. The attributes are divided into two halves. Within a half
+    all combinations are expanded by XOR, some words at a time, and then all pairs are counted.
     """
-    pairs = zip(channels, columns, strict=True)
-    bits = [counting.transpose(c, channel.bits, int(channel.constant)) for channel, c in pairs]
-    return signed(len(columns[0]), odd_counts(bits), channels)
+    from metricldp.store import kernels
 
-
-def signed(
-    n: int, odd: npt.NDArray[np.int64], channels: Sequence[Channel]
-) -> npt.NDArray[np.int64]:
-    """Sums of products of signs over n reports, from how many of them have an odd one."""
-    signs = np.ones((), dtype=np.int64)
-    for channel in channels:
-        lead = int(channel.constant)
-        signs = np.multiply.outer(signs, np.where(np.arange(channel.features) < lead, 1, -1))
-    return np.asarray(signs * (n - 2 * odd).reshape(signs.shape))
-
-
-def odd_counts(bits: list[Words]) -> npt.NDArray[np.int64]:
-    """For one bit column of each attribute, in all combinations, how often an odd number is 1."""
-    sizes = [len(part) for part in bits]
+    sizes = [channel.features for channel in channels]
     half = _balanced(sizes)
-    widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
-    step = max(16, min(1024, MAX_ENTRIES_AT_ONCE // widest // 8))
-    odd = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
+    shape = math.prod(sizes[:half]), math.prod(sizes[half:])
+    pairs = zip(columns, channels, strict=True)
+    bits = [transposed(~column, c.bits, int(c.constant)) for column, c in pairs]
+    step = max(16, min(WORDS_AT_ONCE, MAX_ENTRIES_AT_ONCE // max(shape) // 8))
+    odd = np.zeros(shape, dtype=np.int64)
     for start in range(0, bits[0].shape[1], step):
         parts = [part[:, start : start + step] for part in bits]
         words = parts[0].shape[1]
         left, right = _combined(parts[:half], words), _combined(parts[half:], words)
-        odd += counting.pair_counts(left, right)
-    return odd
+        odd += kernels.differing_bits(left, right)
+    return np.asarray(len(columns[0]) - 2 * odd).reshape(sizes)
 
 
 def _combined(parts: list[Words], words: int) -> Words:
@@ -305,7 +300,7 @@ def _combined(parts: list[Words], words: int) -> Words:
     return np.ascontiguousarray(product)
 
 
-def _feature_products(columns: list[Column], channels: list[Channel]) -> npt.NDArray[np.int64]:
+def _feature_products(columns: list[Column], channels: list[Channel]) -> Counts:
     """Expand each half of the attributes, then multiply the halves as matrices, exactly.
 
     A sum of products over a chunk is at most its rows times the largest product of features. Below

@@ -1,14 +1,13 @@
-"""A lake: reports that stay where they are, asked through an engine.
+"""A lake: reports that stay where they are, queried through an engine.
 
-Integers are grouped, bits are counted in words where they were sliced, and all else is counted
-batch by batch. What is found is kept as the tables of `cubes`, so answers are those of totals.
+The engine groups integers. All else arrives as Arrow batches and is aggregated here, or on Spark's
+workers. Tables are those of `cubes`, so answers are those of totals.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,12 @@ import numpy as np
 
 from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.text import counted, shown
-from metricldp.channels import Channel
+from metricldp.channels import Channel, Floats
 from metricldp.store import cubes, scan
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Batch, Product
 from metricldp.store.engines import base, sources
-from metricldp.store.engines.places import Place
-from metricldp.store.profiles import opened_from_digits
+from metricldp.store.engines.places import Rows
 from metricldp.store.readings import Readings
 from metricldp.store.scan import Weights
 from metricldp.store.tabled import Tabled
@@ -34,7 +32,7 @@ class Lake(Tabled):
     """Reports of one survey in one place or several, none of which is read before a question."""
 
     def __init__(
-        self, survey: Agreement, places: Sequence[Place] = (), *, engine: str, layout: str = "auto"
+        self, survey: Agreement, places: Sequence[Rows] = (), *, engine: str, layout: str = "auto"
     ) -> None:
         super().__init__(survey, layout)
         self.engine, self.places = engine, list(places)
@@ -49,7 +47,7 @@ class Lake(Tabled):
         layout: str = "auto",
         trust: bool = False,
     ) -> Lake:
-        """From files, a folder of slices, an address, or what an engine has at hand."""
+        """From files, an address, or a frame or table of an engine."""
         lake = cls(survey, engine=engine, layout=layout)
         lake.add(collected, trust=trust)
         return lake
@@ -124,15 +122,29 @@ class Lake(Tabled):
                 "ask for counts one after the other, or tally the reports without engine="
             )
         if self.layout in ("auto", REPORTS) and names not in self._tables and len(names) > 1:
-            channel = self.survey.channels.get(attribute)
-            if channel is not None and all(c.is_bits for c in known.values()):
-                count = partial(self._digit_counts, names)
-                found = opened_from_digits(readings, attribute, channel, count)
-                if found is not None:
-                    return readings.named(found), REPORTS
+            sums = self._feature_sums(readings, attribute, known)
+            if sums is not None:
+                return readings.named(sums), REPORTS
         cubes.check_size(list(known.values()), names, "ask about fewer attributes together")
         layout = cubes.quickest(known, self.survey.blocks)
         return readings.named(self._table_of(names).opened(readings, attribute)), layout
+
+    def _feature_sums(
+        self, readings: Readings, attribute: str, channels: Mapping[str, Channel]
+    ) -> Floats | None:
+        """`opened` in one pass without a table, where all are bits and their codes are few."""
+        if not all(channel.is_bits for channel in channels.values()):
+            return None
+        codes = scan.joint_codes(readings.parts, readings.count)
+        if codes is None:
+            return None
+        size, features = codes.table.shape[1], channels[attribute].features
+        if size * features > scan.MAX_OPENED:
+            return None
+        sums = np.zeros((features, size), dtype=np.int64)
+        for place in self.places:
+            sums += place.feature_sums(readings, attribute, size)
+        return np.asarray(codes.table @ sums.T)
 
     def table_of(self, names: tuple[str, ...]) -> cubes.Table:
         channels = {name: self.survey.tabled[name] for name in names}

@@ -33,7 +33,9 @@ else:
     pa = optional("pyarrow")
 
 MAX_PASSES = 2
-"""Questions about the same attributes from which on reports of bits are turned to columns."""
+"""Queries of the same attributes after which reports of bits may be transposed to bit columns."""
+MIN_REPORTS_PASSED = 1 << 24
+"""Reports that were read for such queries from which on bit columns, and numba, are worth it."""
 
 
 class Raw(Tabled):
@@ -132,7 +134,9 @@ class Raw(Tabled):
         return cubes.build(self.batches(names), channels)
 
     def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        if self._asked[names] <= MAX_PASSES:
+        queries = self._asked[names]
+        few = queries <= MAX_PASSES or queries * self.n < MIN_REPORTS_PASSED
+        if few and self._columns is None:
             return counts_from_reports(terms, self.batches(names))
         if self._columns is None:
             bits = {n: c for n, c in self.survey.channels.items() if c.is_bits}

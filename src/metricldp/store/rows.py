@@ -17,7 +17,7 @@ from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import optional
 from metricldp.basics.text import listed, shown
 from metricldp.store.cubes import Table
-from metricldp.store.engines.texts import Dialect
+from metricldp.store.engines.sql import quoted
 from metricldp.survey.agreement import Agreement
 
 pa: Any = optional("pyarrow")
@@ -34,22 +34,21 @@ def sql(survey: Agreement, sets: Sets, source: str, quote: str = '"') -> str:
     if not isinstance(quote, str) or len(quote) != 1:
         raise QueryError(f'quote is the mark around names, " or `, not {shown(quote)}')
     check_integers(survey, sets)
-    dialect = Dialect(quote, "")
     columns = _columns(sets)
     if clash := {KEPT, REPORTS}.intersection(columns):
         raise QueryError(f"{listed(clash)} is a column of the result; rename the attribute")
     parts = []
     for names in sets:
         chosen = [
-            f"  {dialect.name(name)}"
+            f"  {quoted(name, quote)}"
             if name in names
-            else f"  CAST(NULL AS INTEGER) AS {dialect.name(name)}"
+            else f"  CAST(NULL AS INTEGER) AS {quoted(name, quote)}"
             for name in columns
         ]
-        quoted = _label(names).replace("'", "''")
-        first = [f"  '{quoted}' AS {KEPT}"] if len(sets) > 1 else []
+        label = quoted(_label(names), "'")
+        first = [f"  {label} AS {KEPT}"] if len(sets) > 1 else []
         wanted = ",\n".join([*first, *chosen, f"  COUNT(*) AS {REPORTS}"])
-        grouped = ", ".join(dialect.name(name) for name in names)
+        grouped = ", ".join(quoted(name, quote) for name in names)
         parts.append(f"SELECT\n{wanted}\nFROM {source}\nGROUP BY {grouped}")
     head = f"-- reports to survey {survey.fingerprint[:16]}, counted by {_told(sets)}"
     return f"{head}\n" + "\nUNION ALL\n".join(parts) + "\n"
@@ -61,7 +60,7 @@ def check_integers(survey: Agreement, sets: Sets) -> None:
         if other := [name for name in names if not survey.tabled[name].cumulates]:
             raise QueryError(
                 f"reports of {listed(other)} are bits or several numbers, which no GROUP BY "
-                "counts; say survey.tally(..., engine=...), or metricldp slice for bits"
+                "counts; say survey.tally(..., engine=...)"
             )
 
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from metricldp.channels import Channel, Floats, Integers
-from metricldp.store import loops as counting
-from metricldp.store.bits import Batch
+from metricldp.store.bits import Batch, Counts
 from metricldp.store.readings import Part, Reading, Readings
 
 MAX_JOINT_CODES = 1 << 16
@@ -20,6 +18,15 @@ MAX_OPENED = 1 << 22
 """Up to this many sums one attribute is left open; with more, going report by report is faster."""
 _POWERS = {"value": 1, "second": 2, "square": 2}
 """The power that a public weight enters each row with."""
+
+
+class JointCodes(NamedTuple):
+    """One small code for all attributes of a report together."""
+
+    table: Floats
+    """The product of all decoders at each code, (rows, codes)."""
+    read: Callable[[Batch], Integers]
+    """The code of each report of a batch."""
 
 
 class Weights(NamedTuple):
@@ -42,9 +49,9 @@ def from_reports(
     """
     batches, parts, rows = list(batches), readings.parts, readings.count
     weights = Weights.of(weight, readings) if isinstance(weight, str) else weight
-    reader = _joint_codes(parts, rows)
-    if reader is not None:
-        table, read = reader
+    codes = joint_codes(parts, rows)
+    if codes is not None:
+        table, read = codes
         counts = sum(_count(read(b), table.shape[1], b, weights) for b in batches)
         return np.asarray((table * counts).sum(axis=1))
     # One attribute with too many codes is left open: all its features are summed instead.
@@ -55,9 +62,9 @@ def from_reports(
     )
     rest = [r for r in parts if r is not wide]
     if wide is not None and weights is None:
-        reader = _joint_codes(rest, rows)
-        if reader is not None and reader[0].shape[1] * wide.channel.features <= MAX_OPENED:
-            sums = _opened(batches, rest, wide.name, wide.channel, rows)
+        codes = joint_codes(rest, rows)
+        if codes is not None and codes.table.shape[1] * wide.channel.features <= MAX_OPENED:
+            sums = codes.table @ feature_sums(batches, codes, wide.name, wide.channel).T
             return np.asarray((wide.coefficients * sums).sum(axis=1))
     return _in_floats(batches, parts, rows, weights)
 
@@ -77,40 +84,35 @@ def _count(codes: Integers, size: int, batch: Batch, weights: Weights | None) ->
 
 def opened(batches: Iterable[Batch], readings: Readings, name: str, channel: Channel) -> Floats:
     """Sums of every feature of one attribute times the others' decoders: (count, features)."""
-    return _opened(batches, readings.parts, name, channel, readings.count)
-
-
-def _opened(
-    batches: Iterable[Batch],
-    readings: Sequence[Part],
-    name: str,
-    channel: Channel,
-    rows: int,
-) -> Floats:
-    reader = _joint_codes(readings, rows)
-    if reader is not None:
-        table, read = reader
-        totals = np.zeros((channel.features, table.shape[1]), dtype=np.int64)
-        for batch in batches:
-            totals += channel.totals(batch[name], read(batch), table.shape[1])
-        return np.asarray(table @ totals.T)
+    rows = readings.count
+    codes = joint_codes(readings.parts, rows)
+    if codes is not None:
+        return np.asarray(codes.table @ feature_sums(batches, codes, name, channel).T)
     identity = np.eye(channel.features)
     result = np.zeros((rows, channel.features))
     for batch in batches:
-        rest = _products(batch, readings, rows)
+        rest = _products(batch, readings.parts, rows)
         for start in range(0, channel.features, 16):
             features = channel.values(batch[name], identity[start : start + 16])
             result[:, start : start + 16] += rest @ features.T
     return result
 
 
-def _joint_codes(
-    readings: Sequence[Part], rows: int
-) -> tuple[Floats, Callable[[Batch], Integers]] | None:
-    """One small code for all attributes of a report together, and the decoders' products there.
+def feature_sums(
+    batches: Iterable[Batch], codes: JointCodes, name: str, channel: Channel
+) -> Counts:
+    """Sums of every feature of one attribute over the reports of each code: (features, codes)."""
+    size = codes.table.shape[1]
+    sums = np.zeros((channel.features, size), dtype=np.int64)
+    for batch in batches:
+        sums += channel.totals(batch[name], codes.read(batch), size)
+    return sums
 
-    Counting codes is exact, so an answer depends on the reports but not on their order. None
-    where there would be too many codes.
+
+def joint_codes(readings: Sequence[Part], rows: int) -> JointCodes | None:
+    """Codes that tell apart whatever the decoders tell apart; None where they would be too many.
+
+    Counting codes is exact, so an answer depends on the reports but not on their order.
     """
     table = np.ones((rows, 1))
     found = []
@@ -129,7 +131,7 @@ def _joint_codes(
             codes += levels.codes(batch[name]).astype(codes.dtype)
         return codes
 
-    return table, read
+    return JointCodes(table, read)
 
 
 def _in_floats(
@@ -141,12 +143,9 @@ def _in_floats(
     """Products of decoders, report by report; the batches' sums are added without rounding."""
     sums = []
     for batch in batches:
-        tables, places = _factors(batch, readings)
-        size = len(next(iter(batch.values())))
-        raised = np.ones((rows, size))
-        if weights is not None:
-            raised = np.stack([batch[weights.name] ** power for power in weights.powers])
-        sums.append(counting.product_sums(tables, places, raised))
+        products = _products(batch, readings, rows, weights)
+        # One report after the other, so that the sum of a batch does not depend on the machine.
+        sums.append(np.cumsum(products, axis=1)[:, -1])
     return np.array([math.fsum(part[row] for part in sums) for row in range(rows)])
 
 
@@ -155,17 +154,21 @@ def report_by_report(batch: Batch, readings: Readings) -> dict[str, Floats]:
     return readings.named(_products(batch, readings.parts, readings.count))
 
 
-def _products(batch: Batch, readings: Sequence[Part], rows: int) -> Floats:
-    if not readings:  # everybody is known, and counts once
-        return np.ones((rows, len(next(iter(batch.values())))))
-    tables, places = _factors(batch, readings)
-    products = np.ones((rows, places.shape[1]))
-    for place in places:
-        products *= tables[:, place]
+def _products(
+    batch: Batch, readings: Sequence[Part], rows: int, weights: Weights | None = None
+) -> Floats:
+    if weights is None:
+        products = np.ones((rows, len(next(iter(batch.values())))))
+    else:
+        products = np.stack([batch[weights.name] ** power for power in weights.powers])
+    if readings:
+        tables, places = _factors(batch, readings)
+        for place in places:
+            products *= tables.take(place, axis=1)
     return products
 
 
-def _factors(batch: Batch, readings: Sequence[Part]) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _factors(batch: Batch, readings: Sequence[Part]) -> tuple[Floats, Counts]:
     """The decoders' values side by side, (rows, entries), and where each report finds its own."""
     tables, places, start = [], [], 0
     for reading in readings:

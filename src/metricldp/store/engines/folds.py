@@ -1,22 +1,25 @@
-"""What runs over batches of reports, on this machine or on the workers of another.
+"""Sums over batches of reports, on this machine or on the workers of an engine.
 
-A fold is plain data, so that it can be sent: the survey is its text, and made once on each worker.
+A fold is plain data, so that it can be pickled: the survey is its text, and parsed once on each
+worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from metricldp.basics.compiled import Words
+from metricldp.channels import Floats
 from metricldp.reports import arrow
-from metricldp.store import cubes
-from metricldp.store.bits import Digit, Product, counts_from_reports
-from metricldp.store.engines.base import BATCH, Ones, Sums
+from metricldp.store import cubes, scan
+from metricldp.store.bits import Batch, Digit, Product, counts_from_reports
+from metricldp.store.engines.base import BATCH, Sums
+from metricldp.store.readings import Reading
 from metricldp.survey.agreement import Agreement
 
 
@@ -26,29 +29,39 @@ def _survey(text: str) -> Agreement:
 
 
 @dataclass(frozen=True)
-class TableFold:
-    """The table over some attributes; first stands how many reports there were."""
+class ReportFold(ABC):
+    """Integer sums over reports; the number of reports comes first."""
 
     survey: str
     names: tuple[str, ...]
 
+    @abstractmethod
+    def sums(self, survey: Agreement, batches: Sequence[Batch]) -> Sums:
+        """The sums over these reports, of any shape."""
+
     def __call__(self, tables: Iterable[Any]) -> Sums:
         survey = _survey(self.survey)
-        channels = {name: survey.tabled[name] for name in self.names}
-        n, sums = 0, cubes.build([], channels).sums
+        n, sums = 0, self.sums(survey, [])
         for table in arrow.regrouped(tables, BATCH):
             checked = arrow.check_columns(survey, table, self.names, n, trust=True)
-            sums += cubes.build(arrow.batches(checked), channels).sums
+            sums = sums + self.sums(survey, list(arrow.batches(checked)))
             n += checked.num_rows
         return np.concatenate([np.array([n]), sums.reshape(-1)])
 
 
 @dataclass(frozen=True)
-class DigitFold:
-    """Sums of products of digits; first stands how many reports there were."""
+class TableFold(ReportFold):
+    """The table over some attributes."""
 
-    survey: str
-    names: tuple[str, ...]
+    def sums(self, survey: Agreement, batches: Sequence[Batch]) -> Sums:
+        """Sums of all products of features."""
+        return cubes.build(batches, {name: survey.tabled[name] for name in self.names}).sums
+
+
+@dataclass(frozen=True)
+class DigitFold(ReportFold):
+    """Sums of products of digits."""
+
     terms: tuple[tuple[tuple[str, int, int | None], ...], ...]
 
     @classmethod
@@ -56,65 +69,27 @@ class DigitFold:
         plain = tuple(tuple((d.name, d.first, d.second) for d in digits) for digits in terms)
         return cls(survey, names, plain)
 
-    def __call__(self, tables: Iterable[Any]) -> Sums:
-        survey = _survey(self.survey)
+    def sums(self, survey: Agreement, batches: Sequence[Batch]) -> Sums:
+        """One sum for each product."""
         terms = [
             tuple(Digit(n, survey.channels[n], first, second) for n, first, second in digits)
             for digits in self.terms
         ]
-        n, sums = 0, np.zeros(len(terms), dtype=np.int64)
-        for table in arrow.regrouped(tables, BATCH):
-            checked = arrow.check_columns(survey, table, self.names, n, trust=True)
-            sums += np.array(counts_from_reports(terms, arrow.batches(checked)), dtype=np.int64)
-            n += checked.num_rows
-        return np.concatenate([np.array([n]), sums])
+        return np.array(counts_from_reports(terms, batches), dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class WordFold:
-    """How often an odd number of bits is 1, from columns of words; first stands how many words."""
+class CodeFold(ReportFold):
+    """Sums of every feature of the last attribute, by the joint code of the others."""
 
-    parts: tuple[tuple[int, tuple[str, ...]], ...]
-    """For each attribute how many constant features come first, and its columns."""
+    decoders: tuple[Floats, ...]
+    """The coefficients of each of the others, from which its codes follow."""
 
-    def __call__(self, tables: Iterable[Any]) -> Sums:
-        shape = [lead + len(columns) for lead, columns in self.parts]
-        rows, odd = 0, np.zeros(int(np.prod(shape)), dtype=np.int64)
-        for table in arrow.regrouped(tables, BATCH // 64):
-            bits = [_words(table, lead, columns) for lead, columns in self.parts]
-            odd += cubes.odd_counts(bits).reshape(-1)
-            rows += table.num_rows
-        return np.concatenate([np.array([rows]), odd])
-
-
-@dataclass(frozen=True)
-class OnesFold:
-    """Ones of columns of words, where they are asked for by the hundred."""
-
-    asked: tuple[Ones, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        pairs = (name for ones in self.asked for pair in ones.masks for name in pair)
-        return list(dict.fromkeys([*pairs, *(n for ones in self.asked for n in ones.flips)]))
-
-    def __call__(self, tables: Iterable[Any]) -> Sums:
-        sums = np.zeros(len(self.asked), dtype=np.int64)
-        columns = self.columns
-        for table in arrow.regrouped(tables, BATCH // 64):
-            words = dict(zip(columns, _words(table, 0, tuple(columns)), strict=True))
-            for place, ones in enumerate(self.asked):
-                parts = [words[a] ^ words[b] for a, b in ones.masks]
-                if ones.flips:
-                    parts.append(reduce(np.bitwise_xor, [words[name] for name in ones.flips]))
-                sums[place] += int(np.bitwise_count(reduce(np.bitwise_and, parts)).sum())
-        return sums
-
-
-def _words(table: Any, lead: int, columns: tuple[str, ...]) -> Words:
-    """The words of some columns, behind so many columns of zeros."""
-    found = np.zeros((lead + len(columns), table.num_rows), dtype=np.uint64)
-    for place, name in enumerate(columns):
-        found[lead + place] = table[name].to_numpy().astype(np.int64).view(np.uint64)
-    return found
+    def sums(self, survey: Agreement, batches: Sequence[Batch]) -> Sums:
+        """Sums by feature and code."""
+        *others, name = self.names
+        pairs = zip(others, self.decoders, strict=True)
+        readings = [Reading(other, survey.channels[other], c, c) for other, c in pairs]
+        codes = scan.joint_codes(readings, len(self.decoders[0]))
+        assert codes is not None
+        return scan.feature_sums(batches, codes, name, survey.channels[name])

@@ -1,4 +1,4 @@
-"""Where reports stay: one to a row, or sliced to words of bits; and the sums found there.
+"""Reports that stay with an engine, one to a row, and sums over them.
 
 What an engine returns is checked here: that every value is one that a device can send, and that all
 counts together are as many as there are reports.
@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +20,9 @@ from metricldp.basics.writing import why_not
 from metricldp.channels.fields import Number
 from metricldp.reports import arrow
 from metricldp.store.bits import Batch, Product
-from metricldp.store.cubes import signed
-from metricldp.store.engines.base import (
-    REPORTS,
-    SQUARES,
-    WEIGHT,
-    Engine,
-    Fold,
-    Ones,
-    Sums,
-    digit_counts,
-)
-from metricldp.store.engines.folds import DigitFold, TableFold, WordFold
+from metricldp.store.engines.base import REPORTS, SQUARES, WEIGHT, Engine, Sums
+from metricldp.store.engines.folds import CodeFold, DigitFold, ReportFold, TableFold
+from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
 
 MOST_GROUPS = 1 << 24
@@ -58,51 +49,28 @@ def _mark(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-class Place(Protocol):
-    """Reports that stay where they are, and sums over them."""
-
-    n: int
-
-    def table(self, names: tuple[str, ...]) -> Sums:
-        """Sums of all products of features of these attributes."""
-
-    def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        """Sums of products of digits of these attributes, which are bits."""
-
-    def grouped(self, columns: Sequence[str], weight: str | None = None) -> Batch:
-        """Reports that differ, and how many of each; with a weight its sums as well."""
-
-    def squares(self, weight: str, largest: int) -> tuple[float, list[float]]:
-        """The sum of the squares of a public weight, and the few largest of them."""
-
-
 class Rows:
-    """Reports one to a row."""
+    """Reports one to a row; without n, as many as there are rows now."""
 
     def __init__(
-        self, survey: Agreement, engine: Engine, n: int, names: Sequence[str], files: Files
+        self, survey: Agreement, engine: Engine, files: Files, n: int | None = None
     ) -> None:
-        self.survey, self.engine, self.n, self.files = survey, engine, n, files
-        self.names = frozenset(names)
+        self.survey, self.engine, self.files = survey, engine, files
         with _asking(engine, files):
-            found = engine.columns()
-        for name in names:
-            if found.count(name) != 1:
-                times = f"{found.count(name)} columns" if name in found else "no column"
+            columns = engine.columns()
+            self.n = engine.count() if n is None else n
+        for name in survey.fields:
+            if columns.count(name) != 1:
+                times = f"{columns.count(name)} columns" if name in columns else "no column"
                 raise ReportRefused("columns", f"these reports have {times} {name!r}")
-        for name in found:
-            if name not in self.names:
+        for name in columns:
+            if name not in survey.fields:
                 raise ReportRefused(
                     "columns", f"these reports have a column {name!r} of no attribute"
                 )
 
-    def counted(self) -> int:
-        """How many rows there are now."""
-        with _asking(self.engine, self.files):
-            return self.engine.count()
-
     def table(self, names: tuple[str, ...]) -> Sums:
-        self._check_held(names)
+        """Sums of all products of features of these attributes."""
         channels = [self.survey.tabled[name] for name in names]
         sizes = [channel.features for channel in channels]
         if all(channel.cumulates for channel in channels):
@@ -111,22 +79,27 @@ class Rows:
             sums = np.zeros(math.prod(sizes), dtype=np.int64)
             np.add.at(sums, places, batch[REPORTS])
             return sums.reshape(sizes)
-        fold = TableFold(self.survey.to_json(), names)
-        return self._folded(names, fold, math.prod(sizes)).reshape(sizes)
+        return self._folded(TableFold(self.survey.to_json(), names), *sizes)
 
     def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        self._check_held(names)
+        """Sums of products of digits of these attributes, which are bits."""
         fold = DigitFold.of(self.survey.to_json(), names, terms)
-        return [int(count) for count in self._folded(names, fold, len(terms))]
+        return [int(count) for count in self._folded(fold, len(terms))]
 
-    def _folded(self, names: Sequence[str], fold: Fold, size: int) -> Sums:
+    def feature_sums(self, readings: Readings, name: str, codes: int) -> Sums:
+        """Sums of every feature of one attribute, by the joint code of others, which are bits."""
+        decoders = tuple(part.coefficients for part in readings.parts)
+        fold = CodeFold(self.survey.to_json(), (*readings.names, name), decoders)
+        return self._folded(fold, self.survey.channels[name].features, codes)
+
+    def _folded(self, fold: ReportFold, *shape: int) -> Sums:
         with _asking(self.engine, self.files):
-            found = self.engine.folded(names, fold, 1 + size)
-        self._check_count(int(found[0]))
-        return found[1:]
+            sums = self.engine.folded(fold.names, fold, 1 + math.prod(shape))
+        self._check_count(int(sums[0]))
+        return sums[1:].reshape(shape)
 
     def grouped(self, columns: Sequence[str], weight: str | None = None) -> Batch:
-        self._check_held(columns)
+        """Reports that differ, and how many of each; with a weight its sums as well."""
         self._check_few(columns)
         with _asking(self.engine, self.files):
             if weight is not None:
@@ -154,7 +127,7 @@ class Rows:
         return batch
 
     def squares(self, weight: str, largest: int) -> tuple[float, list[float]]:
-        self._check_held([weight])
+        """The sum of the squares of a public weight, and the few largest of them."""
         with _asking(self.engine, self.files):
             self._check_weight(weight)
             total = self.engine.grouped([], weight)[SQUARES][0].as_py()
@@ -176,13 +149,6 @@ class Rows:
                 "expected; the reports changed meanwhile: tally them again",
             )
 
-    def _check_held(self, names: Sequence[str]) -> None:
-        if missing := [name for name in names if name not in self.names]:
-            raise QueryError(
-                f"{', '.join(missing)} is sliced and {self.engine.name} cannot join it to other "
-                "columns; ask the reports that it was sliced from"
-            )
-
     def _check_few(self, columns: Sequence[str]) -> None:
         most = 1
         for name in columns:
@@ -195,69 +161,6 @@ class Rows:
                 "without engine=, or ask about fewer attributes together, without a weight or "
                 "layout='reports'"
             )
-
-
-class Sliced:
-    """Bits as words of 64 reports, a column for each bit; whatever is no bits stays in rows."""
-
-    def __init__(
-        self, survey: Agreement, words: Engine, rest: Rows | None, n: int, files: Files
-    ) -> None:
-        self.survey, self.engine, self.rest, self.n, self.files = survey, words, rest, n, files
-        self.names = frozenset(bits_of(survey))
-
-    def table(self, names: tuple[str, ...]) -> Sums:
-        if not self.names.issuperset(names):
-            return self._rest(names).table(names)
-        channels = [self.survey.channels[name] for name in names]
-        sizes = [channel.features for channel in channels]
-        if len(names) == 1:
-            lead, channel = int(channels[0].constant), channels[0]
-            with _asking(self.engine, self.files):
-                asked = [Ones((), (column(names[0], bit),)) for bit in range(channel.bits)]
-                found = self.engine.ones(asked)
-            odd = np.array([0] * lead + found, dtype=np.int64)
-            return signed(self.n, odd, channels)
-        parts = tuple(
-            (int(c.constant), tuple(column(name, bit) for bit in range(c.bits)))
-            for name, c in zip(names, channels, strict=True)
-        )
-        read = [name for _, columns in parts for name in columns]
-        with _asking(self.engine, self.files):
-            found_sums = self.engine.folded(read, WordFold(parts), 1 + math.prod(sizes))
-        return signed(self.n, found_sums[1:], channels)
-
-    def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        if not self.names.issuperset(names):
-            return self._rest(names).digits(names, terms)
-        with _asking(self.engine, self.files):
-            return digit_counts(self.n, terms, column, self.engine)
-
-    def grouped(self, columns: Sequence[str], weight: str | None = None) -> Batch:
-        return self._rest(columns).grouped(columns, weight)
-
-    def squares(self, weight: str, largest: int) -> tuple[float, list[float]]:
-        return self._rest([weight]).squares(weight, largest)
-
-    def _rest(self, names: Sequence[str]) -> Rows:
-        sliced = [name for name in names if name in self.names]
-        if self.rest is None or sliced:
-            raise QueryError(
-                f"{' x '.join(names)}: {', '.join(sliced)} is sliced to bits, which are not "
-                "counted together with other columns or weights; ask the reports that they were "
-                "sliced from"
-            )
-        return self.rest
-
-
-def bits_of(survey: Agreement) -> list[str]:
-    """The attributes whose reports are bits."""
-    return [name for name, channel in survey.channels.items() if channel.is_bits]
-
-
-def column(name: str, bit: int) -> str:
-    """What the column of one bit is called."""
-    return f"{name}#{bit}"
 
 
 @contextlib.contextmanager

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_, xor
 from pathlib import Path
 from typing import Any
 
 from metricldp.basics.optional import optional
-from metricldp.store.engines.base import BATCH, REPORTS, SQUARES, WEIGHT, Fold, Ones, Sums
+from metricldp.store.engines.base import BATCH, REPORTS, SQUARES, WEIGHT, Fold, Sums
 
 pl: Any = optional("polars")
 
@@ -47,13 +45,6 @@ class Polars:
             return self._found(self._frame.group_by(list(columns)).agg(wanted)).to_arrow()
         return self._found(self._frame.select(wanted)).to_arrow()
 
-    def ones(self, asked: Sequence[Ones]) -> list[int]:
-        counts = [
-            _word(ones).bitwise_count_ones().cast(pl.Int64).sum().alias(f"n{k}")
-            for k, ones in enumerate(asked)
-        ]
-        return [int(count) for count in self._found(self._frame.select(counts)).row(0)]
-
     def folded(self, columns: Sequence[str], fold: Fold, size: int) -> Sums:
         query = self._frame.select(list(columns))
         batches = query.collect_batches(chunk_size=BATCH, lazy=True, engine="streaming")
@@ -67,10 +58,3 @@ class Polars:
     def largest(self, column: str, count: int) -> list[float]:
         found = self._found(self._frame.select(pl.col(column).cast(pl.Float64).top_k(count)))
         return [float(value) for value in found.to_series()]
-
-
-def _word(ones: Ones) -> Any:
-    parts = [pl.col(a) ^ pl.col(b) for a, b in ones.masks]
-    if ones.flips:
-        parts.append(reduce(xor, [pl.col(name) for name in ones.flips]))
-    return reduce(and_, parts)

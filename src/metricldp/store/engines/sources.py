@@ -1,4 +1,4 @@
-"""What people hand over, and the engine that reads it: files, slices, addresses, frames, tables.
+"""What people hand over, and the engine that reads it: files, addresses, frames, tables.
 
 Files on this machine are opened by name and read once, before anything is asked: marks, digests and
 collections are checked as in any tally. With `trust`, and for what has no marks, they are not.
@@ -17,12 +17,10 @@ from metricldp.basics.text import listed, shown
 from metricldp.reports import parquet
 from metricldp.reports.incoming import check_uncounted, files_in, pieces
 from metricldp.reports.parquet import UNNUMBERED
-from metricldp.store.engines.base import Engine
 from metricldp.store.engines.duckdb import DuckDB
-from metricldp.store.engines.places import Files, Place, Rows, Sliced
+from metricldp.store.engines.places import Files, Rows
 from metricldp.store.engines.polars import Polars
 from metricldp.store.engines.spark import Spark
-from metricldp.store.slices import INDEX, Index
 from metricldp.survey.agreement import Agreement
 
 AUTO = "auto"
@@ -34,7 +32,7 @@ _OWNERS = {"duckdb": "duckdb", "_duckdb": "duckdb", "polars": "polars", "pyspark
 
 def opened(
     survey: Agreement, collected: Any, engine: str, *, trust: bool, counted: set[str]
-) -> list[Place]:
+) -> list[Rows]:
     """Places to ask; the collections found there join those counted."""
     if not isinstance(engine, str) or engine not in (AUTO, *ENGINES):
         raise QueryError(f"an engine is one of {listed([AUTO, *ENGINES])}, not {shown(engine)}")
@@ -45,8 +43,8 @@ def opened(
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise ReportRefused(
             "kind",
-            "an engine reads Parquet files, a folder of them or of slices, an address, or a frame "
-            f"of its own, not {shown(collected)}; tally others without engine=",
+            "an engine reads Parquet files, a folder of them, an address, or a frame of its own, "
+            f"not {shown(collected)}; tally others without engine=",
         )
     chosen = _default() if engine == AUTO else engine
     require(chosen)
@@ -56,13 +54,8 @@ def opened(
             raise QueryError("name files on this machine, or addresses, not both together")
         _vouched(trust, remote[0] if remote else str(paths[0]), counted)
         source = ENGINES[chosen].of_files(remote) if remote else Spark.of_table(str(paths[0]))
-        return [_rows(survey, source)]
-    slices = [path for path in map(Path, paths) if (path / INDEX).exists()]
-    plain = [path for path in paths if Path(path) not in slices]
-    found: list[Place] = []
-    for path in slices:
-        found += _slices(survey, path, chosen, trust, counted)
-    return found + (_files(survey, plain, chosen, trust, counted) if plain else [])
+        return [Rows(survey, source, Files())]
+    return [_files(survey, paths, chosen, trust, counted)]
 
 
 def _default() -> str:
@@ -82,11 +75,11 @@ def _local(paths: Sequence[str | Path]) -> bool:
 
 def _frame(
     survey: Agreement, frame: Any, owner: str, engine: str, trust: bool, counted: set[str]
-) -> Place:
+) -> Rows:
     if engine not in (AUTO, owner):
         raise QueryError(f"{type(frame).__name__} is of {owner}; say engine={owner!r}")
     _vouched(trust, f"this {type(frame).__name__}", counted)
-    return _rows(survey, ENGINES[owner](frame))
+    return Rows(survey, ENGINES[owner](frame), Files())
 
 
 def _vouched(trust: bool, what: str, counted: set[str]) -> None:
@@ -99,22 +92,16 @@ def _vouched(trust: bool, what: str, counted: set[str]) -> None:
     counted.add(UNNUMBERED)
 
 
-def _rows(survey: Agreement, engine: Engine) -> Place:
-    rows = Rows(survey, engine, 0, list(survey.fields), Files())
-    rows.n = rows.counted()
-    return rows
-
-
 def _files(
     survey: Agreement, paths: Sequence[str | Path], engine: str, trust: bool, counted: set[str]
-) -> list[Place]:
+) -> Rows:
     files = [file for path in paths for file in files_in(path)]
     now = Files(files)
     if trust:
         n = _footers(survey, files, counted)
     else:
         n = sum(t.num_rows for t in pieces(survey, list(files), counted=counted))
-    return [Rows(survey, ENGINES[engine].of_files(files), n, list(survey.fields), now)]
+    return Rows(survey, ENGINES[engine].of_files(files), now, n)
 
 
 def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int:
@@ -132,24 +119,3 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
             n += file.count
     counted.add(UNNUMBERED)
     return n
-
-
-def _slices(
-    survey: Agreement, folder: Path, engine: str, trust: bool, counted: set[str]
-) -> list[Place]:
-    now = Files([folder / INDEX, *folder.glob("*.parquet")])
-    index = Index(survey, folder, trust=trust)
-    check_uncounted(index.collections, counted, f"the slices in {folder}")
-    counted |= index.collections
-    if not index.words:
-        return []
-    rest = None
-    kind = ENGINES[engine]
-    if index.rest:
-        others = [name for name in survey.fields if not _is_bits(survey, name)]
-        rest = Rows(survey, kind.of_files(index.rest), index.n, others, now)
-    return [Sliced(survey, kind.of_files(index.words), rest, index.n, now)]
-
-
-def _is_bits(survey: Agreement, name: str) -> bool:
-    return name in survey.channels and survey.channels[name].is_bits

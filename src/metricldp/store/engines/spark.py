@@ -13,25 +13,18 @@ import numpy as np
 
 from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import optional
-from metricldp.store.engines import texts
-from metricldp.store.engines.base import Fold, Ones, Sums
-from metricldp.store.engines.folds import OnesFold
-
-_MOST_SUMS = 64
-"""Sums in one statement; with more, Spark plans longer than it counts."""
+from metricldp.store.engines.base import Fold, Sums
+from metricldp.store.engines.sql import SqlEngine
 
 pa: Any = optional("pyarrow")
 sql: Any = optional("pyspark.sql")
 
 
-_SOURCE = "\0source\0"
-"""Stands for the frame in a text, until it is asked."""
+class Spark(SqlEngine):
+    """A data frame of Spark, queried in SQL; what SQL cannot do runs on each partition."""
 
-
-class Spark:
-    """A data frame of Spark, asked in SQL; what SQL cannot do runs on each partition."""
-
-    name = "spark"
+    name, source, quote = "spark", "\0source\0", "`"
+    """The source stands for the frame in a statement, until it is run."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -47,29 +40,16 @@ class Spark:
         """A table or view that the session knows."""
         return cls(_session().table(name))
 
-    def _asked(self, text: str) -> Any:
+    def _table(self, statement: str) -> Any:
         # Names may have braces, which Spark would take for places of its own.
-        text = text.replace("{", "{{").replace("}", "}}").replace(_SOURCE, "{source}")
-        return self._frame.sparkSession.sql(text, source=self._frame)
+        text = statement.replace("{", "{{").replace("}", "}}").replace(self.source, "{source}")
+        return self._frame.sparkSession.sql(text, source=self._frame).toArrow()
 
     def columns(self) -> list[str]:
         return list(self._frame.columns)
 
-    def count(self) -> int:
-        return int(self._frame.count())
-
-    def grouped(self, columns: Sequence[str], weight: str | None = None) -> Any:
-        return self._asked(texts.group_by(columns, _SOURCE, texts.SPARK, weight)).toArrow()
-
-    def ones(self, asked: Sequence[Ones]) -> list[int]:
-        if len(asked) > _MOST_SUMS:
-            fold = OnesFold(tuple(asked))
-            return [int(count) for count in self.folded(fold.columns, fold, len(asked))]
-        row = self._asked(texts.counted_ones(asked, _SOURCE, texts.SPARK)).first()
-        return [int(count or 0) for count in row]
-
     def folded(self, columns: Sequence[str], fold: Fold, size: int) -> Sums:
-        frame = self._frame.select(*(texts.SPARK.name(column) for column in columns))
+        frame = self._frame.select(*map(self._name, columns))
         parts = frame.mapInArrow(_on_worker(fold), "sums binary").rdd
         try:
             # Added up on the workers, so that no machine holds the tables of all partitions.
@@ -78,14 +58,6 @@ class Spark:
             if told := _REFUSED.search(str(wrong)):
                 raise ReportRefused(_reason(told[1]), told[1]) from None
             raise
-
-    def outside(self, column: str, low: float, high: float) -> int:
-        text = texts.outside(column, low, high, _SOURCE, texts.SPARK)
-        return int(self._asked(text).first()[0])
-
-    def largest(self, column: str, count: int) -> list[float]:
-        text = texts.largest(column, count, _SOURCE, texts.SPARK)
-        return [float(row[0]) for row in self._asked(text).collect()]
 
 
 _REFUSED = re.compile(r"ReportRefused: (.+)")

@@ -1,0 +1,170 @@
+"""Times of joint marginal tables and of single counts, and of another version beside this one.
+
+    python benchmarks/marginals.py                      this version
+    python benchmarks/marginals.py --other ../old/src   another version too, by turns
+    python benchmarks/marginals.py --quick              small sizes
+
+Each version runs in a process of its own that stays open, so that compiled code is loaded once. One
+round times every case in one version and then in the other. Tables of a version are compared by the
+answers to one query.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+NAMES = ("a", "b")
+SURVEYS = {
+    "threshold 256": ("threshold", 256),
+    "threshold 64": ("threshold", 64),
+    "geometric 256": ("geometric", 256),
+}
+
+
+def surveys() -> dict:
+    from metricldp import Integer, Survey
+
+    return {
+        name: Survey({k: Integer(0, size - 1, epsilon=1, mechanism=mechanism) for k in NAMES})
+        for name, (mechanism, size) in SURVEYS.items()
+    }
+
+
+def write(folder: Path, n: int) -> None:
+    rng = np.random.default_rng(1)
+    for name, survey in surveys().items():
+        people = {k: rng.integers(0, SURVEYS[name][1], n) for k in NAMES}
+        survey.tally(survey.encode(people)).save(folder / f"{name}.parquet")
+
+
+def cases(folder: Path) -> dict[str, Callable[[], tuple[float, str]]]:
+    """What is timed: each returns seconds, and the answer to a query of the result."""
+    made: dict[str, Callable[[], tuple[float, str]]] = {}
+    for name, survey in surveys().items():
+        path, size = folder / f"{name}.parquet", SURVEYS[name][1]
+        reports = pq.read_table(path)
+        where = dict.fromkeys(NAMES, (size // 5, size // 2))
+        numbers = count(1)
+
+        def table(survey=survey, reports=reports, where=where, **more) -> tuple[float, str]:
+            started = time.perf_counter()
+            totals = survey.tally(reports, keep=[NAMES], **more)
+            return time.perf_counter() - started, str(totals.count(where))
+
+        def first(survey=survey, reports=reports, where=where) -> tuple[float, str]:
+            tally = survey.tally(reports, layout="reports")
+            started = time.perf_counter()
+            answer = tally.count(where)
+            return time.perf_counter() - started, str(answer)
+
+        repeated = survey.tally(reports, layout="reports")
+        for _ in range(40):
+            repeated.count(where)
+
+        def again(repeated=repeated, size=size, numbers=numbers) -> tuple[float, str]:
+            low = next(numbers) % (size // 4) + 1
+            wheres = [dict.fromkeys(NAMES, (low, low + k)) for k in range(1, size // 2)]
+            started = time.perf_counter()
+            answers = [repeated.count(each) for each in wheres]
+            return (time.perf_counter() - started) / len(wheres), str(answers[-1])
+
+        def bars(survey=survey, path=path, size=size) -> tuple[float, str]:
+            tally = survey.tally(path, engine="duckdb", trust=True)
+            started = time.perf_counter()
+            answer = tally.histogram("b", {"a": (size // 5, size // 2)}, width=size // 8)
+            return time.perf_counter() - started, str(answer[3])
+
+        made[f"{name}: joint table"] = table
+        made[f"{name}: joint table, DuckDB"] = lambda t=table, p=path: t(
+            reports=p, engine="duckdb", trust=True
+        )
+        made[f"{name}: first count"] = first
+        made[f"{name}: a later count"] = again
+        made[f"{name}: histogram given a range, DuckDB"] = bars
+    return made
+
+
+def serve(folder: Path) -> None:
+    """Time the cases that are named on standard input, one to a line."""
+    ready = cases(folder)
+    print(json.dumps(list(ready)), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(ready[line.strip()]()), flush=True)
+
+
+class Version:
+    """One version of the package, in a process of its own."""
+
+    def __init__(self, source: str, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(folder)],
+            env={**os.environ, "PYTHONPATH": source},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.cases = json.loads(self.process.stdout.readline())
+
+    def run(self, case: str) -> tuple[float, str]:
+        self.process.stdin.write(case + "\n")
+        self.process.stdin.flush()
+        return tuple(json.loads(self.process.stdout.readline()))
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser.add_argument("--other", help="the src folder of another version")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(Path(options.serve))
+        return
+    from measure import Figure, save, show  # not where another version runs
+
+    n, rounds = (70_000, 3) if options.quick else (10**6, 9)
+    own = str(Path(__file__).parents[1] / "src")
+    sources = {"this": own} | ({"other": options.other} if options.other else {})
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), n)
+        versions = {name: Version(source, Path(folder)) for name, source in sources.items()}
+        times = {case: {name: [] for name in versions} for case in versions["this"].cases}
+        for round_ in range(rounds + 1):  # the first compiles and fills caches
+            for case, seconds in times.items():
+                answers = set()
+                for name, version in versions.items():
+                    taken, answer = version.run(case)
+                    answers.add(answer)
+                    seconds[name] += [taken] if round_ else []
+                assert len(answers) == 1, f"{case}: {answers}"
+        for version in versions.values():
+            version.close()
+    figures = []
+    for case, seconds in times.items():
+        medians = {name: 1000 * float(np.median(taken)) for name, taken in seconds.items()}
+        ours = f"{medians['this']:.2f} ms"
+        if options.other:
+            against, ratio = f"{medians['other']:.2f} ms", medians["this"] / medians["other"]
+            figures.append(Figure(case, ours, against, ratio, "times"))
+        else:
+            figures.append(Figure(case, ours, "", medians["this"], "ms"))
+    show(f"Marginal tables and counts, {n:,} reports, medians of {rounds} rounds", figures)
+    save("marginals", figures, reports=n, seconds=times)
+
+
+if __name__ == "__main__":
+    main()
