@@ -22,7 +22,7 @@ import numpy.typing as npt
 from metricldp.attributes.selection import Span
 from metricldp.channels import Channel, Column, Floats
 from metricldp.store.extremes import Extremes
-from metricldp.store.readings import Reading, Readings
+from metricldp.store.readings import Reading, Readings, chunks
 from metricldp.survey.agreement import Agreement
 
 Words = npt.NDArray[np.uint64]
@@ -31,6 +31,8 @@ Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
 REPORTS_PER_SEGMENT = 1 << 24
 """Reports from which on a segment is full."""
+BATCHES_AT_ONCE = 8
+"""Batches of reports whose bits are summed together."""
 MAX_CUT_ATTRIBUTES = 6
 """Up to this many attributes a count is found in closed form, from every subset of them."""
 MAX_TERMS = 1 << 10
@@ -166,11 +168,9 @@ def counts_from_reports(terms: Sequence[Product], batches: Iterable[Batch]) -> l
     bits = list(dict.fromkeys(bit for digits in terms for bit in _bits(digits)))
     place = {(name, bit): k for k, (name, _, bit) in enumerate(bits)}
     asked = _Asked.of(terms, place)
-    for batch in batches:
-        size = _size(batch)
-        columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
-        words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
-        sums = _digit_sums(words, asked.firsts, asked.seconds, size)
+    for some in chunks(batches, BATCHES_AT_ONCE):
+        words = np.concatenate([_minus_signs(bits, batch) for batch in some], axis=1)
+        sums = _digit_sums(words, asked.firsts, asked.seconds, sum(map(_size, some)))
         counts = [a + b for a, b in zip(counts, sums.tolist(), strict=True)]
     return counts
 
@@ -326,10 +326,12 @@ def _turned(
     return columns, np.sum(ones, axis=0)
 
 
-def _minus_signs_of_bit(channel: Channel, column: Column, bit: int) -> Words:
-    ones = np.packbits(channel.bit(column, bit) ^ np.uint8(1), bitorder="little")
-    padded = np.zeros(8 * -(-len(column) // 64), dtype=np.uint8)
-    padded[: len(ones)] = ones
+def _minus_signs(bits: Sequence[tuple[str, Channel, int]], batch: Batch) -> Words:
+    """Bit columns (bits, words) that are 1 where a report's sign is -1, without a transposition."""
+    padded = np.zeros((len(bits), 8 * -(-_size(batch) // 64)), dtype=np.uint8)
+    for row, (name, channel, bit) in zip(padded, bits, strict=True):
+        ones = np.packbits(channel.bit(batch[name], bit) ^ np.uint8(1), bitorder="little")
+        row[: len(ones)] = ones
     return padded.view("<u8")
 
 
