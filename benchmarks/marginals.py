@@ -5,8 +5,8 @@
     python benchmarks/marginals.py --quick              small sizes
 
 Each version runs in a process of its own that stays open, so that compiled code is loaded once. One
-round times every case in one version and then in the other. Tables of a version are compared by the
-answers to one query.
+round times every case in one version and then in the other, by the clock and by processor time,
+which other programs hardly change. Both versions must give the same answers.
 """
 
 import argparse
@@ -19,11 +19,14 @@ import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 NAMES = ("a", "b")
+Timed = tuple[float, float, str]
+"""Seconds by the clock, seconds of the processors, and an answer."""
 SURVEYS = {
     "threshold 256": ("threshold", 256),
     "threshold 64": ("threshold", 64),
@@ -47,42 +50,46 @@ def write(folder: Path, n: int) -> None:
         survey.tally(survey.encode(people)).save(folder / f"{name}.parquet")
 
 
-def cases(folder: Path) -> dict[str, Callable[[], tuple[float, str]]]:
+def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call returns, and its seconds by the clock and of the processors."""
+    started = time.perf_counter(), time.process_time()
+    result = work()
+    return result, time.perf_counter() - started[0], time.process_time() - started[1]
+
+
+def cases(folder: Path) -> dict[str, Callable[[], Timed]]:
     """What is timed: each returns seconds, and the answer to a query of the result."""
-    made: dict[str, Callable[[], tuple[float, str]]] = {}
+    made: dict[str, Callable[[], Timed]] = {}
     for name, survey in surveys().items():
         path, size = folder / f"{name}.parquet", SURVEYS[name][1]
         reports = pq.read_table(path)
         where = dict.fromkeys(NAMES, (size // 5, size // 2))
         numbers = count(1)
 
-        def table(survey=survey, reports=reports, where=where, **more) -> tuple[float, str]:
-            started = time.perf_counter()
-            totals = survey.tally(reports, keep=[NAMES], **more)
-            return time.perf_counter() - started, str(totals.count(where))
+        def table(survey=survey, reports=reports, where=where, **more) -> Timed:
+            totals, *seconds = timed(lambda: survey.tally(reports, keep=[NAMES], **more))
+            return *seconds, str(totals.count(where))
 
-        def first(survey=survey, reports=reports, where=where) -> tuple[float, str]:
+        def first(survey=survey, reports=reports, where=where) -> Timed:
             tally = survey.tally(reports, layout="reports")
-            started = time.perf_counter()
-            answer = tally.count(where)
-            return time.perf_counter() - started, str(answer)
+            answer, *seconds = timed(lambda: tally.count(where))
+            return *seconds, str(answer)
 
         repeated = survey.tally(reports, layout="reports")
         for _ in range(40):
             repeated.count(where)
 
-        def again(repeated=repeated, size=size, numbers=numbers) -> tuple[float, str]:
+        def again(repeated=repeated, size=size, numbers=numbers) -> Timed:
             low = next(numbers) % (size // 4) + 1
             wheres = [dict.fromkeys(NAMES, (low, low + k)) for k in range(1, size // 2)]
-            started = time.perf_counter()
-            answers = [repeated.count(each) for each in wheres]
-            return (time.perf_counter() - started) / len(wheres), str(answers[-1])
+            answers, *seconds = timed(lambda: [repeated.count(each) for each in wheres])
+            return *(taken / len(wheres) for taken in seconds), str(answers[-1])
 
-        def bars(survey=survey, path=path, size=size) -> tuple[float, str]:
+        def bars(survey=survey, path=path, size=size) -> Timed:
             tally = survey.tally(path, engine="duckdb", trust=True)
-            started = time.perf_counter()
-            answer = tally.histogram("b", {"a": (size // 5, size // 2)}, width=size // 8)
-            return time.perf_counter() - started, str(answer[3])
+            given = {"a": (size // 5, size // 2)}
+            answer, *seconds = timed(lambda: tally.histogram("b", given, width=size // 8))
+            return *seconds, str(answer[3])
 
         made[f"{name}: joint table"] = table
         made[f"{name}: joint table, DuckDB"] = lambda t=table, p=path: t(
@@ -115,7 +122,7 @@ class Version:
         )
         self.cases = json.loads(self.process.stdout.readline())
 
-    def run(self, case: str) -> tuple[float, str]:
+    def run(self, case: str) -> Timed:
         self.process.stdin.write(case + "\n")
         self.process.stdin.flush()
         return tuple(json.loads(self.process.stdout.readline()))
@@ -147,7 +154,7 @@ def main() -> None:
             for case, seconds in times.items():
                 answers = set()
                 for name, version in versions.items():
-                    taken, answer = version.run(case)
+                    *taken, answer = version.run(case)
                     answers.add(answer)
                     seconds[name] += [taken] if round_ else []
                 assert len(answers) == 1, f"{case}: {answers}"
@@ -155,13 +162,14 @@ def main() -> None:
             version.close()
     figures = []
     for case, seconds in times.items():
-        medians = {name: 1000 * float(np.median(taken)) for name, taken in seconds.items()}
-        ours = f"{medians['this']:.2f} ms"
-        if options.other:
-            against, ratio = f"{medians['other']:.2f} ms", medians["this"] / medians["other"]
-            figures.append(Figure(case, ours, against, ratio, "times"))
-        else:
-            figures.append(Figure(case, ours, "", medians["this"], "ms"))
+        ours, *others = (1000 * np.median(seconds[name], axis=0) for name in versions)
+        for clock, place in (("wall", 0), ("processor", 1)):
+            what, mine = f"{case}, {clock}", f"{ours[place]:.2f} ms"
+            if others:
+                against, ratio = f"{others[0][place]:.2f} ms", ours[place] / others[0][place]
+                figures.append(Figure(what, mine, against, float(ratio), "times"))
+            else:
+                figures.append(Figure(what, mine, "", float(ours[place]), "ms"))
     show(f"Marginal tables and counts, {n:,} reports, medians of {rounds} rounds", figures)
     save("marginals", figures, reports=n, seconds=times)
 

@@ -160,22 +160,23 @@ def test_products_of_digits_against_enumeration():
     batch = {
         n: np.frombuffer(b"".join(table[n].to_pylist()), np.uint8).reshape(200, -1) for n in "abc"
     }
-    a, b, c = survey.channels.values()
-    digits = [Digit("a", a, 1, 4), Digit("b", b, 5, None), Digit("c", c, 3, 0)]
+    digits = [Digit("a", 1, 4), Digit("b", 5, None), Digit("c", 3, 0)]
     terms = [(), *((d,) for d in digits), tuple(digits[:2]), tuple(digits[1:]), tuple(digits)]
 
     def value(digit):
         signs = [
-            2 * digit.channel.bit(batch[digit.name], bit).astype(int) - 1
+            2 * survey.channels[digit.name].bit(batch[digit.name], bit).astype(int) - 1
             for bit in (digit.first, digit.second)
             if bit is not None
         ]
         return signs[0] if digit.second is None else (signs[0] - signs[1]) // 2
 
     expected = [int(np.prod([np.ones(200), *map(value, term)], axis=0).sum()) for term in terms]
-    assert counts_from_reports(terms, [batch]) == expected
+    assert counts_from_reports(terms, survey.channels, [batch]) == expected
     exchanged = [(digits[0]._replace(first=4, second=1),), *terms[2:]]
-    assert counts_from_reports(exchanged, [batch])[0] == -expected[1] != expected[1]
+    assert (
+        counts_from_reports(exchanged, survey.channels, [batch])[0] == -expected[1] != expected[1]
+    )
 
 
 # Frames, relations and addresses -----------------------------------------------------------------

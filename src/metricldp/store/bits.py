@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +22,15 @@ import numpy.typing as npt
 from metricldp.attributes.selection import Span
 from metricldp.channels import Channel, Column, Floats
 from metricldp.store.extremes import Extremes
-from metricldp.store.readings import Reading, Readings
+from metricldp.store.readings import Reading, Readings, chunks
 from metricldp.survey.agreement import Agreement
 
 Words = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
 Batch = Mapping[str, Column]
 """Columns of reports by attribute."""
-REPORTS_PER_SEGMENT = 1 << 24
-"""Reports from which on a segment is full."""
+BATCHES_AT_ONCE = 8
+"""Batches of reports whose bits are summed together."""
 MAX_CUT_ATTRIBUTES = 6
 """Up to this many attributes a count is found in closed form, from every subset of them."""
 MAX_TERMS = 1 << 10
@@ -41,7 +41,6 @@ class Digit(NamedTuple):
     """The sign of one bit, or half the difference of the signs of two: -1, 0 or 1."""
 
     name: str
-    channel: Channel
     first: int
     second: int | None
 
@@ -115,7 +114,7 @@ class Cuts:
             cut = channel.cut(span.first, span.end)
             if cut is None:
                 return None
-            digits.append(Digit(name, channel, cut.first, cut.second))
+            digits.append(Digit(name, cut.first, cut.second))
             parts.append((cut.constant, cut.weight, cut.noise))
         free = all(channel.free_when_whole for channel in survey.channels.values())
         if not digits or not free or len(digits) > MAX_CUT_ATTRIBUTES:
@@ -160,19 +159,18 @@ def _weights(parts: tuple[Part, ...]) -> list[tuple[float, float]]:
     return weights
 
 
-def counts_from_reports(terms: Sequence[Product], batches: Iterable[Batch]) -> list[int]:
+def counts_from_reports(
+    terms: Sequence[Product], channels: Mapping[str, Channel], batches: Iterable[Batch]
+) -> list[int]:
     """The sum of each product of digits, from rows of reports."""
-    counts = [0] * len(terms)
-    bits = list(dict.fromkeys(bit for digits in terms for bit in _bits(digits)))
-    place = {(name, bit): k for k, (name, _, bit) in enumerate(bits)}
-    asked = _Asked.of(terms, place)
-    for batch in batches:
-        size = _size(batch)
-        columns = [_minus_signs_of_bit(c, batch[name], bit) for name, c, bit in bits]
-        words = np.array(columns, dtype=np.uint64).reshape(-1, -(-size // 64))
-        sums = _digit_sums(words, asked.firsts, asked.seconds, size)
-        counts = [a + b for a, b in zip(counts, sums.tolist(), strict=True)]
-    return counts
+    ends = ((d.name, bit) for digits in terms for d in digits for bit in (d.first, d.second))
+    bits = list(dict.fromkeys((name, bit) for name, bit in ends if bit is not None))
+    asked = _Asked.of(terms, {bit: place for place, bit in enumerate(bits)})
+    counts = np.zeros(len(terms), dtype=np.int64)
+    for some in chunks(batches, BATCHES_AT_ONCE):
+        words = np.concatenate([_minus_signs(bits, channels, batch) for batch in some], axis=1)
+        counts += _digit_sums(words, asked.firsts, asked.seconds, sum(map(_size, some)))
+    return [int(count) for count in counts]
 
 
 def _digit_sums(columns: Words, firsts: Counts, seconds: Counts, n: int) -> Counts:
@@ -208,18 +206,11 @@ def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
     if constant:
         factors.append(((), reading.coefficients[:, 0].tolist()))
     if len(used) == 2 and all(a == -b for a, b in zip(*weights, strict=True)):
-        pair = Digit(reading.name, channel, used[0], used[1])
+        pair = Digit(reading.name, used[0], used[1])
         return [*factors, ((pair,), [2 * weight for weight in weights[0]])]
     for bit, weight in zip(used, weights, strict=True):
-        factors.append(((Digit(reading.name, channel, bit, None),), weight))
+        factors.append(((Digit(reading.name, bit, None),), weight))
     return factors
-
-
-def _bits(digits: Iterable[Digit]) -> Iterator[tuple[str, Channel, int]]:
-    for digit in digits:
-        yield digit.name, digit.channel, digit.first
-        if digit.second is not None:
-            yield digit.name, digit.channel, digit.second
 
 
 @dataclass(frozen=True)
@@ -243,23 +234,28 @@ class _Asked:
 
 
 class BitColumns:
-    """All bits of all reports as columns, so that a question reads just the bits it needs.
+    """All bits of all reports as columns, so that a query reads just the bits it needs.
 
-    Columns come in segments, so that tallies are merged by putting their segments in one list.
+    Tallies are merged by putting their columns in one list, as segments.
     """
 
     def __init__(self, channels: Mapping[str, Channel], batches: list[Batch]) -> None:
         bits = [(name, bit) for name, channel in channels.items() for bit in range(channel.bits)]
         self._place = {bit: place for place, bit in enumerate(bits)}
         self._n = sum(map(_size, batches))
-        self._ones = np.zeros(len(bits), dtype=np.int64)
-        """How many ones each column has, in all segments."""
-        self._segments: list[tuple[int, Words]] = []
+        ends = list(accumulate((-(-_size(batch) // 64) for batch in batches), initial=0))
+        columns = np.empty((len(bits), ends[-1]), dtype=np.uint64)
+        self._segments: list[tuple[int, Words]] = [(self._n, columns)]
+
+        def fill(start: int, end: int, batch: Batch) -> Counts:
+            minus = [transposed(~batch[name], channel.bits) for name, channel in channels.items()]
+            columns[:, start:end] = np.concatenate(minus)
+            return np.asarray(np.bitwise_count(columns[:, start:end]).sum(axis=1, dtype=np.int64))
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for part in _parts(batches):
-                columns, ones = _turned(channels, part, pool)
-                self._segments.append((sum(map(_size, part)), columns))
-                self._ones += ones
+            ones = list(pool.map(fill, ends[:-1], ends[1:], batches))
+        self._ones = np.sum(ones, axis=0)
+        """How many ones each column has, in all segments."""
 
     def __add__(self, other: BitColumns) -> BitColumns:
         merged = copy(self)
@@ -295,41 +291,15 @@ def _size(batch: Batch) -> int:
     return len(next(iter(batch.values())))
 
 
-def _parts(batches: list[Batch]) -> Iterator[list[Batch]]:
-    """Batches in groups of a segment each."""
-    group: list[Batch] = []
-    for batch in batches:
-        group.append(batch)
-        if sum(map(_size, group)) >= REPORTS_PER_SEGMENT:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def _turned(
-    channels: Mapping[str, Channel], batches: list[Batch], pool: ThreadPoolExecutor
-) -> tuple[Words, Counts]:
-    """Rows of reports to columns, batch by batch on all cores, and how many ones each has."""
-    widths = [-(-_size(batch) // 64) for batch in batches]
-    height = sum(channel.bits for channel in channels.values())
-    columns = np.empty((height, sum(widths)), dtype=np.uint64)
-    starts = [sum(widths[:k]) for k in range(len(widths))]
-
-    def fill(start: int, batch: Batch) -> Counts:
-        minus = [transposed(~batch[name], channel.bits) for name, channel in channels.items()]
-        signs = np.concatenate(minus)
-        columns[:, start : start + signs.shape[1]] = signs
-        return np.asarray(np.bitwise_count(signs).sum(axis=1, dtype=np.int64))
-
-    ones = list(pool.map(fill, starts, batches))
-    return columns, np.sum(ones, axis=0)
-
-
-def _minus_signs_of_bit(channel: Channel, column: Column, bit: int) -> Words:
-    ones = np.packbits(channel.bit(column, bit) ^ np.uint8(1), bitorder="little")
-    padded = np.zeros(8 * -(-len(column) // 64), dtype=np.uint8)
-    padded[: len(ones)] = ones
+def _minus_signs(
+    bits: Sequence[tuple[str, int]], channels: Mapping[str, Channel], batch: Batch
+) -> Words:
+    """Bit columns (bits, words) that are 1 where a report's sign is -1, without a transposition."""
+    padded = np.zeros((len(bits), 8 * -(-_size(batch) // 64)), dtype=np.uint8)
+    for row, (name, bit) in zip(padded, bits, strict=True):
+        signs = channels[name].bit(batch[name], bit)
+        ones = np.packbits(signs ^ np.uint8(1), bitorder="little")
+        row[: len(ones)] = ones
     return padded.view("<u8")
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.errors import QueryError, SurveyError
-from metricldp.basics.text import counted, shown
+from metricldp.basics.text import counted
 from metricldp.channels import Channel, Floats
 from metricldp.store import cubes, scan
-from metricldp.store.base import REPORTS, Store, Sums
+from metricldp.store.base import REPORTS, Sums
 from metricldp.store.bits import Batch, Product
 from metricldp.store.engines import base, sources
 from metricldp.store.engines.places import Rows
@@ -62,8 +62,8 @@ class Lake(Tabled):
         if refused is not None:
             raise SurveyError("engines read no bytes of single reports; leave refused= out")
         numbers = set(self.counted)
-        places = sources.opened(self.survey, collected, self.engine, trust=trust, counted=numbers)
-        self.places += places
+        place = sources.opened(self.survey, collected, self.engine, trust=trust, counted=numbers)
+        self.places.append(place)
         self.counted = self._numbered(numbers)
         self._tables = {}
 
@@ -76,8 +76,7 @@ class Lake(Tabled):
 
     def totals(self, keep: Iterable[Sequence[str]]) -> Totals:
         """Totals of what lies there now, to be saved, merged and added to."""
-        sets = Totals(self.survey, keep).keep
-        tables = {names: self.table_of(names) for names in sets}
+        tables = {names: self.table_of(names) for names in Totals(self.survey, keep).keep}
         return Totals.of_tables(self.survey, tables, self.n, self.counted)
 
     def __repr__(self) -> str:
@@ -146,15 +145,13 @@ class Lake(Tabled):
             sums += place.feature_sums(readings, attribute, size)
         return np.asarray(codes.table @ sums.T)
 
-    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
+    def _built(self, names: tuple[str, ...]) -> cubes.Table:
         channels = {name: self.survey.tabled[name] for name in names}
-        if names in self._tables:
-            return self._tables[names]
         cubes.check_size(list(channels.values()), names, "ask about fewer attributes together")
-        sums = cubes.build([], channels).sums
+        table = cubes.build([], channels)
         for place in self.places:
-            sums = sums + place.table(names)
-        return cubes.Table(channels, sums)
+            table += cubes.Table(channels, place.table(names))
+        return table
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
         raise QueryError(
@@ -168,18 +165,19 @@ class Lake(Tabled):
         return sum(total for total, _ in found), few[max(0, len(few) - largest) :]
 
     def _digit_counts(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
-        parts = [place.digits(names, terms) for place in self.places]
-        return [sum(counts) for counts in zip(*parts, strict=True)] if parts else [0] * len(terms)
+        counts = np.zeros(len(terms), dtype=np.int64)
+        for place in self.places:
+            counts += place.digits(names, terms)
+        return [int(count) for count in counts]
 
     def _groups(self, columns: Sequence[str], weight: str | None = None) -> list[Batch]:
         """Reports that differ, in an order that no engine decides, and how many of each."""
         found = [place.grouped(columns, weight) for place in self.places]
         parts = [group for group in found if len(group[base.REPORTS])]
-        return (
-            [_once({name: np.concatenate([p[name] for p in parts]) for name in parts[0]}, columns)]
-            if parts
-            else []
-        )
+        if not parts:
+            return []
+        rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return [_once(rows, columns)]
 
 
 def _once(group: Batch, columns: Sequence[str]) -> Batch:
@@ -195,20 +193,3 @@ def _once(group: Batch, columns: Sequence[str]) -> Batch:
     rows = {name: group[name][order][first] for name in columns}
     sums = {n: np.add.reduceat(v[order], first) for n, v in group.items() if n not in columns}
     return {**rows, **{name: values.astype(np.float64) for name, values in sums.items()}}
-
-
-def opened(
-    survey: Agreement,
-    collected: Any,
-    engine: str,
-    layout: str = "auto",
-    keep: Iterable[Sequence[str]] | None = None,
-    trust: bool = False,
-) -> Store:
-    """Reports where they are, or, with `keep`, totals that the engine finds in them."""
-    if keep is None:
-        return Lake.of(survey, collected, engine, layout=layout, trust=trust)
-    if not isinstance(layout, str) or layout != "auto":
-        raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
-    sets = Totals(survey, keep).keep
-    return Lake.of(survey, collected, engine, trust=trust).totals(sets)

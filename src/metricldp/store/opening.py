@@ -10,8 +10,9 @@ from typing import Any
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import ReportRefused, SurveyError
 from metricldp.basics.text import shown
-from metricldp.store import files, lake
+from metricldp.store import files
 from metricldp.store.base import Store
+from metricldp.store.lake import Lake
 from metricldp.store.raw import Raw
 from metricldp.store.totals import Totals
 from metricldp.survey.agreement import Agreement
@@ -37,9 +38,9 @@ def opened(
             "people)), and a where-clause is asked of the tally, tally.count(where)",
         )
     saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
-    if engine is not None and not saved:
-        return lake.opened(survey, collected, engine, layout, keep, trust)
     if keep is None and not saved:
+        if engine is not None:
+            return Lake.of(survey, collected, engine, layout=layout, trust=trust)
         return Raw.of(survey, collected, refused=refused, layout=layout, trust=trust)
     if not isinstance(layout, str) or layout != "auto":
         raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
@@ -48,5 +49,7 @@ def opened(
     totals = Totals(survey, () if keep is None else keep)
     if saved:
         return totals.merge(Totals.load(survey, collected))
+    if engine is not None:
+        return Lake.of(survey, collected, engine, trust=trust).totals(totals.keep)
     totals.add(collected, refused=refused, trust=trust)
     return totals

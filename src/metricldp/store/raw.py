@@ -126,10 +126,7 @@ class Raw(Tabled):
     def batches(self, names: Sequence[str]) -> list[Batch]:
         return list(arrow.batches(self.table.select(list(names))))
 
-    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
-        """Not kept: how questions are answered does not depend on it."""
-        if names in self._tables:
-            return self._tables[names]
+    def _built(self, names: tuple[str, ...]) -> cubes.Table:
         channels = {name: self.survey.tabled[name] for name in names}
         return cubes.build(self.batches(names), channels)
 
@@ -137,7 +134,7 @@ class Raw(Tabled):
         queries = self._asked[names]
         few = queries <= MAX_PASSES or queries * self.n < MIN_REPORTS_PASSED
         if few and self._columns is None:
-            return counts_from_reports(terms, self.batches(names))
+            return counts_from_reports(terms, self.survey.channels, self.batches(names))
         if self._columns is None:
             bits = {n: c for n, c in self.survey.channels.items() if c.is_bits}
             self._columns = BitColumns(bits, self.batches(list(bits)))

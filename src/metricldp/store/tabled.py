@@ -44,6 +44,14 @@ class Tabled(Store):
     def _passed(self, asked: Readings, weight: str | None) -> Sums:
         """The sums from one pass over the reports."""
 
+    @abstractmethod
+    def _built(self, names: tuple[str, ...]) -> cubes.Table:
+        """A new table of these attributes."""
+
+    def table_of(self, names: tuple[str, ...]) -> cubes.Table:
+        """Not stored: how queries are answered does not depend on it."""
+        return self._tables[names] if names in self._tables else self._built(names)
+
     def _take_tables(self, one: Self, other: Self) -> None:
         """The sums of those tables that both have."""
         for names in one._tables.keys() & other._tables.keys():

@@ -67,14 +67,11 @@ class Totals(Store):
                 )
         if not all(saved.keep) or not saved.keep or _checked(survey, saved.keep) != saved.keep:
             raise ReportRefused("keep", f"{path} keeps sets of attributes that no survey would")
-        totals = cls(survey, saved.keep)
-        for names, table in zip(saved.keep, saved.tables, strict=True):
-            totals._tables[names] = cubes.Table(totals._tables[names].channels, table)
-        totals._n = saved.n
-        totals.counted = totals._numbered(saved.collections)
-        totals._check_size()
-        totals._check_sums(path)
-        return totals
+        tables = {
+            names: cubes.Table({name: channels[name] for name in names}, table)
+            for names, table in zip(saved.keep, saved.tables, strict=True)
+        }
+        return cls.of_tables(survey, tables, saved.n, saved.collections, path)
 
     @classmethod
     def of_tables(
@@ -83,7 +80,7 @@ class Totals(Store):
         tables: Mapping[tuple[str, ...], cubes.Table],
         n: int,
         collections: Collection[str],
-        source: str = "these counts",
+        source: str | Path = "these counts",
     ) -> Totals:
         """From tables that somebody else has summed, if they can be sums over n reports."""
         totals = cls(survey, tables)

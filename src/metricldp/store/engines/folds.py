@@ -17,7 +17,7 @@ import numpy as np
 from metricldp.channels import Floats
 from metricldp.reports import arrow
 from metricldp.store import cubes, scan
-from metricldp.store.bits import Batch, Digit, Product, counts_from_reports
+from metricldp.store.bits import Batch, Product, counts_from_reports
 from metricldp.store.engines.base import BATCH, Sums
 from metricldp.store.readings import Reading
 from metricldp.survey.agreement import Agreement
@@ -62,20 +62,11 @@ class TableFold(ReportFold):
 class DigitFold(ReportFold):
     """Sums of products of digits."""
 
-    terms: tuple[tuple[tuple[str, int, int | None], ...], ...]
-
-    @classmethod
-    def of(cls, survey: str, names: tuple[str, ...], terms: Iterable[Product]) -> DigitFold:
-        plain = tuple(tuple((d.name, d.first, d.second) for d in digits) for digits in terms)
-        return cls(survey, names, plain)
+    terms: tuple[Product, ...]
 
     def sums(self, survey: Agreement, batches: Sequence[Batch]) -> Sums:
         """One sum for each product."""
-        terms = [
-            tuple(Digit(n, survey.channels[n], first, second) for n, first, second in digits)
-            for digits in self.terms
-        ]
-        return np.array(counts_from_reports(terms, batches), dtype=np.int64)
+        return np.array(counts_from_reports(self.terms, survey.channels, batches), dtype=np.int64)
 
 
 @dataclass(frozen=True)

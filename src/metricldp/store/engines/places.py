@@ -81,10 +81,9 @@ class Rows:
             return sums.reshape(sizes)
         return self._folded(TableFold(self.survey.to_json(), names), *sizes)
 
-    def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> list[int]:
+    def digits(self, names: tuple[str, ...], terms: Sequence[Product]) -> Sums:
         """Sums of products of digits of these attributes, which are bits."""
-        fold = DigitFold.of(self.survey.to_json(), names, terms)
-        return [int(count) for count in self._folded(fold, len(terms))]
+        return self._folded(DigitFold(self.survey.to_json(), names, tuple(terms)), len(terms))
 
     def feature_sums(self, readings: Readings, name: str, codes: int) -> Sums:
         """Sums of every feature of one attribute, by the joint code of others, which are bits."""

@@ -32,13 +32,13 @@ _OWNERS = {"duckdb": "duckdb", "_duckdb": "duckdb", "polars": "polars", "pyspark
 
 def opened(
     survey: Agreement, collected: Any, engine: str, *, trust: bool, counted: set[str]
-) -> list[Rows]:
-    """Places to ask; the collections found there join those counted."""
+) -> Rows:
+    """The reports to query; their collections join those counted."""
     if not isinstance(engine, str) or engine not in (AUTO, *ENGINES):
         raise QueryError(f"an engine is one of {listed([AUTO, *ENGINES])}, not {shown(engine)}")
     owner = _OWNERS.get(type(collected).__module__.partition(".")[0])
     if owner is not None:
-        return [_frame(survey, collected, owner, engine, trust, counted)]
+        return _frame(survey, collected, owner, engine, trust, counted)
     paths = list(collected) if isinstance(collected, list | tuple) else [collected]
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise ReportRefused(
@@ -54,8 +54,8 @@ def opened(
             raise QueryError("name files on this machine, or addresses, not both together")
         _vouched(trust, remote[0] if remote else str(paths[0]), counted)
         source = ENGINES[chosen].of_files(remote) if remote else Spark.of_table(str(paths[0]))
-        return [Rows(survey, source, Files())]
-    return [_files(survey, paths, chosen, trust, counted)]
+        return Rows(survey, source, Files())
+    return _files(survey, paths, chosen, trust, counted)
 
 
 def _default() -> str:
