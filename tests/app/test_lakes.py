@@ -1,8 +1,7 @@
-"""slice, compact and ingest as people type them."""
+"""The slice command."""
 
 import contextlib
 import io
-import json
 import sys
 from unittest import mock
 
@@ -11,7 +10,6 @@ import pytest
 
 from metricldp import Coins, Integer, Survey
 from metricldp.app import cli
-from metricldp.reports.bytes import pack
 
 SURVEY = Survey(
     {
@@ -46,9 +44,6 @@ def folder(tmp_path):
     for k in range(3):
         part = SURVEY.tally(table.slice(100 * k, 100))
         part.save(tmp_path / "reports" / f"{k}.parquet")
-    records = [rng.bytes(16) + blob for blob in pack(SURVEY, table)]
-    bad = records[0][:16] + b"\x07" + records[0][17:]
-    (tmp_path / "a.log").write_bytes(b"".join([*records, *records[:40], bad]))
     return tmp_path
 
 
@@ -59,35 +54,3 @@ def test_slice(folder):
     assert SURVEY.tally(folder / "sliced", engine="duckdb").count({"age": (3, 9)}) == whole
     words = ("slice", folder / "survey.toml", folder / "none", "-o", folder / "other")
     assert "there is no reports file" in run(*words, code=2)
-
-
-def test_compact(folder):
-    words = ("compact", folder / "survey.toml", folder / "reports", "-o", folder / "out")
-    told = run(*words, "--keep", "age,visits", "--keep", "visits")
-    assert told.startswith("300 reports from 3 new segments, 0 known; 300 in")
-    again = json.loads(run(*words, "--keep", "age,visits", "--keep", "visits", "--json"))
-    assert (again["segments"], again["known"], again["reports"]) == (0, 3, 300)
-    totals = SURVEY.tally(next((folder / "out").glob("*.totals")))
-    assert totals == SURVEY.tally(folder / "reports", keep=[["age", "visits"], ["visits"]])
-    assert "say the same, or begin anew" in run(*words, code=2)
-
-
-def test_ingest(folder):
-    words = ("ingest", folder / "survey.toml", folder / "a.log", "-o", folder / "out")
-    told = run(*words, "--at-once", 64)
-    assert told.startswith(
-        "300 reports from 341 records; 40 duplicates; 1 refused (version); 300 in"
-    )
-    assert json.loads(run(*words, "--json"))["read"] == 0
-    assert SURVEY.tally(folder / "out") == SURVEY.tally(folder / "reports")
-    assert "kafka://HOST:PORT/TOPIC" in run(*words[:2], "http://x/y", *words[3:], code=2)
-
-
-def test_ingest_follows_until_it_is_stopped(folder, monkeypatch):
-    def pause(seconds):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("metricldp.app.lakes.time.sleep", pause)
-    words = ("ingest", folder / "survey.toml", folder / "a.log", "-o", folder / "out", "--follow")
-    assert "stopped" in run(*words, code=130)
-    assert SURVEY.tally(folder / "out").n == 300
