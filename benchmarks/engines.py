@@ -33,7 +33,6 @@ from measure import (
 )
 from metricldp import Coins
 from metricldp.basics.text import table
-from metricldp.collector.logs.seen import Seen
 from metricldp.reports import parquet
 
 SEGMENTS = 8
@@ -136,22 +135,8 @@ def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
         ),
         Figure("marks, digests, ranges checked", "files", "", 1e9 * checking / n, "ns a report"),
         *(Figure("bytes", k, "", v, "a report") for k, v in bytes_each.items()),
-        Figure("ids looked up", "a million at a time", "", ids(n), "ns an id"),
     ]
     return times, figures
-
-
-def ids(n: int) -> float:
-    """Nanoseconds an id, when so many are looked up and added, a million at a time."""
-    seen, rng = Seen(), np.random.default_rng(1)
-    many, seconds = min(n, 10**6), 0.0
-    for _ in range(max(1, n // many)):
-        some = rng.integers(0, 256, (many, 16), dtype=np.uint8)
-        started = time.perf_counter()
-        assert seen.fresh(some).all()
-        seen.add(some)
-        seconds += time.perf_counter() - started
-    return 1e9 * seconds / len(seen)
 
 
 def grown(folder: str, engine: str | None, pipe) -> None:

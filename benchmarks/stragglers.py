@@ -13,7 +13,6 @@ import numpy as np
 
 from metricldp import Integer, Survey
 from metricldp.basics.text import table
-from metricldp.collector.logs.seen import Seen
 
 SEED = 17
 SURVEY = Survey({"x": Integer(0, 255, epsilon=1, mechanism="threshold")})
@@ -94,16 +93,10 @@ def duplicates(rng: np.random.Generator) -> str:
     """A count of a tenth of the people, in standard errors, with and without ids."""
     rows = [["reports", "repeated", "off by, as they come", "in standard errors", "by id"]]
     for n, share in ((10**5, 0.001), (10**6, 0.001), (10**6, 0.01), (10**6, 0.1)):
-        ids = rng.integers(0, 256, (n, 16), dtype=np.uint8)
         sent = np.concatenate([np.arange(n), rng.choice(n, int(share * n))])
         rng.shuffle(sent)
         member = rng.random(n) < 0.1
-        seen, once = Seen(), 0
-        for part in np.array_split(sent, 7):
-            new = seen.fresh(ids[part])
-            seen.add(ids[part][new])
-            once += int(member[part][new].sum())
-        assert once == member.sum()
+        assert member[np.unique(sent)].sum() == member.sum()
         off = int(member[sent].sum() - member.sum())
         error = SURVEY.predict({"x": (100, 125)}, n=n, prior="uniform")
         rows.append([f"{n:,}", f"{share:.1%}", f"{off:+,}", f"{off / error:+.1f}", "exact"])

@@ -13,11 +13,14 @@ const refuse = (reason, message = reason) => {
 const big = (hex) => BigInt("0x" + hex);
 /** How many binary digits numbers below this one need. */
 const bitsFor = (outcomes) => (outcomes > 1 ? (BigInt(outcomes) - 1n).toString(2).length : 0);
-const ofHex = (text) => Uint8Array.from(text.match(/../g), (two) => parseInt(two, 16));
+const ofDigits = (hex) => +("0x" + hex);
+const ofHex = (text) => Uint8Array.from(text.match(/../g), ofDigits);
 const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, 0)).join("");
 const upTo = (count) => [...Array(count).keys()];
 const most = (a, b) => (a > b ? a : b);
 const sum = (list) => list.reduce((a, b) => a + b, 0);
+/** A copy without a prototype: its keys may be any names, such as "constructor". */
+const own = (from) => ({ __proto__: null, ...from });
 
 // The tape: 64-bit words, each read once, as two halves ---------------------------------------
 
@@ -52,7 +55,7 @@ function tapeOf(given) {
     },
     /** Many tosses at once, 32 in each number. */
     lanes(hex, count) {
-      let [high, rest] = [hex.slice(0, -8), hex.slice(-8)].map((half) => parseInt(half, 16));
+      let [high, rest] = [hex.slice(0, -8), hex.slice(-8)].map(ofDigits);
       const below = new Uint32Array(2 * ceil(count / 64));
       const open = below.map((_, k) => (count < 32 * k + 32 ? 2 ** max(0, count - 32 * k) - 1 : -1));
       if (high === WORD) return open;
@@ -383,7 +386,7 @@ function surveyOf(text, { store, send, limit } = {}) {
     const other = Object.keys(person).find((name) => !names.includes(name));
     if (other && fields.some(({ of }) => of[0].optional)) refuse("kind", other);
     return fields.map(({ of, law }) => {
-      const at = of.map((one) => position(one, { __proto__: null, ...person }[one.name], clip));
+      const at = of.map((one) => position(one, own(person)[one.name], clip));
       return law?.strides ? sum(at.map((x, d) => x * law.strides[d])) : at[0];
     });
   };
@@ -407,12 +410,14 @@ function surveyOf(text, { store, send, limit } = {}) {
     return toHex(bytes);
   };
 
-  const load = async () => JSON.parse((await store.getItem(KEY)) || "{}");
+  const load = async () => own(JSON.parse((await store.getItem(KEY)) || 0));
   /** One tab at a time reads, changes and writes what is kept; what throws changes nothing. */
   const change = (work) =>
     locked(async () => {
       const all = await load();
-      work((all[survey] ??= { names, reports: 0, spent: 0, answers: {}, memory: {} }), all);
+      const mine = (all[survey] ??= { names, reports: 0, spent: 0, memory: {} });
+      mine.answers = own(mine.answers);
+      work(mine, all);
       await store.setItem(KEY, JSON.stringify(all));
     });
   const spentIn = (all) => sum(Object.values(all).map(({ spent }) => spent));
@@ -426,9 +431,9 @@ function surveyOf(text, { store, send, limit } = {}) {
         body: ofHex(body),
         credentials: "omit",
       });
-      const { ok, status, headers } = answer;
+      const { ok, headers } = answer;
       wait = 1000 * headers.get("retry-after");
-      if (/json/.test(headers.get("content-type")) && !/40[48]|429|5../.test(status)) {
+      if (/json/.test(headers.get("content-type")) && !/40[48]|429|^5/.test(answer.status)) {
         const { accepted, duplicate, refused = {}, type } = await answer.json();
         const [reason] = ok ? Object.keys(refused) : (type || "").match(/[^/#:]*$/);
         if (ok && accepted + duplicate) return { state: "sent" };
@@ -442,7 +447,7 @@ function surveyOf(text, { store, send, limit } = {}) {
     timer.unref?.();
     return { after: Date.now() + wait };
   };
-  const kept = async () => (await load())[survey]?.answers || {};
+  const kept = async () => own((await load())[survey]?.answers);
   const sendAll = async () => {
     for (const [wave, { id, body, after }] of Object.entries(await kept()))
       if (send && body && !(after > Date.now())) {
@@ -452,7 +457,7 @@ function surveyOf(text, { store, send, limit } = {}) {
   };
   const flush = () => (sending = sending.then(sendAll, sendAll));
   const status = async (wave = "") => {
-    const { body, after, ...told } = (await kept())[wave] || {};
+    const { body, after, ...told } = own((await kept())[wave]);
     return told;
   };
 
@@ -493,7 +498,7 @@ const locked = (work) => globalThis.navigator?.locks?.request(KEY, work) || (que
 
 /** The day, so that a collector can forget old ones, and 96 random bits. */
 const newId = () =>
-  floor(Date.now() / 864e5).toString(16).padStart(8, 0) + toHex(crypto.getRandomValues(new Uint8Array(12)));
+  floor(new Date() / 864e5).toString(16).padStart(8, 0) + toHex(crypto.getRandomValues(new Uint8Array(12)));
 
 /** What the device keeps. A lock alone is not enough: tabs read old values in localStorage. */
 const kept = (ask) =>

@@ -22,15 +22,16 @@ from urllib.parse import urlencode
 import uvicorn
 
 from metricldp.app import demo
-from metricldp.app.processes import built
+from metricldp.app.serving import build_application
 from metricldp.basics.text import table
 from metricldp.collector.folder import Collector
 from metricldp.collector.register import ALL
+from metricldp.collector.server import Options
 from metricldp.reports.manifest import manifest, pin
 from metricldp.survey.agreement import Agreement
 
 HERE = Path(__file__).parent
-OPTIONS = {"seal_at": 5000, "operations_port": None}
+OPTIONS = Options(seal_at=5000)
 HEAD = ("question", "truth", "estimate", "± error", "95% interval", "holds")
 
 
@@ -53,7 +54,7 @@ async def show(folder: Path, people: int, port: int, once: bool) -> None:
     with collector.using() as (_, register):
         token = register.new_token("demo", ALL, "ask")
     collector.close()
-    app = built({"folder": str(folder), "store": None, "options": OPTIONS})
+    app = build_application(folder, None, OPTIONS)
     beside: dict[str, bytes] = {}
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -198,7 +198,7 @@ WRITING = {
 one of its files."""
 APART = {"demo", "reproduce"}
 """Those that write, and read no file."""
-NEW = {"backup", "compact", "ingest"}
+NEW = {"backup"}
 """Those that write into a folder of their own; their tests see that it is."""
 
 

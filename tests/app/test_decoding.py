@@ -1,13 +1,55 @@
 """decode as people type it."""
 
+import contextlib
+import io
 import json
+import sys
+from unittest import mock
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from test_lakes import SURVEY, folder, run  # noqa: F401 - a fixture
+
+from metricldp import Coins, Integer, Survey
+from metricldp.app import cli
+
+SURVEY = Survey(
+    {
+        "age": Integer(0, 20, epsilon=1, mechanism="threshold"),
+        "visits": Integer(0, 9, epsilon=1, mechanism="geometric"),
+    }
+)
 
 
-def test_decode(folder):  # noqa: F811
+def run(*words, code=0):
+    out, wrong, ended = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", ["metricldp", *map(str, words)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(wrong),
+    ):
+        try:
+            cli.main()
+        except SystemExit as end:
+            ended = end.code or 0
+    assert ended == code, wrong.getvalue()
+    return out.getvalue() if not code else wrong.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    SURVEY.save(tmp_path / "survey.toml")
+    (tmp_path / "reports").mkdir()
+    rng = np.random.default_rng(1)
+    people = {"age": rng.integers(0, 21, 300), "visits": rng.integers(0, 10, 300)}
+    table = SURVEY.encode(people, coins=Coins.seeded(1))
+    for k in range(3):
+        part = SURVEY.tally(table.slice(100 * k, 100))
+        part.save(tmp_path / "reports" / f"{k}.parquet")
+    return tmp_path
+
+
+def test_decode(folder):
     asked = ("decode", folder / "survey.toml", folder / "reports", "-o", folder / "column.parquet")
     told = run(*asked, "age=3..9")
     assert told == f"300 reports decoded for age 3 to 9 in {folder}/column.parquet\n"
@@ -21,7 +63,7 @@ def test_decode(folder):  # noqa: F811
     assert total == pytest.approx(tally.sum("visits", {"age": (3, 9)}).value)
 
 
-def test_mistakes_are_told_in_one_line(folder):  # noqa: F811
+def test_mistakes_are_told_in_one_line(folder):
     asked = ("decode", folder / "survey.toml", folder / "reports")
     output = ("-o", folder / "column.parquet")
     assert "no attribute 'height'" in run(*asked, "height=3", *output, code=2)

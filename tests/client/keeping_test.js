@@ -1,6 +1,6 @@
 // node --test keeping_test.js: what the client keeps, sends, sends again, and refuses.
-// MANIFEST names a file with two manifests: of a plain survey, and of one with memoised answers
-// (or null where this package has none yet).
+// MANIFEST names a file with three manifests: of a plain survey, of one with memoised answers, and
+// of one whose attributes and categories have the names of properties of every object.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 import { open } from "../../clients/js/metricldp.js";
 
-const [text, memoised] = JSON.parse(readFileSync(process.env.MANIFEST, "utf8"));
+const [text, memoised, odd] = JSON.parse(readFileSync(process.env.MANIFEST, "utf8"));
 const pinOf = (manifest) => createHash("sha256").update(manifest).digest("hex");
 const { survey: fingerprint, bytes: length } = JSON.parse(text);
 const person = { age: 42, income: 31000 };
@@ -269,4 +269,40 @@ test("memoised answers: one first blur for each value, and the ledger counts val
   assert.equal((await survey.ledger()).spent, 2 * each);
   assert.match(survey.promise(), /all reports of one answer together/);
   assert.ok(survey.certify().holds);
+});
+
+test("waves may have the names of properties of every object", async () => {
+  const { bodies, close, send } = await collector({});
+  const store = new Store(), waves = ["constructor", "__proto__", "toString", "hasOwnProperty"], ids = [];
+  for (const wave of waves) {
+    const survey = await opened(store, { send });
+    assert.deepEqual(await survey.status(wave), {});
+    const { id, state } = await survey.answer(person, { wave });
+    assert.equal(state, "sent", wave);
+    assert.deepEqual(await survey.answer(person, { wave }), { id, state });
+    ids.push(id);
+  }
+  assert.equal(bodies.length, waves.length);
+  const survey = await opened(store);
+  for (const [k, wave] of waves.entries()) assert.deepEqual(await survey.status(wave), { id: ids[k], state: "sent" });
+  const { surveys, spent } = await survey.ledger();
+  assert.deepEqual(Object.keys(surveys[fingerprint].answers).sort(), [...waves].sort());
+  assert.equal(surveys[fingerprint].reports, waves.length);
+  assert.equal(spent, surveys[fingerprint].spent);
+  await close();
+});
+
+test("attributes and categories may have these names, too", async () => {
+  const { bodies, close, send } = await collector({});
+  const survey = await open(odd, { pin: pinOf(odd), store: new Store(), send });
+  const whole = JSON.parse('{"constructor": 3, "toString": "__proto__", "__proto__": 1}');
+  for (const name of Object.keys(whole)) {
+    const { [name]: _, ...rest } = whole;
+    await assert.rejects(survey.answer(rest), { reason: "missing" }, name);
+  }
+  assert.equal((await survey.answer(whole)).state, "sent");
+  assert.equal((await survey.answer({ ...whole, toString: "constructor" }, { wave: "2" })).state, "sent");
+  await assert.rejects(survey.answer({ ...whole, toString: "valueOf" }, { wave: "3" }), { reason: "name" });
+  assert.equal(bodies.length, 2);
+  await close();
 });

@@ -8,13 +8,20 @@ import subprocess
 import pytest
 from browsers import HERE
 
-from metricldp import Integer, Survey
+from metricldp import Categorical, Integer, Survey
 from metricldp.reports.manifest import manifest
 
 PLAIN = Survey(
     {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
         "income": Integer(0, 99_999, epsilon=1, per=10_000, mechanism="geometric"),
+    }
+)
+ODD = Survey(
+    {
+        "constructor": Integer(0, 9, epsilon=1, mechanism="geometric"),
+        "toString": Categorical(["__proto__", "constructor"], epsilon=1, mechanism="response"),
+        "__proto__": Integer(0, 9, epsilon=1, mechanism="threshold"),
     }
 )
 
@@ -34,7 +41,7 @@ def test_in_node(tmp_path):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     path = tmp_path / "manifests.json"
-    path.write_text(json.dumps([manifest(PLAIN), memoised()]), "utf-8")
+    path.write_text(json.dumps([manifest(PLAIN), memoised(), manifest(ODD)]), "utf-8")
     words = ["node", "--test", str(HERE / "keeping_test.js")]
     environment = {**os.environ, "MANIFEST": str(path)}
     done = subprocess.run(

@@ -6,9 +6,12 @@ python serve_one.py FOLDER PORT [early|unsynced]
 import asyncio
 import socket
 import sys
+from functools import partial
+from pathlib import Path
 
-from metricldp.app.processes import run
+from metricldp.app.serving import build_application, run_server
 from metricldp.collector.intake import Intake
+from metricldp.collector.server import Options
 from metricldp.collector.sqlite import SQLite
 
 if __name__ == "__main__":
@@ -41,4 +44,4 @@ if __name__ == "__main__":
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", int(port)))
     listening.listen(64)
-    run({"folder": folder, "store": None, "options": {"every": 0.0}}, [listening])
+    run_server(partial(build_application, Path(folder), None, Options(every=0.0)), [listening])

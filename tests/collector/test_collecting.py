@@ -28,9 +28,8 @@ def outcomes(collector, survey):
     return {k: n for k, n in collector.status(survey).outcomes.items() if n}
 
 
-def old_ids(books):
-    table, what = ("runs", "sum(n)") if books.database.is_local else ("ids", "count(*)")
-    return books.database.rows(f"SELECT {what} FROM {table}")[0][0] or 0
+def count_ids(books):
+    return books.database.rows("SELECT count(*) FROM ids")[0][0]
 
 
 def stored(collector, survey):
@@ -103,14 +102,11 @@ def test_the_same_id_with_another_report_is_a_conflict_and_is_not_stored(collect
     assert stored(collector, wide) == {report_of(wide, 1): 1, report_of(wide, 3): 1}
 
 
-def test_ids_are_known_wherever_they_are(collector, books, wide):
-    """In memory, in the table, and in a process that has not seen them come."""
+def test_ids_of_other_processes_are_duplicates(collector, books, wide):
     collector.open(wide)
     bodies = [new_id() + report_of(wide, k) for k in range(30)]
-    post_all(collector, wide, bodies[:10])
-    assert books.ids.merge(0) == 10
-    assert books.fresh() == 0
-    post_all(collector, wide, bodies[10:20])
+    post_all(collector, wide, bodies[:20])
+    assert count_ids(books) == 20
 
     async def both(app):
         other = Books(collector.connect())
@@ -128,28 +124,6 @@ def test_ids_are_known_wherever_they_are(collector, books, wide):
     changed = [body[:16] + report_of(wide, 99) for body in bodies]
     assert {a.word for a in post_all(collector, wide, changed)} == {"conflict"}
     assert collector.tally(wide).n == 30
-
-
-def test_memory_lets_go_of_ids_that_are_in_the_table(collector, books, wide):
-    collector.open(wide)
-    number = collector.entry(wide.fingerprint).number
-    read = Envelope(wide, number, Anybody(), 30, 10_000).read
-    recent = books._recent
-    recent._turn = 100
-    bodies = [
-        b"".join(new_id() + report_of(wide, 40 * k + j) for j in range(40)) for k in range(30)
-    ]
-    other, most = Books(collector.connect()), 0
-    for k, body in enumerate(bodies):
-        books.take([read(body)], Counter())
-        if k % 3 == 2:
-            other.ids.merge(0)
-        held = sum(len(m) for part in (recent._new, recent._old) for m in part.values())
-        most = max(most, held)
-    assert most <= 400
-    for body in bodies:
-        assert books.take([read(body)], Counter())[0].duplicate == 40
-    other.database.close()
 
 
 def test_a_transaction_that_fails_leaves_no_trace(collector, books, wide, monkeypatch):
@@ -241,15 +215,14 @@ def test_a_deleted_survey_leaves_nothing(collector, books, survey, reports):
     collector.open(survey)
     post_all(collector, survey, [b"".join(records(reports))])
     collector.tend(books, 1)
-    assert books.ids.merge(0) == old_ids(books) > 0
+    assert count_ids(books) == len(reports)
     post_all(collector, survey, [b"".join(records(reports[:7]))])
     with collector.using() as (_, register):
         register.new_token("ann", collector.entry(survey.fingerprint).number, "ask")
     collector.delete(survey)
-    for table in ("fresh", "groups_waiting", "segments", "tokens", "surveys", "hours"):
+    for table in ("ids", "groups_waiting", "segments", "tokens", "surveys", "hours"):
         assert books.database.rows(f"SELECT count(*) FROM {table}") == [(0,)]
     assert not list(collector.folder.rglob("*.parquet"))
-    assert old_ids(books) == 0
     collector.open(survey)
     assert collector.tally(survey).n == 0
 
@@ -314,10 +287,9 @@ def test_forgotten_ids_are_late_for_ever_even_if_the_clock_goes_back(collector, 
     number = collector.entry(wide.fingerprint).number
     old, young = (new_id(today() - days) + report_of(wide, days) for days in (20, 3))
     post_all(collector, wide, [old, young])
-    books.ids.merge(0)
-    books.forget_ids(number, today() - 10)
-    assert books.ids.tidy() == 1
-    assert books.ids.tidy() == 0
+    assert books.forget_ids(number, today() - 10) == 1
+    assert books.forget_ids(number, today() - 15) == 0
+    assert count_ids(books) == 1
     answers = post_all(collector, wide, [old, young])
     assert [a.status for a in answers] == [400, 200]
     assert answers[0].word == "late"
@@ -332,9 +304,7 @@ def test_an_id_without_a_day_is_never_forgotten(collector, books, wide, monkeypa
     for _ in range(2):
         (answer,) = post_all(collector, wide, [body])
         assert answer.status == 200
-        books.ids.merge(0)
-        books.forget_ids(number, later)
-        books.ids.tidy()
+        assert books.forget_ids(number, later) == 0
         monkeypatch.setattr("metricldp.collector.envelope.today", lambda: later + 10)
     assert outcomes(collector, wide) == {"accepted": 1, "duplicate": 1}
 

@@ -1,322 +1,247 @@
-"""Whatever a log repeats or mixes up, and whenever a process dies: everybody counts once."""
+"""A log that delivers at least once: each record counts once, after any crash."""
 
-import hashlib
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from logbook import KEEP, SURVEY, delivered, honest, records
+from devices import post_all, report_of
 
-from metricldp import QueryError, ReportRefused
-from metricldp.basics import writing
-from metricldp.basics.sealed import sealed
-from metricldp.collector.logs import output as outputs
-from metricldp.collector.logs import sources
-from metricldp.collector.logs.ingest import ingest
-from metricldp.collector.logs.output import MANIFEST, Output
-from metricldp.collector.logs.seen import Seen, ordered
-from metricldp.collector.logs.sources import FileLog, KafkaLog, log_of
-from metricldp.reports.bytes import packed_size
+from metricldp import Integer, QueryError, ReportRefused, Survey
+from metricldp.collector import ingest as ingesting
+from metricldp.collector.envelope import new_id
+from metricldp.collector.folder import Collector
+from metricldp.collector.ingest import FileLog, KafkaLog, ingest, log_of
+from metricldp.collector.settings import Settings
+from metricldp.reports.bytes import pack
+
+SURVEY = Survey({"x": Integer(0, 64, epsilon=1, mechanism="threshold")})
 
 
-def log_in(folder, *parts):
-    """A folder of log files, one for each list of records."""
-    folder.mkdir(exist_ok=True)
-    for k, part in enumerate(parts):
-        (folder / f"{k}.log").write_bytes(b"".join(part))
-    return FileLog(SURVEY, folder)
+def records(count, first=0):
+    return [new_id() + report_of(SURVEY, k) for k in range(first, first + count)]
 
 
-def counted(folder):
-    """What the files of a folder hold, and its totals, which must agree."""
-    with Output.opened(SURVEY, folder, "ingest", KEEP) as found:
-        totals, files = found.totals(), found.files
-    whole = SURVEY.tally(files, keep=KEEP) if files else SURVEY.tally([], keep=KEEP)
-    assert totals == whole.store
-    return whole
+def delivered(messages, seed=1, again=0.3):
+    """At least once, and not in order."""
+    rng = random.Random(seed)
+    sent = [*messages, *(m for m in messages if rng.random() < again)]
+    rng.shuffle(sent)
+    return sent
 
 
-def test_everybody_counts_once(tmp_path):
-    people = records(500)
-    log = log_in(tmp_path / "log", delivered(people), people[:100])
-    found = ingest(SURVEY, log, tmp_path / "out", keep=KEEP, at_once=64)
-    assert found.accepted == found.reports == 500
-    assert found.read == found.accepted + found.duplicates > 700
-    assert counted(tmp_path / "out") == honest(people)
-    assert SURVEY.tally(tmp_path / "out", keep=KEEP) == honest(people)
-    again = ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
-    assert (again.read, again.accepted, again.reports) == (0, 0, 500)
+def stored(collector, survey=SURVEY):
+    return Counter(pack(survey, collector.tally(survey).store.table))
 
 
-def test_a_log_that_grows_is_read_on(tmp_path):
-    people = records(300)
-    log = log_in(tmp_path / "log", people[:120])
-    path = tmp_path / "log" / "0.log"
-    assert ingest(SURVEY, log, tmp_path / "out", keep=KEEP).accepted == 120
-    half = people[120][:9]
-    with path.open("ab") as file:
-        file.write(half)  # a record that is still being written
-    assert ingest(SURVEY, log, tmp_path / "out", keep=KEEP).read == 0
-    with path.open("ab") as file:
-        file.write(people[120][9:] + b"".join(people[100:]))
-    found = ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
-    assert (found.accepted, found.duplicates) == (180, 21)
-    assert counted(tmp_path / "out") == honest(people)
-    for other in ([], people[:3], records(400, seed=2)):
-        path.write_bytes(b"".join(other))
-        with pytest.raises(ReportRefused, match="shorter than what was read of it, or begins"):
-            ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
+def reports_in(messages):
+    return Counter({message[16:]: 1 for message in messages})
 
 
-def test_logs_of_one_name_are_not_taken_for_one(tmp_path):
-    """In another folder: nobody is lost. The same under two names: nobody counts twice."""
-    people = records(35)
-    for day, some in (("mon", people[:10]), ("tue", people[10:])):
-        log_in(tmp_path / day, some)
-        found = ingest(
-            SURVEY, FileLog(SURVEY, tmp_path / day / "0.log"), tmp_path / "out", keep=KEEP
-        )
-        assert found.accepted == len(some)
-    (tmp_path / "mon").rename(tmp_path / "wed")
-    found = ingest(SURVEY, FileLog(SURVEY, tmp_path / "wed"), tmp_path / "out", keep=KEEP)
-    assert (found.accepted, found.duplicates) == (0, 10)
-    (tmp_path / "wed" / "1.log").symlink_to(tmp_path / "tue" / "0.log")
-    assert ingest(SURVEY, FileLog(SURVEY, tmp_path / "wed"), tmp_path / "out", keep=KEEP).read == 0
-    assert counted(tmp_path / "out") == honest(people)
+@pytest.fixture
+def collected(tmp_path):
+    with Collector(tmp_path / "collected") as collector:
+        collector.open(SURVEY)
+        yield collector
 
 
-def test_offsets_link_no_id_to_a_report(tmp_path):
-    people = records(3)
-    ingest(SURVEY, log_in(tmp_path / "log", people), tmp_path / "out")
-    with Output.opened(SURVEY, tmp_path / "out", "ingest") as found:
-        (key,) = found.state["offsets"]
-    path = (tmp_path / "log" / "0.log").resolve()
-    place = hashlib.sha256(bytes(path)).hexdigest()
-    assert key == f"{hashlib.sha256(people[0][:16]).hexdigest()} {place}"
+@pytest.fixture
+def log_file(tmp_path):
+    path = tmp_path / "a.log"
+    path.touch()
+    return path
 
 
-def test_bad_reports_are_counted_by_reason_and_keep_no_id(tmp_path):
-    people = records(50)
-    bad = bytearray(people[7])
-    bad[16] = 9
-    foreign = bytearray(people[8])
-    foreign[20] ^= 1
-    log = log_in(tmp_path / "log", [bytes(bad), bytes(foreign), *people])
-    found = ingest(SURVEY, log, tmp_path / "out", keep=KEEP)
-    assert found.refused == {"version": 1, "survey": 1}
-    assert counted(tmp_path / "out") == honest(people)
-    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text("utf-8"))
-    assert manifest["refused"] == {"version": 1, "survey": 1}
+def read_file(collector, path, **options):
+    log = log_of(str(path), collector.entry(SURVEY.fingerprint))
+    return ingest(collector, SURVEY.fingerprint, log, **options)
 
 
-class Power(Exception):
-    """What nobody catches."""
+def test_each_record_counts_once(collected, log_file):
+    messages = records(500)
+    sent = delivered(messages)
+    log_file.write_bytes(b"".join(sent))
+    outcomes = read_file(collected, log_file, at_once=64, seal_at=100)
+    assert outcomes == {"accepted": 500, "duplicate": len(sent) - 500}
+    assert stored(collected) == reports_in(messages)
+    assert len(list(collected.folder.rglob("*.parquet"))) >= 3
+    assert read_file(collected, log_file) == {}
+    status = collected.status(SURVEY)
+    assert (status.reports, status.outcomes["accepted"]) == (500, 500)
 
 
-def failing(monkeypatch, step):
-    """The machine goes off before the so-manieth file gets its name, or right after it."""
-    calls = iter(range(10**6))
-    before, sync = writing.sync, writing.os.fsync
-
-    def now(original):
-        def run(*given):
-            if next(calls) == step:
-                raise Power
-            return original(*given)
-
-        return run
-
-    monkeypatch.setattr(writing, "sync", now(before))
-    monkeypatch.setattr(writing.os, "fsync", now(sync))
+def test_records_of_a_log_and_of_uploads_share_the_index(collector, wide, tmp_path):
+    """With SQLite and Postgres."""
+    collector.open(wide)
+    messages = [new_id() + report_of(wide, k) for k in range(30)]
+    path = tmp_path / "a.log"
+    path.write_bytes(b"".join(messages))
+    entry = collector.entry(wide.fingerprint)
+    assert ingest(collector, wide.fingerprint, log_of(str(path), entry)) == {"accepted": 30}
+    (answer,) = post_all(collector, wide, [b"".join(messages)])
+    assert answer.data["duplicate"] == 30
+    assert stored(collector, wide) == reports_in(messages)
 
 
-def test_power_may_fail_at_every_step(tmp_path, monkeypatch):
-    people = records(60)
-    log = log_in(tmp_path / "log", delivered(people))
-    died = 0
-    for step in range(60):
-        out = tmp_path / f"out-{step}"
-        with monkeypatch.context() as patch:
-            failing(patch, step)
-            try:
-                ingest(SURVEY, log, out, keep=KEEP, at_once=50)
-                break
-            except Power:
-                died += 1
-        ingest(SURVEY, log, out, keep=KEEP, at_once=80)
-        assert counted(out) == honest(people)
-        left = {path.name for path in out.iterdir()}
-        assert len(left) == 2 * len([n for n in left if n.startswith("ids")]) + 2, left
-    assert died == 27
+def test_growing_file_is_read_from_its_offset(collected, log_file):
+    messages = records(300)
+    log_file.write_bytes(b"".join(messages[:120]) + messages[120][:9])  # one is incomplete
+    assert read_file(collected, log_file) == {"accepted": 120}
+    with log_file.open("ab") as file:
+        file.write(messages[120][9:] + b"".join(messages[100:]))
+    assert read_file(collected, log_file) == {"accepted": 180, "duplicate": 21}
+    assert stored(collected) == reports_in(messages)
+    log_file.write_bytes(b"".join(messages[:3]))
+    with pytest.raises(ReportRefused, match="is shorter than its offset"):
+        read_file(collected, log_file)
 
 
-@pytest.mark.parametrize("broken", ["offsets first", "no ids", "ids first"])
-def test_twins_that_commit_otherwise_are_caught(tmp_path, monkeypatch, broken):
-    """Offsets before reports lose people; ids apart from reports lose or repeat them."""
-    people = records(60)
-    log = log_in(tmp_path / "log", delivered(people))
-    right = Output.write
-
-    def write(self, tables, numbers, found, change=lambda state: None):
-        if broken == "offsets first":
-            right(self, [], set(), lambda: found()[:0], change)
-            return right(self, tables, numbers, found)
-        if broken == "ids first":
-            right(self, [], set(), found)
-            return right(self, tables, numbers, lambda: found()[:0], change)
-        return right(self, tables, numbers, lambda: found()[:0], change)
-
-    monkeypatch.setattr(Output, "write", write)
-    wrong = 0
-    for step in range(1, 24, 5):
-        out = tmp_path / f"out-{step}"
-        with monkeypatch.context() as patch, pytest.raises(Power):
-            failing(patch, step)
-            ingest(SURVEY, log, out, keep=KEEP, at_once=50)
-            raise Power
-        ingest(SURVEY, log, out, keep=KEEP, at_once=50)
-        wrong += counted(out) != honest(people)
-    assert wrong
+def test_invalid_records_are_counted_by_reason(collected, log_file):
+    messages = records(5)
+    wrong = [bytearray(message) for message in messages[:2]]
+    wrong[0][16] = 9
+    wrong[1][20] ^= 1
+    old = new_id(5) + messages[0][16:]
+    log_file.write_bytes(b"".join([*wrong, old, *messages]))
+    outcomes = read_file(collected, log_file)
+    assert outcomes == {"version": 1, "survey": 1, "late": 1, "accepted": 5}
+    assert stored(collected) == reports_in(messages)
+    collected.stop(SURVEY)
+    with log_file.open("ab") as file:
+        file.write(records(1)[0])
+    assert read_file(collected, log_file) == {"closed": 1}
 
 
-_PROGRAM = """
-import sys, time
-sys.path[:0] = sys.argv[3:]
-from logbook import KEEP, SURVEY
-from metricldp.collector.logs.ingest import ingest
-from metricldp.collector.logs.sources import FileLog
-print("up", flush=True)
-found = ingest(SURVEY, FileLog(SURVEY, sys.argv[1]), sys.argv[2], keep=KEEP, at_once=20)
-print("done", flush=True)
+def test_invites_are_checked(collected, log_file):
+    collected.open(SURVEY, Settings(proof="invites", key="ab" * 32))
+    proof = collected.entry(SURVEY.fingerprint).settings.made_proof()
+    good = proof.new(1)[0] + report_of(SURVEY, 1)
+    log_file.write_bytes(good + bytes(32) + report_of(SURVEY, 2))
+    assert read_file(collected, log_file) == {"accepted": 1, "invite": 1}
+
+
+def test_settings_of_a_deleted_survey(collected, log_file):
+    log_file.write_bytes(records(1)[0])
+    log = log_of(str(log_file), collected.entry(SURVEY.fingerprint))
+    collected.delete(SURVEY)
+    with pytest.raises(QueryError, match="was deleted"):
+        ingest(collected, SURVEY.fingerprint, log)
+
+
+PROGRAM = """
+import os, signal, sys
+sys.path[:0] = sys.argv[4:]
+from pathlib import Path
+from test_ingest import SURVEY, read_file
+from metricldp.collector.books import Books
+from metricldp.collector.folder import Collector
+from metricldp.collector.ingest import FileLog
+
+place, path, moment = sys.argv[1:4]
+left = 3
+
+def deadly(plain, after):
+    def call(*given, **more):
+        global left
+        left -= 1
+        if not left and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = plain(*given, **more)
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return call
+
+if moment.startswith("flush"):
+    Books.take = deadly(Books.take, moment == "flush after")
+elif moment.startswith("commit"):
+    FileLog.commit = deadly(FileLog.commit, moment == "commit after")
+elif moment == "offsets first":
+    plain = FileLog.read
+    def read(self, most):
+        messages = plain(self, most)
+        self.commit()
+        return messages
+    FileLog.read = read
+    Books.take = deadly(Books.take, False)
+with Collector(place) as collector:
+    print(read_file(collector, Path(path), at_once=20, seal_at=30), flush=True)
 """
 
 
-def killed_again_and_again(tmp_path, people, times):
-    log_in(tmp_path / "log", delivered(people))
+def run_killed(place, path, moment):
+    words = [sys.executable, "-c", PROGRAM, place, path, moment, *sys.path]
+    process = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+
+
+@pytest.mark.parametrize("moment", ["flush before", "flush after", "commit before", "commit after"])
+def test_kill_around_flush_and_offset_commit(collected, log_file, moment):
+    messages = records(200)
+    log_file.write_bytes(b"".join(messages))
+    run_killed(collected.folder, log_file, moment)
+    delivered_again = {"flush after": 20, "commit before": 20}.get(moment, 0)
+    outcomes = read_file(collected, log_file)
+    assert outcomes["duplicate"] == delivered_again
+    assert stored(collected) == reports_in(messages)
+    assert collected.status(SURVEY).outcomes["accepted"] == 200
+
+
+def test_negative_control_that_commits_offsets_first_loses_reports(collected, log_file):
+    messages = records(200)
+    log_file.write_bytes(b"".join(messages))
+    run_killed(collected.folder, log_file, "offsets first")
+    read_file(collected, log_file)
+    assert sum(stored(collected).values()) == 180
+
+
+def test_random_kills(collected, log_file):
+    messages = records(2000)
+    log_file.write_bytes(b"".join(delivered(messages)))
     rng, kills = random.Random(4), 0
-    while True:
-        words = [sys.executable, "-c", _PROGRAM, tmp_path / "log", tmp_path / "out", *sys.path]
+    while kills < 3:
+        words = [sys.executable, "-c", PROGRAM, collected.folder, log_file, "none", *sys.path]
         process = subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "up\n"
-        if kills < times:
-            time.sleep(rng.random() * 0.15)
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        done = process.communicate()[0]
-        if done:
-            return kills
+        offset = Path(f"{log_file}.offset")
+        before = offset.read_text() if offset.exists() else ""
+        while process.poll() is None and (not offset.exists() or offset.read_text() == before):
+            time.sleep(0.001)
+        time.sleep(0.01 * rng.random())
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        kills += 1
+    read_file(collected, log_file)
+    assert stored(collected) == reports_in(messages)
 
 
-def test_a_killed_process_loses_nobody_and_repeats_nobody(tmp_path):
-    people = records(400)
-    assert killed_again_and_again(tmp_path, people, times=2) == 2
-    assert counted(tmp_path / "out") == honest(people)
-
-
-@pytest.mark.slow
-def test_forty_kills(tmp_path):
-    people = records(4000)
-    assert killed_again_and_again(tmp_path, people, times=40) == 40
-    assert counted(tmp_path / "out") == honest(people)
-
-
-def test_two_processes_do_not_share_a_folder(tmp_path):
-    log = log_in(tmp_path / "log", records(5))
-    with (
-        Output.opened(SURVEY, tmp_path / "out", "ingest"),
-        pytest.raises(ReportRefused, match="another process writes into"),
-    ):
-        ingest(SURVEY, log, tmp_path / "out")
-
-
-def test_manifests_that_do_not_fit_are_refused(tmp_path):
-    out = tmp_path / "out"
-    ingest(SURVEY, log_in(tmp_path / "log", records(40)), out, keep=KEEP)
-
-    def refused(told, kind="ingest", keep=KEEP, survey=SURVEY):
-        with pytest.raises(ReportRefused, match=told), Output.opened(survey, out, kind, keep):
-            pass
-
-    refused("metricldp ingest writes into", kind="compact")
-    refused("say the same, or begin anew", keep=KEEP[:1])
-    ids, files = next(out.glob("*.ids")), next(out.glob("*.parquet"))
-    data = ids.read_bytes()
-    ids.write_bytes(data[:-16])
-    refused("damaged")
-    ids.unlink()
-    refused("cannot read")
-    ids.write_bytes(data)
-    files.rename(tmp_path / "away")
-    refused("which manifest.json names")
-    (tmp_path / "away").rename(files)
-    good = (out / MANIFEST).read_text("utf-8")
-    for text, told in (
-        ("{}", "it has no metricldp-manifest"),
-        ("", "cannot read"),
-        ("[]", "it has no metricldp-manifest"),
-        (good.replace('manifest":2', 'manifest":1'), "has version 1, this is 2"),
-        (good.replace('"round":1', '"round":2'), "damaged or was changed by hand"),
-    ):
-        (out / MANIFEST).write_text(text)
-        refused(told)
-    said = json.loads(good)
-    del said["sha256"]
-    (out / MANIFEST).write_bytes(sealed({**said, "survey": "0" * 64}))
-    refused("another survey")
-
-
-@given(
-    rounds=st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=8),
-    last=st.booleans(),
-)
-def test_ids_are_a_set(rounds, last):
-    """Also where many ids have one half in common."""
-    seen, model = Seen(), set()
-    for numbers in rounds:
-        raw = [n.to_bytes(8) + (b"x" * 8 if last else n.to_bytes(8)) for n in numbers]
-        ids = np.frombuffer(b"".join(raw), np.uint8).reshape(-1, 16)
-        expected = [n not in model and n not in numbers[:k] for k, n in enumerate(numbers)]
-        assert seen.fresh(ids).tolist() == expected
-        new = ids[np.array(expected, dtype=bool)]
-        seen.add(new)
-        model |= set(numbers)
-        assert len(seen) == len(model)
-        assert [bytes(row) for row in ordered(new)] == sorted(bytes(row) for row in new)
+def test_addresses_of_logs(collected, log_file, tmp_path):
+    entry = collected.entry(SURVEY.fingerprint)
+    assert isinstance(log_of(str(log_file), entry), FileLog)
+    for wrong in ("http://a/b", "kafka://host:9092", "kafka:///topic", "kafka://h/a/b"):
+        with pytest.raises(QueryError, match="kafka://HOST:PORT/TOPIC"):
+            log_of(wrong, entry)
+    with pytest.raises(ReportRefused, match="cannot read the log"):
+        log_of(str(tmp_path / "none"), entry)
+    Path(f"{log_file}.offset").write_text("x")
+    with pytest.raises(ReportRefused, match="cannot read the log"):
+        log_of(str(log_file), entry)
 
 
 # Kafka -------------------------------------------------------------------------------------------
 
 
-def test_addresses_of_logs(tmp_path):
-    assert isinstance(log_of(SURVEY, str(tmp_path)), FileLog)
-    for wrong in (
-        "http://a/b",
-        "kafka://host:9092",
-        "kafka:///topic",
-        "kafka://h/a/b",
-        "kafka://[::1",
-    ):
-        with pytest.raises(QueryError, match="kafka://HOST:PORT/TOPIC"):
-            log_of(SURVEY, wrong)
-    with pytest.raises(ReportRefused, match="there is no log"):
-        log_of(SURVEY, str(tmp_path / "none"))
-
-
-def test_a_broker_that_is_not_there(monkeypatch, capfd):
+def test_unreachable_broker(monkeypatch, capfd):
     pytest.importorskip("confluent_kafka", reason="needs metricldp[kafka]")
-    monkeypatch.setattr(sources, "_PATIENCE", 0.3)
+    monkeypatch.setattr(ingesting, "_PATIENCE", 0.3)
     for address in ("127.0.0.1:1", "[::1", "127.0.0.1:99999"):
         with pytest.raises(ReportRefused, match=r"cannot read from .*; check the address"):
-            log_of(SURVEY, f"kafka://{address}/topic").read({}, 10)
+            KafkaLog(address, "topic", "group")
     assert capfd.readouterr() == ("", "")
 
 
@@ -325,48 +250,74 @@ def broker():
     """The broker that comes with librdkafka: the real protocol over loopback, in memory."""
     kafka = pytest.importorskip("confluent_kafka", reason="needs metricldp[kafka]")
     producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "127.0.0.1"})
-    found = producer.list_topics(timeout=20).brokers[1]
-    return producer, f"{found.host}:{found.port}"
+    described = producer.list_topics(timeout=20).brokers[1]
+    return producer, f"{described.host}:{described.port}"
 
 
-def test_a_broker_that_repeats_itself(tmp_path, broker):
+def test_topic(collected, broker):
     producer, address = broker
-    people = records(400)
-    sent = delivered(people)
-    for k, record in enumerate(sent[:-60]):
-        producer.produce("reports", record, partition=k % 3)
+    messages = records(400)
+    sent = delivered(messages)
+    for k, message in enumerate(sent[:-60]):
+        producer.produce("reports", message, partition=k % 3)
     producer.produce("reports", b"".join(sent[-60:-30]), partition=0)
     producer.produce("reports", b"no record", partition=1)
     assert producer.flush(20) == 0
-    log = log_of(SURVEY, f"kafka://{address}/reports")
-    assert isinstance(log, KafkaLog)
-    first = ingest(SURVEY, log, tmp_path / "out", keep=KEEP, at_once=100)
-    assert first.refused == {"length": 1}
+    entry = collected.entry(SURVEY.fingerprint)
+    new_log = partial(log_of, f"kafka://{address}/reports", entry)
+    first = ingest(collected, SURVEY.fingerprint, new_log(), at_once=100)
+    assert first["length"] == 1
+    assert first["accepted"] + first["duplicate"] == len(sent) - 30
     producer.produce("reports", b"".join(sent[-30:]), partition=2)
     assert producer.flush(20) == 0
-    other = KafkaLog(SURVEY, address, "reports")
-    second = ingest(SURVEY, other, tmp_path / "out", keep=KEEP, at_once=100)
-    assert second.read == 30
-    assert counted(tmp_path / "out") == honest(people)
-    more = records(150, seed=5)
-    for record in more:
-        producer.produce("others", record, partition=0)
-    assert producer.flush(20) == 0
-    third = ingest(SURVEY, KafkaLog(SURVEY, address, "others"), tmp_path / "out", keep=KEEP)
-    assert third.accepted == 150  # a partition of another topic is another one
-    assert ingest(SURVEY, other, tmp_path / "out", keep=KEEP).read == 0
-    assert counted(tmp_path / "out") == honest([*people, *more])
+    second = ingest(collected, SURVEY.fingerprint, new_log())
+    assert second["accepted"] + second["duplicate"] == 30
+    assert stored(collected) == reports_in(messages)
+    third = ingest(collected, SURVEY.fingerprint, new_log(group="another"))
+    assert third == {"duplicate": len(sent), "length": 1}
     with pytest.raises(ReportRefused, match="no topic"):
-        KafkaLog(SURVEY, address, "nothing").read({}, 10)
+        KafkaLog(address, "nothing", "group")
 
 
-def test_the_record_is_an_id_and_a_report():
-    assert len(records(1)[0]) == 16 + packed_size(SURVEY)
-    assert outputs.MANIFEST == "manifest.json"
+def test_topic_delivers_again_what_was_not_committed(collected, broker, monkeypatch):
+    producer, address = broker
+    messages = records(50)
+    for message in messages:
+        producer.produce("reports", message, partition=0)
+    assert producer.flush(20) == 0
+    log = partial(log_of, f"kafka://{address}/reports", collected.entry(SURVEY.fingerprint))
+
+    class Killed(BaseException):
+        pass
+
+    def die(_):
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(KafkaLog, "commit", die)
+        ingest(collected, SURVEY.fingerprint, log(), at_once=20)
+    outcomes = ingest(collected, SURVEY.fingerprint, log())
+    assert outcomes["accepted"] + outcomes["duplicate"] == 50
+    assert outcomes["duplicate"] > 0
+    assert stored(collected) == reports_in(messages)
 
 
-def test_folders_may_have_names_of_any_bytes(tmp_path):
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/lo\xffgs"))
-    found = ingest(SURVEY, log_in(folder, records(3)), tmp_path / "out")
-    assert found.accepted == 3
-    assert ingest(SURVEY, FileLog(SURVEY, folder), tmp_path / "out").read == 0
+def test_deleted_messages_are_reported(broker, monkeypatch, caplog):
+    kafka = pytest.importorskip("confluent_kafka")
+    producer, address = broker
+    producer.produce("reports", b"x", partition=0)
+    assert producer.flush(20) == 0
+
+    class Consumer(kafka.Consumer):
+        def committed(self, partitions, timeout):
+            for place in partitions:
+                place.offset = 3 if place.partition == 0 else -1001
+            return partitions
+
+        def get_watermark_offsets(self, place, timeout):
+            return (10, 20) if place.partition == 0 else (0, 0)
+
+    monkeypatch.setattr(ingesting.kafka, "Consumer", Consumer)
+    KafkaLog(address, "reports", "group").close()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("partition 0 of reports: 7 messages were deleted")

@@ -111,6 +111,116 @@ def test_the_whole_way(place, served, survey):
     collector.close()
 
 
+def children(process):
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline") for pid in path.read_text().split()}
+    return {pid for pid, command in commands.items() if "spawn_main" in command.read_text()}
+
+
+def test_killed_worker_is_started_again(served, survey, reports):
+    before = children(served.process)
+    assert len(before) == 2
+    os.kill(min(before), signal.SIGKILL)
+    until(lambda: len(children(served.process) - before) == 1, 30)
+    until(served.ready, 30)
+    address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
+    for record in records(reports[:50]):
+        assert httpx.post(address, content=record).json()["accepted"] == 1
+
+
+def test_signal_stops_all_workers_after_their_last_commit(tmp_path, survey, reports):
+    survey.save(tmp_path / "s.toml")
+    served = Served(tmp_path / "s.toml", "--workers", "2")
+    workers = children(served.process)
+    address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
+    for record in records(reports[:20]):
+        assert httpx.post(address, content=record).status_code == 200
+    served.stop()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (tmp_path / "s.collected" / "collector.sqlite-wal").exists()  # closed properly
+    with Collector.at(tmp_path / "s.collected") as collector:
+        assert collector.tally(survey).n == 20
+
+
+def test_ingest_command(tmp_path, survey, reports):
+    survey.save(tmp_path / "s.toml")
+    sent = records(reports[:30])
+    wrong = sent[0][:16] + b"\x07" + sent[0][17:]
+    (tmp_path / "a.log").write_bytes(b"".join([*sent, *sent[:4], wrong]))
+    words = ("ingest", "s.toml", "a.log", "--at-once", "8")
+    assert command(*words, cwd=tmp_path)[:2] == (0, "30 accepted, 4 duplicate, 1 version\n")
+    code, said, _ = command(*words, "--json", cwd=tmp_path)
+    assert json.loads(said) == {"survey": survey.fingerprint}
+    assert command("ingest", "s.collected", "a.log", cwd=tmp_path)[1] == "no new records\n"
+    with Collector.at(tmp_path / "s.collected") as collector:
+        assert collector.tally(survey).n == 30
+    for place, log, why in (
+        ("s.toml", "http://x/y", "kafka://HOST:PORT/TOPIC"),
+        ("s.toml", "none.log", "cannot read the log none.log"),
+        ("nowhere", "a.log", "no folder of a collector"),
+    ):
+        code, said, error = command("ingest", place, log, cwd=tmp_path)
+        assert (code, said, error.count("\n")) == (2, "", 1)
+        assert why in error
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_ingest_follows_a_log_until_it_is_interrupted(tmp_path, survey, reports, monkeypatch):
+    survey.save(tmp_path / "s.toml")
+    sent = records(reports[:30])
+    (tmp_path / "a.log").write_bytes(b"".join(sent[:10]))
+
+    steps = iter([sent[10:]])
+
+    def pause(_):
+        if (more := next(steps, None)) is None:
+            raise KeyboardInterrupt
+        with (tmp_path / "a.log").open("ab") as file:
+            file.write(b"".join(more))
+
+    monkeypatch.setattr("metricldp.collector.ingest.time.sleep", pause)
+    code, said, _ = command("ingest", "s.toml", "a.log", "--follow", cwd=tmp_path)
+    assert (code, said) == (130, "10 accepted\n20 accepted\n")
+
+
+def modes(folder):
+    return {
+        str(path.relative_to(folder)): oct(stat.S_IMODE(path.stat().st_mode))
+        for path in folder.rglob("*")
+    }
+
+
+def test_every_file_is_private_in_an_existing_folder(tmp_path, survey, reports):
+    """With the usual umask; the settings in the database include the key of invites."""
+    place = tmp_path / "existing"
+    place.mkdir(0o755)
+    survey.save(place / "survey.toml")
+    (place / "survey.toml").chmod(0o644)
+    before = os.umask(0o022)
+    try:
+        served = Served(place, "--invites", "--seal-at", "5")
+        words = ("token", "invites", "existing", "-n", "10", "-o", "invites.txt")
+        assert command(*words, cwd=tmp_path)[0] == 0
+        lines = (tmp_path / "invites.txt").read_text().splitlines()
+        address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
+        for line, report in zip(lines, reports, strict=False):
+            httpx.post(address, content=bytes.fromhex(line) + report).raise_for_status()
+        until(lambda: list((place / "segments").glob("*.parquet")))
+        assert command("backup", "existing", "-o", "copies/copy", cwd=tmp_path)[0] == 0
+        running = modes(place)
+        served.stop()
+    finally:
+        os.umask(before)
+    assert running.pop("survey.toml") == "0o644"  # the owner's own file
+    assert {"collector.sqlite", "collector.sqlite-wal", "collector.sqlite-shm"} <= running.keys()
+    for tree in (running, modes(tmp_path / "copies" / "copy")):
+        folders = {"segments", "surveys"}
+        assert {tree[name] for name in folders} == {"0o700"}
+        assert {mode for name, mode in tree.items() if name not in folders} == {"0o600"}, tree
+        assert any(name.endswith(".parquet") for name in tree)
+    assert stat.S_IMODE((tmp_path / "copies" / "copy").stat().st_mode) == 0o700
+
+
 def test_tokens_and_status_over_the_network(place, served, survey):
     code, token, _ = command("token", "new", "survey.toml", "--name", "ann", cwd=place)
     assert code == 0

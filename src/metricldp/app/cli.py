@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.answers.tally import Tally
-from metricldp.app import columns, lakes, planning, serving, trends
+from metricldp.app import columns, planning, serving, trends
 from metricldp.app import demo as story
 from metricldp.app import explain as words
 from metricldp.app.arguments import SURVEYS, number, survey_in, whole
@@ -278,7 +278,6 @@ def _show_reports(survey: Agreement, count: int, output: Path, as_json: bool) ->
 for question in (*QUESTIONS, *STATISTICS):
     question.register(app)
 serving.register(app)
-lakes.register(app)
 columns.register(app)
 planning.register(app)
 trends.register(app)

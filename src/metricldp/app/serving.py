@@ -1,35 +1,51 @@
-"""The commands of a collection: compile, serve, send, status, token, close, backup."""
+"""The commands of a collection: compile, serve, ingest, send, status, token, close, backup."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from metricldp.app.arguments import Typed, several, survey_in, whole
-from metricldp.app.processes import run_all
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show, tell, watched
+from metricldp.app.web import pages
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import require
+from metricldp.basics.optional import optional, require
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart, replacing, why_not
 from metricldp.collector import backups, sending
+from metricldp.collector import ingest as ingesting
 from metricldp.collector.base import Status
 from metricldp.collector.folder import SEAL, Collector, survey_of
 from metricldp.collector.proofs import KEY
 from metricldp.collector.register import ALL, Entry
 from metricldp.collector.requests import invites
-from metricldp.collector.server import Options
+from metricldp.collector.server import Application, Options, application
 from metricldp.collector.settings import MOST_AT_ONCE
 from metricldp.reports import manifest as manifests
 
+if TYPE_CHECKING:
+    import uvicorn
+    from uvicorn import supervisors
+else:
+    uvicorn, supervisors = optional("uvicorn"), optional("uvicorn.supervisors")
+
 SUFFIX = ".collected"
+_MOST_AT_ONCE = 2000
+"""Connections of one process; others get 503."""
+_SWITCH = 0.0005
+"""Seconds for which the thread that seals may hold the interpreter."""
+_HEALTHCHECK = 30
+"""Seconds in which a worker must answer its supervisor; on a busy machine imports take long."""
 token_app = typer.Typer(rich_markup_mode=None, help="Tokens of analysts and owners, and invites.")
 _Place = Annotated[Path, typer.Argument(help="the collector's folder, or its survey.toml")]
 _Store = Annotated[
@@ -125,7 +141,42 @@ def serve(
     tell(f"collecting in {folder} at http://{name}:{sockets[0].getsockname()[1]}")
     for entry in entries:
         tell(f"survey {entry.fingerprint}")
-    run_all({"folder": str(folder), "store": store, "options": asdict(options)}, sockets, workers)
+    run_server(partial(build_application, folder, store, options), sockets, workers)
+
+
+def build_application(folder: Path, store: str | None, options: Options) -> Application:
+    """The application of one process: the collector with its own committer, and its pages."""
+    sys.setswitchinterval(_SWITCH)
+    collector = Collector(folder, store)
+    return application(collector, pages(collector), options=options)
+
+
+def run_server(
+    factory: Callable[[], Application], sockets: Sequence[socket.socket], workers: int = 1
+) -> None:
+    """Serve until a signal comes; uvicorn starts a worker again when it dies."""
+    config = uvicorn.Config(
+        factory,
+        factory=True,
+        workers=workers,
+        loop="uvloop" if os.name == "posix" else "auto",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,  # no addresses and times
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_AT_ONCE,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=10,
+        timeout_worker_healthcheck=_HEALTHCHECK,
+    )
+    if workers == 1:
+        uvicorn.Server(config).run(list(sockets))
+    else:
+        supervisors.Multiprocess(config, list(sockets)).run()
 
 
 def folder_of(place: Path, *, make: bool = False) -> Path:
@@ -167,6 +218,42 @@ def _listen(host: str, port: int) -> socket.socket:
     made.listen(2048)
     made.set_inheritable(True)
     return made
+
+
+def ingest(
+    place: _Place,
+    log: Annotated[str, typer.Argument(help="a file of records, or kafka://HOST:PORT/TOPIC")],
+    which: _Which = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="the consumer group in Kafka")
+    ] = None,
+    at_once: Annotated[int, _count("--at-once", "messages in one transaction")] = ingesting.AT_ONCE,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="wait for more at the end of the log")
+    ] = False,
+    store: _Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a log that delivers at least once into a collector's database; each id counts once."""
+    folder = folder_of(place, make=True)
+    with Collector(folder, store) if place.is_file() else Collector.at(folder, store) as collector:
+        if place.is_file():
+            which = collector.open(survey_in(place)).fingerprint
+        entry = _entry(collector, which)
+
+        def show_outcomes(outcomes: Counter[str]) -> None:
+            words = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(outcomes.items()))
+            show({"survey": entry.fingerprint, **outcomes}, words or "no new records", as_json)
+
+        total = ingesting.ingest(
+            collector,
+            entry.fingerprint,
+            ingesting.log_of(log, entry, group),
+            at_once=at_once,
+            follow=follow,
+            on_batch=show_outcomes if follow else lambda outcomes: None,
+        )
+        show_outcomes(total)
 
 
 def send(
@@ -330,7 +417,7 @@ def token_invites(
 
 def register(app: typer.Typer) -> None:
     """All of these as commands of the command line."""
-    for command in (serve, send, status, close, backup):
+    for command in (serve, ingest, send, status, close, backup):
         app.command()(command)
     app.command("compile")(compile_client)
     app.add_typer(token_app, name="token")

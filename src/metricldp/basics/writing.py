@@ -14,6 +14,7 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,8 @@ except ImportError:  # Windows, where leftovers stay
 
 _PART = ".metricldp-"
 """How the names of files begin that are being written."""
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""Modes of files and folders that only their owner can read."""
 Refusal = Callable[[str], MetricLdpError]
 """Makes the exception of a message."""
 
@@ -47,9 +50,7 @@ def replacing(
     """
     target = _target(path, refusal, what, endings)
     try:
-        with _beside(target) as (file, part):
-            if private:
-                part.chmod(0o600)
+        with _beside(target, private=private) as (file, part):
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -151,26 +152,26 @@ def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str
 
 
 @contextlib.contextmanager
-def _beside(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """A new file in the folder of the target, with the rights of the old one, gone at the end."""
+def _beside(target: Path, *, private: bool) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file in the folder of the target, with the mode of the old one, gone at the end."""
     # Names of one length, so that a long one does not grow too long.
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
     prefix = f"{_PART}{name}-"
     remove_leftovers(target.parent, prefix)
-    file, part = _created(target.parent, prefix)
+    file, part = _created(target.parent, prefix, PRIVATE if private else 0o666)
     try:
         with file:
-            if target.exists():
+            if target.exists() and not private:
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
             yield file, part
     finally:
         part.unlink(missing_ok=True)
 
 
-def _created(folder: Path, prefix: str) -> tuple[BinaryIO, Path]:
+def _created(folder: Path, prefix: str, mode: int) -> tuple[BinaryIO, Path]:
     while True:
         part = folder / f"{prefix}{secrets.token_hex(8)}"
-        file = part.open("x+b")
+        file = open(part, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
         if fcntl is not None:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from metricldp.basics.writing import replacing
-from metricldp.collector import runs, sealing
+from metricldp.basics.writing import PRIVATE_FOLDER, replacing
+from metricldp.collector import sealing
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
 from metricldp.collector.folder import SURVEYS, Collector
@@ -27,15 +27,15 @@ def backup(collector: Collector, output: Path) -> int:
         database = books.database
         if not isinstance(database, SQLite):
             raise StoreError("reports in Postgres are copied with pg_dump")
-    output.mkdir(0o700, parents=True)
-    for inside in (sealing.FOLDER, runs.FOLDER, SURVEYS):
-        (output / inside).mkdir()
+    output.mkdir(PRIVATE_FOLDER, parents=True)
+    for inside in (sealing.FOLDER, SURVEYS):
+        (output / inside).mkdir(PRIVATE_FOLDER)
     for path in (collector.folder / SURVEYS).glob("*.toml"):
         _copy(path, output / SURVEYS / path.name)
     for left in reversed(range(_TRIES)):
         try:
             return _books_and_files(collector, database, output)
-        except FileNotFoundError as gone:  # files were merged or dropped in between: again
+        except FileNotFoundError as gone:  # files were deleted in between: again
             if not left:
                 raise StoreError(f"{gone.filename} is gone; restore it from a backup") from None
     raise AssertionError
@@ -46,13 +46,9 @@ def _books_and_files(collector: Collector, database: SQLite, output: Path) -> in
         database.backup(output)
     with contextlib.closing(SQLite(output)) as copy:
         books = Books(copy)
-        files = [f"{sealing.FOLDER}/{name}" for name in books.segments()]
-        files += [f"{runs.FOLDER}/{name}" for name in books.ids.names()]
-        for name in files:
-            if not (output / name).exists():
-                _copy(collector.folder / name, output / name)
-        books.ids.remove_orphans()
-        books.ids.check()
+        for name in books.segments():
+            if not (output / sealing.FOLDER / name).exists():
+                _copy(collector.folder / sealing.FOLDER / name, output / sealing.FOLDER / name)
         return sum(books.segments().values()) + sum(books.waiting().values())
 
 

@@ -11,17 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from metricldp.collector.database import Database, StoreError
+from metricldp.collector.database import MARK, StoreError
 from metricldp.collector.envelope import DAY, Upload
-from metricldp.collector.ids import Ids, IdTable
-from metricldp.collector.recent import Marks, Recent, joined
-from metricldp.collector.runs import Runs
 from metricldp.collector.turns import Turns
 
 ACCEPTED, DUPLICATE, FORGOTTEN = "accepted", "duplicate", "forgotten"
 UNKNOWN = 0
 """The number that stands for a survey that nobody knows."""
 _HOUR_SECONDS = 3600
+_LOOKUPS = 1000
+"""Ids in one statement: a database limits the number of its parameters."""
+_LAST = b"\xff" * (MARK + 1)
+"""Greater than every mark."""
+_DELETIONS = 10_000
+"""Ids that are deleted in one transaction, so that uploads do not wait long."""
 _ADD = (
     "INSERT INTO counters VALUES (?, ?, ?) "
     "ON CONFLICT (survey, outcome) DO UPDATE SET n = counters.n + excluded.n"
@@ -30,6 +33,9 @@ _ADD_HOUR = (
     "INSERT INTO hours VALUES (?, ?, ?) "
     "ON CONFLICT (survey, hour) DO UPDATE SET n = hours.n + excluded.n"
 )
+
+Digests = dict[bytes, bytes]
+"""By the mark of an id, the digest of its report."""
 
 
 @dataclass(slots=True)
@@ -44,13 +50,6 @@ class Outcome:
 class Books(Turns):
     """The tables of a collector through one connection; used by one thread at a time."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        # Turns of their own, so that no circle keeps a connection open that nobody has any more.
-        turns, folder = Turns(database), database.folder
-        self.ids: Ids = IdTable(turns) if folder is None else Runs(turns, folder)
-        self._recent = Recent()
-
     # Reports -------------------------------------------------------------------------------------
 
     def take(self, uploads: Sequence[Upload], more: Counter[tuple[int, str]]) -> list[Outcome]:
@@ -60,8 +59,6 @@ class Books(Turns):
 
     def write(self, uploads: Sequence[Upload], more: Counter[tuple[int, str]]) -> list[Outcome]:
         """The same inside a transaction that is open."""
-        self._recent.refresh(self.database)
-        self.ids.refresh()
         by_survey: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
             by_survey[upload.survey].append(upload)
@@ -108,12 +105,26 @@ class Books(Turns):
         # Somebody sent something again, or not all can be taken: one by one, then.
         return self._keep_each(survey, uploads, known, forgotten, most)
 
-    def _known(self, survey: int, marks: list[bytes]) -> Marks:
-        """Those that came before, with their digests."""
-        return self._recent.known(survey, marks) | self.ids.known(survey, marks)
+    def _known(self, survey: int, marks: list[bytes]) -> Digests:
+        """The marks that are in the deduplication index, with their digests."""
+        known = {}
+        for at in range(0, len(marks), _LOOKUPS):
+            some = marks[at : at + _LOOKUPS]
+            rows = self.database.rows(
+                "SELECT mark, digest FROM ids WHERE survey = ? AND mark IN "
+                f"({', '.join('?' * len(some))})",
+                (survey, *some),
+            )
+            known.update({bytes(mark): bytes(digest) for mark, digest in rows})
+        return known
 
     def _keep_each(
-        self, survey: int, uploads: Sequence[Upload], known: Marks, forgotten: int, most: int | None
+        self,
+        survey: int,
+        uploads: Sequence[Upload],
+        known: Digests,
+        forgotten: int,
+        most: int | None,
     ) -> list[Outcome]:
         room = None if most is None else most - self.counter(survey, ACCEPTED)
         kept, outcomes = Upload(survey), []
@@ -140,15 +151,16 @@ class Books(Turns):
         return outcomes
 
     def _add(self, survey: int, uploads: Sequence[Upload]) -> None:
-        """Ids and reports, each in one piece."""
+        """Ids and reports; ids in the order of the index, so that neighbours share a page."""
         reports = [report for upload in uploads for report in upload.reports]
         if not reports:
             return
-        marks = [mark for upload in uploads for mark in upload.marks]
-        digests = [digest for upload in uploads for digest in upload.digests]
-        self.database.rows(
-            "INSERT INTO fresh (survey, ids) VALUES (?, ?)", (survey, joined(marks, digests))
+        ids = sorted(
+            (mark, digest)
+            for upload in uploads
+            for mark, digest in zip(upload.marks, upload.digests, strict=True)
         )
+        self.database.many("INSERT INTO ids VALUES (?, ?, ?)", [(survey, *both) for both in ids])
         self.database.rows(
             "INSERT INTO groups_waiting (survey, n, reports) VALUES (?, ?, ?)",
             (survey, len(reports), b"".join(reports)),
@@ -237,16 +249,31 @@ class Books(Turns):
             self.count(Counter({(survey, FORGOTTEN): sum(int(n) for _, n in old)}))
         return [str(name) for name, _ in old]
 
-    def forget_ids(self, survey: int, day: int) -> None:
-        """Reports of a day and before are late from now on; `ids.tidy` lets go of their ids."""
-        now = self.database.rows("SELECT forgotten FROM surveys WHERE number = ?", (survey,))
-        if not now or now[0][0] >= day:
-            return
-        with self.writing():
-            self.database.rows(
-                "UPDATE surveys SET forgotten = ? WHERE number = ? AND forgotten < ?",
-                (day, survey, day),
-            )
+    def forget_ids(self, survey: int, day: int) -> int:
+        """Reject reports of a day and before as late from now on, and delete their ids."""
+        rows = self.database.rows("SELECT forgotten FROM surveys WHERE number = ?", (survey,))
+        forgotten = int(rows[0][0]) if rows else 0
+        if rows and forgotten < day:
+            with self.writing():
+                self.database.rows(
+                    "UPDATE surveys SET forgotten = ? WHERE number = ? AND forgotten < ?",
+                    (day, survey, day),
+                )
+            forgotten = day
+        return self.delete_ids(survey, (forgotten + 1).to_bytes(DAY, "big")) if forgotten else 0
+
+    def delete_ids(self, survey: int, before: bytes = _LAST) -> int:
+        """Delete the ids whose marks are below a bound; how many they were."""
+        total, count = 0, 1
+        while count:
+            with self.writing():
+                count = self.database.many(
+                    "DELETE FROM ids WHERE survey = ? AND mark IN "
+                    "(SELECT mark FROM ids WHERE survey = ? AND mark < ? LIMIT ?)",
+                    [(survey, survey, before, _DELETIONS)],
+                )
+            total += count
+        return total
 
 
 def _refused(upload: Upload, why: str) -> Outcome:

@@ -1,15 +1,13 @@
 """What the collector needs of a database: a few statements, and transactions that are on the disk.
 
-`sqlite.py` is one file and several processes on one machine; `postgres.py` is a server. Most SQL
-stands in `books.py`, in words that both understand; where old ids stand, and how they are found,
-differs: `runs.py` and `ids.py`.
+`sqlite.py` is one file and several processes on one machine; `postgres.py` is a server. The SQL is
+in `books.py` and `register.py`, in a form that both understand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 from metricldp.basics.errors import MetricLdpError
@@ -30,10 +28,6 @@ class Database(Protocol):
     """Whether sealed reports stand in the database itself, not only in files beside it."""
     is_local: bool
     """Whether statements take microseconds, and only `commit` takes long."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Where it keeps files of its own, if it does."""
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """The rows that a statement finds or returns."""
@@ -64,8 +58,9 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS tokens (
         name TEXT PRIMARY KEY, survey {whole} NOT NULL, scope TEXT NOT NULL,
         hash {bytes} NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS fresh (
-        seq {serial}, survey {whole} NOT NULL, ids {bytes} NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS ids (
+        survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
+        PRIMARY KEY (survey, mark)) {clustered}""",
     """CREATE TABLE IF NOT EXISTS groups_waiting (
         seq {serial}, survey {whole} NOT NULL, n {whole} NOT NULL, reports {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS segments (
@@ -81,9 +76,3 @@ TABLES = (
         name TEXT PRIMARY KEY, holder TEXT NOT NULL, until {whole} NOT NULL)""",
 )
 """`groups` is a word of SQL's own, so the groups that wait to be sealed have a longer name."""
-IDS = """CREATE TABLE IF NOT EXISTS ids (
-    survey {whole} NOT NULL, mark {bytes} NOT NULL, digest {bytes} NOT NULL,
-    PRIMARY KEY (survey, mark))"""
-RUNS = """CREATE TABLE IF NOT EXISTS runs (
-    name TEXT PRIMARY KEY, n {whole} NOT NULL, sha256 TEXT NOT NULL)"""
-"""Old ids stand in a table of the database, or in files that a table names."""

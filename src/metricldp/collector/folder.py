@@ -13,12 +13,12 @@ from typing import Any
 from metricldp.answers.partition import Parted
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.writing import sync
-from metricldp.collector import runs, sealing
+from metricldp.basics.writing import PRIVATE_FOLDER, replacing, sync
+from metricldp.collector import sealing
 from metricldp.collector.base import Status
 from metricldp.collector.books import ACCEPTED, DUPLICATE, FORGOTTEN, Books
 from metricldp.collector.database import Database, StoreError
-from metricldp.collector.envelope import today
+from metricldp.collector.envelope import Envelope, today
 from metricldp.collector.postgres import Postgres
 from metricldp.collector.register import ALL, Entry, Register
 from metricldp.collector.settings import Settings
@@ -35,8 +35,6 @@ REASONS = (
 )
 """Why a report can be refused."""
 OUTCOMES = (ACCEPTED, DUPLICATE, *REASONS)
-MERGE = 200_000
-"""New ids that go to their places in the table together."""
 SEAL = 100_000
 """Reports that wait until they are sealed, where no batches are asked for."""
 
@@ -59,15 +57,15 @@ class Collector:
 
     def __init__(self, folder: str | Path, store: str | None = None) -> None:
         self.folder = Path(folder)
-        made = [self.folder / inside for inside in (sealing.FOLDER, runs.FOLDER, SURVEYS)]
+        inside = [self.folder / name for name in (sealing.FOLDER, SURVEYS)]
         try:
-            # The books have the key of invites: a new folder is its owner's alone.
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            new = [path for path in made if not path.is_dir()]
+            # The settings include the key of invites.
+            new = [
+                p for p in (*reversed(self.folder.parents), self.folder, *inside) if not p.is_dir()
+            ]
             for path in new:
-                path.mkdir(exist_ok=True)
-            if new:
-                sync(self.folder)
+                path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+                sync(path.parent)
         except OSError as wrong:
             raise StoreError(f"cannot make {self.folder}: {wrong.strerror}") from None
         self._store = store
@@ -114,7 +112,9 @@ class Collector:
             if known and known.settings.proof != settings.proof:
                 self._check_empty(books, known, settings.proof)
             found = register.open(survey, settings)
-        survey.save(self.folder / SURVEYS / f"{survey.fingerprint}.toml")
+        path = self.folder / SURVEYS / f"{survey.fingerprint}.toml"
+        with replacing(path, StoreError, private=True) as file:
+            file.write(survey.to_toml().encode())
         return found
 
     @staticmethod
@@ -157,8 +157,10 @@ class Collector:
         """Let go of everything about a survey."""
         entry = self._entry(survey)
         with self.using() as (books, register):
+            # Ids go in several transactions. A kill in between leaves a closed survey.
+            register.close(entry.number)
+            books.delete_ids(entry.number)
             names = register.delete(entry.number)
-            books.ids.tidy()
         for name in names:
             (self.folder / sealing.FOLDER / name).unlink(missing_ok=True)
         (self.folder / SURVEYS / f"{survey.fingerprint}.toml").unlink(missing_ok=True)
@@ -231,7 +233,6 @@ class Collector:
                     break
                 sealed += n
                 waiting[entry.number] -= n
-        books.ids.merge(MERGE)
         return sealed
 
     def let_go(self, books: Books) -> None:
@@ -247,13 +248,19 @@ class Collector:
             if settings.proof == "none":
                 # A day more than the window, so that no id is forgotten that is still taken.
                 books.forget_ids(entry.number, today() - settings.window - 2)
-        books.ids.tidy()
 
 
 @lru_cache(maxsize=256)
 def survey_of(text: str) -> Parted:
     """The survey of a text, made once."""
     return Parted.from_toml(text)
+
+
+def envelope_of(entry: Entry) -> Envelope:
+    """How records of a survey are read, by its settings now."""
+    settings = entry.settings
+    proof, window = settings.made_proof(), settings.window
+    return Envelope(survey_of(entry.text), entry.number, proof, window, settings.at_once)
 
 
 def _table(survey: Agreement, groups: Sequence[bytes]) -> Any:

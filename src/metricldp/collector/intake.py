@@ -26,8 +26,8 @@ _EACH = 256
 """Bytes that an upload counts for, on top of its own."""
 _AT_ONCE = 1 << 14
 """Reports in one transaction, about."""
-_IN_THE_LOOP = 1024
-"""Reports that are written between two other things; more go to the thread as a whole."""
+_IN_THE_LOOP = 256
+"""Reports that are written in the event loop, in milliseconds; more are written in the thread."""
 _PATIENCE = 30.0
 _FEW, _GATHER = 256, 0.003
 """So few reports wait so many seconds for others: a transaction costs as much as many reports."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import IDS, TABLES, Row, StoreError
+from metricldp.collector.database import TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,7 +28,6 @@ class Postgres:
     """A connection to one database, in a schema of its own; made again when it was lost."""
 
     keeps_files, is_local = True, False
-    folder = None
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -38,12 +37,13 @@ class Postgres:
             "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
             "bytes": "BYTEA",
             "whole": "BIGINT",
+            "clustered": "",
         }
         # Two processes that start together must not both make the tables.
         if not self.begin(30.0):
             raise StoreError("the database is busy; try again")
         self.rows("CREATE SCHEMA IF NOT EXISTS metricldp")
-        for table in (*TABLES, IDS):
+        for table in TABLES:
             self.rows(table.format(**kinds))
         self.commit()
 

@@ -18,7 +18,7 @@ ALL = 0
 SCOPES = ("ask", "own")
 """Who owns a survey may ask, too."""
 _TOKEN = 32
-_ABOUT_A_SURVEY = ("tokens", "fresh", "groups_waiting", "segments", "counters", "hours")
+_ABOUT_A_SURVEY = ("tokens", "ids", "groups_waiting", "segments", "counters", "hours")
 
 
 @dataclass(frozen=True)

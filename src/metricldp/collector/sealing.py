@@ -71,7 +71,7 @@ def _write(survey: Agreement, path: Path, reports: bytes, n: int) -> None:
     blobs = shuffled(survey, reports, n)
     pieces = (unpack(survey, blobs[at : at + BATCH // 8]) for at in range(0, n, BATCH // 8))
     try:
-        parquet.write(survey, path, pieces)
+        parquet.write(survey, path, pieces, private=True)
     except ReportRefused as wrong:  # no space, for example
         raise StoreError(str(wrong)) from None
 
@@ -93,8 +93,7 @@ def remove_orphans(books: Books, folder: Path) -> int:
             orphans = [p for p in (folder / FOLDER).glob(f"*{ENDING}") if p.name not in known]
             for path in orphans:
                 path.unlink(missing_ok=True)
-            found = len(orphans) + remove_leftovers(folder / FOLDER)
-            return found + books.ids.remove_orphans()
+            return len(orphans) + remove_leftovers(folder / FOLDER)
 
 
 def file_of(books: Books, folder: Path, name: str) -> Path:
@@ -104,6 +103,6 @@ def file_of(books: Books, folder: Path, name: str) -> Path:
         content = books.content(name)
         if content is None:
             raise StoreError(f"the segment {path} is gone; restore it from a backup")
-        with replacing(path, StoreError) as file:
+        with replacing(path, StoreError, private=True) as file:
             file.write(content)
     return path

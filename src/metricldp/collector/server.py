@@ -161,6 +161,7 @@ class Application:
                 return
             await send({"type": f"lifespan.{kind}.complete"})
             if kind == "shutdown":
+                self.collector.close()
                 return
 
 

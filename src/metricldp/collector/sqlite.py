@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.collector.database import RUNS, TABLES, Row, StoreError
+from metricldp.basics.writing import PRIVATE
+from metricldp.collector.database import TABLES, Row, StoreError
 
 if TYPE_CHECKING:
     import apsw
@@ -43,7 +45,7 @@ class SQLite:
     def __init__(self, folder: str | Path) -> None:
         check_version(apsw.sqlite_lib_version())
         try:
-            self._connection = apsw.Connection(str(Path(folder) / FILE))
+            self._connection = apsw.Connection(_database_file(Path(folder)))
             self._connection.set_busy_timeout(int(1000 * _PATIENCE))
             for pragma in (
                 "journal_mode = WAL",
@@ -56,19 +58,20 @@ class SQLite:
                 "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
                 "bytes": "BLOB",
                 "whole": "INTEGER",
+                "clustered": "WITHOUT ROWID",
             }
             have = {name for (name,) in self.rows("SELECT name FROM sqlite_master")}
-            if "ids" in have:
+            if have and "ids" not in have:
                 raise StoreError(
-                    f"{Path(folder) / FILE} was made by a version before ids stood in files; "
-                    "collect into a new folder, and ask both"
+                    f"{Path(folder) / FILE} was written by version 0.2, with ids in files; "
+                    "collect into a new folder"
                 )
             if not have:
                 self.rows("BEGIN IMMEDIATE")
-                for table in (*TABLES, RUNS):
+                for table in TABLES:
                     self.rows(table.format(**kinds))
                 self.rows("COMMIT")
-        except apsw.Error as wrong:
+        except (apsw.Error, OSError) as wrong:
             raise _unkept(wrong, folder) from None
         self.folder = Path(folder)
         # From here on we wait ourselves, in short steps: SQLite's own steps grow to 100 ms.
@@ -117,7 +120,7 @@ class SQLite:
 
     def backup(self, folder: Path) -> None:
         """A whole copy of the file as it is at one moment, while others write."""
-        copy = apsw.Connection(str(folder / FILE))
+        copy = apsw.Connection(_database_file(folder))
         with contextlib.closing(copy), copy.backup("main", self._connection, "main") as running:
             while not running.done:
                 running.step(-1)  # in steps, it would begin again at every commit
@@ -140,6 +143,14 @@ class _Waiting:
             return False
         time.sleep(_STEP)
         return True
+
+
+def _database_file(folder: Path) -> str:
+    """The path of the database, which only its owner can read; SQLite's log takes its mode."""
+    path = folder / FILE
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+    return str(path)
 
 
 def _unkept(wrong: Exception, folder: str | Path) -> StoreError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from metricldp.collector.database import DIGEST, MARK, Database, StoreError
+from metricldp.collector.database import Database, StoreError
 
 _PATIENCE = 30.0
 _LEASE, _SECONDS = "sealing", 120
@@ -50,21 +50,6 @@ class Turns:
                 raise StoreError("another process took over the files")
             yield
 
-    def renewing(self, holder: str) -> Callable[[], None]:
-        """To be called now and then during long work: the right goes on."""
-        last = time.monotonic()
-
-        def renew() -> None:
-            nonlocal last
-            if time.monotonic() - last < _SECONDS / 4:
-                return
-            with self.still_alone(holder):
-                until = int(time.time()) + _SECONDS
-                self.database.rows("UPDATE leases SET until = ? WHERE name = ?", (until, _LEASE))
-            last = time.monotonic()
-
-        return renew
-
     def claim(self, name: str, seconds: int) -> str | None:
         """The right to do something alone for so long, as a word to show; None if another has it.
 
@@ -99,8 +84,3 @@ class Turns:
     def give_back(self, name: str, holder: str) -> None:
         with self.writing():
             self.database.rows("DELETE FROM leases WHERE name = ? AND holder = ?", (name, holder))
-
-    def fresh(self) -> int:
-        """How many ids are new: known to each process, and not yet among the old ones."""
-        ((size,),) = self.database.rows("SELECT sum(length(ids)) FROM fresh")
-        return int(size or 0) // (MARK + DIGEST)

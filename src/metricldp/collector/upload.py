@@ -12,7 +12,7 @@ from typing import Any
 from metricldp.collector.books import UNKNOWN, Outcome
 from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import LARGEST, Envelope
-from metricldp.collector.folder import survey_of
+from metricldp.collector.folder import envelope_of
 from metricldp.collector.intake import Busy, Intake
 from metricldp.collector.problems import OPEN, Headers, problem
 from metricldp.collector.register import Entry, Register
@@ -175,9 +175,7 @@ class Uploads:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
         elif entry != before:
-            settings, survey = entry.settings, survey_of(entry.text)
-            proof = settings.made_proof()
-            envelope = Envelope(survey, entry.number, proof, settings.window, settings.at_once)
+            envelope = envelope_of(entry)
         self._known[fingerprint] = (now + _AGAIN, entry, envelope)
         return envelope
 

@@ -83,13 +83,17 @@ def write(
     path: str | Path,
     tables: Iterable[pa.Table],
     counted: Collection[str] = (UNNUMBERED,),
+    *,
+    private: bool = False,
 ) -> int:
     """A file of reports, and how many they are; `counted` are their collections in the end.
 
+    Only its owner can read a `private` file.
     Bits are random and do not compress; small integers are stored as small dictionary codes.
     """
     digest, rows = Digest(survey), 0
-    with replacing(path, partial(ReportRefused, "file"), "reports", ENDINGS) as sink:
+    refusal = partial(ReportRefused, "file")
+    with replacing(path, refusal, "reports", ENDINGS, private=private) as sink:
         with pq.ParquetWriter(
             sink,
             schema(survey),

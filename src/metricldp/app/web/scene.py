@@ -98,14 +98,9 @@ def line(kind: str, *points: Point) -> Path:
     return Path(kind, tuple(points))
 
 
-def plain_text(words: object) -> str:
-    """Text for XML, before it is escaped."""
-    return _UNPRINTABLE.sub("\ufffd", str(words))
-
-
 def escape(words: object) -> str:
     """Text as it stands in XML, between marks or in quotes."""
-    return html.escape(plain_text(words), quote=True)
+    return html.escape(_UNPRINTABLE.sub("\ufffd", str(words)), quote=True)
 
 
 def svg(scene: Scene, *, name: str = "chart", alone: bool = False) -> str:

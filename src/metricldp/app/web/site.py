@@ -18,7 +18,6 @@ from metricldp.app.web import doors, view
 from metricldp.app.web.asked import Asked, asked
 from metricldp.app.web.costs import check_cost
 from metricldp.app.web.found import Found, answer
-from metricldp.app.web.raster import png
 from metricldp.app.web.scene import svg
 from metricldp.app.web.tables import to_csv
 from metricldp.basics.errors import MetricLdpError, QueryError
@@ -57,7 +56,6 @@ _KINDS = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "svg": "image/svg+xml",
-    "png": "image/png",
 }
 _STATIC = {
     "page.css": "text/css",
@@ -178,7 +176,7 @@ class Site:
             survey = await self._let_in(request)
             name, _, kind = request.path_params["question"].partition(".")
             if kind not in _KINDS:
-                raise Refused(404, "not-found", "an answer comes as .json, .csv, .svg or .png")
+                raise Refused(404, "not-found", "an answer comes as .json, .csv or .svg")
             said = [word for word in request.query_params.multi_items() if word[0] != "show"]
             work = partial(self._answer, survey, name, kind, said)
             return await self.turns.run(survey.fingerprint, work)
@@ -198,7 +196,7 @@ class Site:
         check_cost(tally, question)
         body = _written(answer(tally, question), kind)
         headers = {"cache-control": "no-store"}
-        if kind in ("csv", "png", "svg"):
+        if kind in ("csv", "svg"):
             headers["content-disposition"] = f'attachment; filename="{name}.{kind}"'
         return responses.Response(body, headers=headers, media_type=_KINDS[kind])
 
@@ -227,10 +225,10 @@ class Site:
 def _written(found: Found, kind: str) -> bytes:
     if kind == "csv":
         return to_csv(found.table).encode()
-    if kind in ("svg", "png"):
+    if kind == "svg":
         if found.scene is None:
             raise QueryError("this answer is a number and has no chart; take .json or .csv")
-        return svg(found.scene, alone=True).encode() if kind == "svg" else png(found.scene)
+        return svg(found.scene, alone=True).encode()
     return json.dumps(found.data, ensure_ascii=False, allow_nan=False).encode()
 
 
