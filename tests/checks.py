@@ -241,3 +241,23 @@ def people_of(survey):
     names = [name for name, attribute in survey.attributes.items() if not attribute.is_public]
     for x in itertools.product(*(range(survey.attributes[name].size) for name in names)):
         yield dict(zip(names, x, strict=True))
+
+
+def squared_errors_p_value(errors, variances) -> float:
+    """The probability of squared errors (repetitions, queries) this extreme under the variances.
+
+    Answers are sums over many people, so they are nearly normal, and their squared errors over the
+    exact variance, added up over independent repetitions, are chi-squared: this checks bias and
+    variance at once. The p-value is that of the most extreme query, two-sided, times the number of
+    queries (Bonferroni). A query without variance must be exact up to rounding, or it is 0.
+    """
+    most = variances.max(initial=0.0)
+    known = variances <= 1e-9 * most
+    if (errors[:, known] ** 2 > 1e-7 * most + 1e-9).any():
+        return 0.0
+    if known.all():
+        return 1.0
+    scaled = (errors[:, ~known] ** 2).sum(axis=0) / variances[~known]
+    tails = stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors))
+    worst = np.minimum(*tails)
+    return float(min(1.0, 2 * len(worst) * worst.min()))

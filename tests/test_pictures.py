@@ -6,6 +6,7 @@
 import contextlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -19,9 +20,7 @@ import pytest
 from metricldp import Coins, SeededCoinsWarning
 from metricldp.answers.tally import Tally
 from metricldp.app import demo
-from metricldp.app.plots import draw
 from metricldp.app.plots.plans import trade_off
-from metricldp.lab import reproduce
 from metricldp.reports.encode import encode
 from test_docs import BLOCK, ROOT, isolated, run_python
 
@@ -30,13 +29,18 @@ TOLERANCE = 1e-3
 """Mean difference of two pictures, of 1 between black and white: letters may be drawn otherwise by
 another version of matplotlib; another seed moves points and lines by several times as much."""
 
-page = cache(reproduce.page)
+
+@cache
+def run_script(name):
+    """The folder with the files of a research script, run at its full size."""
+    output = Path(tempfile.mkdtemp())
+    script = [sys.executable, ROOT / "research" / f"{name}.py", "--output", output]
+    subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+    return output
 
 
-def of_a_page(study, file, output):
-    (picture,) = (p for p in page(study).pictures if file in p.files)
-    draw(picture, output)
-    return output / file
+def of_a_script(name, file, output):
+    return run_script(name) / file
 
 
 def of_the_demo(output):
@@ -76,11 +80,11 @@ DRAWN = {
     "demo.png": of_the_demo,
     "metric.png": partial(of_a_document, "metrics.md", "kinds.png"),
     "planning.png": of_the_planning_page,
-    "figure1.png": partial(of_a_page, "figure1", "figure1.png"),
-    "figure2.png": partial(of_a_page, "figure2", "figure2.png"),
-    "table2-ranges.png": partial(of_a_page, "table2", "table2-ranges.png"),
-    "table2-within.png": partial(of_a_page, "table2", "table2-within.png"),
-    "table2-within-two.png": partial(of_a_page, "table2", "table2-within-two.png"),
+    "figure1.png": partial(of_a_script, "figure1", "figure1.png"),
+    "figure2.png": partial(of_a_script, "figure2", "figure2.png"),
+    "table2-ranges.png": partial(of_a_script, "table2", "table2-ranges.png"),
+    "table2-within.png": partial(of_a_script, "table2", "table2-within.png"),
+    "table2-within-two.png": partial(of_a_script, "table2", "table2-within-two.png"),
     **{
         f"pictures-{name}.png": partial(of_a_document, "pictures.md", f"{name}.png")
         for name in ("histogram", "cdf", "groups", "heatmap", "trend", "tradeoff")

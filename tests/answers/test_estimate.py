@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from theorems import paper_range_variance
 
 from checks import assert_mean, exact_law
 from metricldp import (
@@ -22,7 +23,6 @@ from metricldp import (
 )
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import parse
-from metricldp.answers.theorems import paper_range_variance
 from metricldp.reports import arrow
 from metricldp.store.readings import read
 

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import theorems
 from scipy import stats
 from scipy.optimize import isotonic_regression
 
 from metricldp import Categorical, Coins, Continuous, Integer, Ordinal, QueryError, Survey
-from metricldp.answers import searches, theorems
+from metricldp.answers import searches
 from metricldp.answers.answer import Answer, normal_reach, together
 from metricldp.app import cli
 from metricldp.reports.arrow import to_table

@@ -5,14 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from checks import exact_law
-from metricldp import Integer, Survey, Weight
-from metricldp.answers.theorems import (
+from theorems import (
     paper_range_variance,
     paper_weighted_variance,
     weighted_variance,
 )
+
+from checks import exact_law
+from metricldp import Integer, Survey, Weight
 from metricldp.channels.threshold_paper import ThresholdPaper
 
 

@@ -196,7 +196,7 @@ WRITING = {
 }
 """Commands with a file that they would write, and all that they read. Of a folder that they write,
 one of its files."""
-APART = {"demo", "reproduce"}
+APART = {"demo"}
 """Those that write, and read no file."""
 NEW = {"backup"}
 """Those that write into a folder of their own; their tests see that it is."""
@@ -811,16 +811,6 @@ def test_the_package_runs_as_a_module():
         [sys.executable, "-m", "metricldp", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout == f"metricldp {version('metricldp')}\n"
-
-
-def test_reproduce_into_a_file_is_refused(tmp_path, monkeypatch, capsys):
-    (tmp_path / "out").write_text("")
-    words = ["metricldp", "reproduce", "table1", "-o", str(tmp_path / "out"), "--quick"]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    assert stopped.value.code == 2
-    assert "is a file; name a directory to write into" in capsys.readouterr().err
 
 
 def test_totals_are_merged_and_none_counts_twice(at_work, survey, people, run, monkeypatch, capsys):

@@ -29,13 +29,12 @@ from metricldp.answers.differences import groups, mean_of
 from metricldp.answers.grids import grid
 from metricldp.answers.quick import Quick
 from metricldp.app import plots
-from metricldp.app.plots import metrics, pages
-from metricldp.app.plots.curves import panels, spread
-from metricldp.app.plots.shared import INK, TRUTH, contrast, readable
+from metricldp.app.plots import metrics
+from metricldp.app.plots.comparisons import comparison, row_label
+from metricldp.app.plots.curves import Curve, Panel, panels, spread
+from metricldp.app.plots.shared import COLORS, GREY, INK, TRUTH, contrast, hue, readable
 from metricldp.app.words import promise_in_short
-from metricldp.lab import compare
-from metricldp.lab.compare import SAME, Row
-from metricldp.lab.pages import COLORS, GREY, Curve, Line, Panel, Panels, Ranking, hue
+from metricldp.lab.compare import LOOSE, SAME, Comparison, Row
 
 NAMES = [
     "north",
@@ -442,15 +441,18 @@ def test_lines_that_look_like_one_share_a_name():
     assert {text.get_text() for text in apart.axes[0].texts} == {"ours", "twin", "other"}
 
 
-def test_pages_are_readable():
+def test_panels_and_comparisons_are_readable():
     curves = [Curve(f"line {k}", [1, 2, 3], [k + 1, k + 2, k + 3], hue(k)) for k in range(12)]
     panel = Panel("left", "x", "y", curves)
-    drawn = panels(Panels(("a.png",), "Two of a kind", [[panel, panel]], note="All."))
+    drawn = panels("Two of a kind", [[panel, panel]], note="All.")
     labels = [sorted(text.get_text() for text in axes.texts) for axes in drawn.axes]
     assert labels[0] == []  # the panel beside it has the same lines
     assert len(labels[1]) == 12
-    lines = [Line(f"mechanism {k}", f"group {k // 4}", 10.0**k, "ε 1 to 99") for k in range(9)]
-    ranked = pages._ranking(Ranking(("b.png",), "All", "error", {"age": lines}))
+    rows = [
+        Row("age", "ranges", group, f"mechanism {k}", "", 1.0, 99.0, 10.0**k, None, None)
+        for k, group in enumerate([SAME] * 4 + [LOOSE] * 4)
+    ]
+    ranked = comparison(Comparison("0" * 64, 100, 100, 1, 1, tuple(rows), ()))
     for figure in (drawn, ranked):
         assert not looking.overlaps(figure)
         assert not looking.cut_off(figure)
@@ -467,7 +469,7 @@ def test_a_ranking_tells_its_lines_apart():
         Row("age", "ranges", SAME, mechanism, title, 1.0, 9.0, 5.0, None, None)
         for mechanism, title in [*titles.items(), ("hio", "consistent HIO, D times epsilon")]
     ]
-    found = [compare._label(row, rows) for row in rows]
+    found = [row_label(row, rows) for row in rows]
     assert found == ["geometric", "designed", *(row.title for row in rows[2:])]
 
 

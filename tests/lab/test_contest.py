@@ -10,10 +10,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
+from checks import squared_errors_p_value
 from metricldp import (
     Categorical,
     Coins,
@@ -54,9 +53,7 @@ from metricldp.lab.contest import (
     Entry,
     everybody,
     in_table_2,
-    quantile_errors,
     spread_out,
-    surprise,
 )
 from metricldp.lab.crowd import Crowd, Questions, _contracted
 from metricldp.lab.fitted import fitted, post_processed, refitted
@@ -223,7 +220,7 @@ def test_simulated_joint_mechanisms_agree_with_the_formula(mechanism):
     asked = Questions.draw(attributes, 3, np.random.default_rng(6))
     errors = entry.answers(crowd, asked, 800, Coins.seeded(12)) - crowd.truth(asked)
     for factor in (1.0, 1.5, 1 / 1.5):
-        chance = surprise(errors, factor * entry.variances(crowd, asked))
+        chance = squared_errors_p_value(errors, factor * entry.variances(crowd, asked))
         assert (chance > 1e-9) == (factor == 1)
 
 
@@ -387,42 +384,11 @@ def test_questions_are_the_same_relative_to_any_domain():
     assert {where["a"] for where in names.wheres()} == {"x", "y"}
 
 
-# Quantiles
-
-
-@given(st.lists(st.integers(1, 5), min_size=2, max_size=8), st.floats(0.01, 0.99))
-def test_true_shares_have_no_quantile_error(counts, p):
-    counts = np.array(counts)
-    shares = np.cumsum(counts) / counts.sum()
-    assert quantile_errors(shares, counts, [p])[0] <= 1e-9
-
-
-def test_quantile_errors_are_distances_of_percentiles():
-    counts = np.array([2, 3, 5])
-    assert quantile_errors(np.array([0.9, 0.95, 1.0]), counts, [0.5])[0] == pytest.approx(0.3)
-    assert quantile_errors(np.array([0.0, 0.1, 1.0]), counts, [0.3])[0] == pytest.approx(0.2)
-    assert quantile_errors(np.array([0.6, 0.4, 1.0]), counts, [0.5, 0.9])[1] == 0
-
-
-def test_quantiles_agree_with_the_tally():
-    """The same reports: threshold bits weigh all inner prefixes alike, as the contest does."""
-    attributes = {"a": AGE}
-    crowd = crowd_of(attributes, n=400)
-    entry = entry_of("threshold", attributes)
-    values = {"a": crowd.positions["a"]}
-    tally = Tally.of(entry.survey, encode(entry.survey, values, coins=Coins.seeded(3)))
-    (found,) = entry.quantiles(crowd, [0.25, 0.5, 0.75], 1, Coins.seeded(3))
-    true = np.append(0, np.cumsum(np.bincount(values["a"], minlength=10)) / 400)
-    for p, error in zip([0.25, 0.5, 0.75], found, strict=True):
-        at = tally.quantile("a", p).position
-        assert error == pytest.approx(max(true[at] - p, p - true[at + 1], 0), abs=1e-12)
-
-
 # The check
 
 
 def checked(mechanism, *, epsilon=1.0, blurred=None, factor=1.0, count=1):
-    """The surprise of a simulation; blurred with another epsilon, or a variance that is off."""
+    """The p-value of a simulation; blurred with another epsilon, or a variance that is off."""
     attributes = {f"v{d}": Integer(0, 7, epsilon=epsilon) for d in range(count)}
     rng = np.random.default_rng(11)  # most people at the low end: even ones would hide a bias
     positions = {name: (8 * rng.random(4000) ** 3).astype(int) for name in attributes}
@@ -437,7 +403,7 @@ def checked(mechanism, *, epsilon=1.0, blurred=None, factor=1.0, count=1):
         decoders = entry.survey.channels["v0"].coefficients(asked.functions["v0"])
         totals = other.totals(crowd, "v0", 400, Coins.seeded(12))
         errors = (decoders @ totals).T - crowd.truth(asked)
-    return surprise(errors, factor * entry.variances(crowd, asked))
+    return squared_errors_p_value(errors, factor * entry.variances(crowd, asked))
 
 
 EVERYBODY = [c for c in CONTENDERS if type(c) is Contender]
@@ -466,13 +432,13 @@ def test_the_check_rejects_what_is_wrong(mechanism):
 def test_answers_that_are_known_have_to_be_right():
     errors = np.random.default_rng(1).normal(size=(200, 3))
     errors[:, 2] = 1e-9
-    assert surprise(errors, np.array([1.0, 1.0, 0.0])) > 1e-9
+    assert squared_errors_p_value(errors, np.array([1.0, 1.0, 0.0])) > 1e-9
     errors[7, 2] = 0.1
-    assert surprise(errors, np.array([1.0, 1.0, 0.0])) == 0
-    assert surprise(np.zeros((5, 2)), np.zeros(2)) == 1
-    assert surprise(np.full((5, 2), 1e-12), np.zeros(2)) == 1
-    assert surprise(np.full((5, 2), 1e-3), np.zeros(2)) == 0
-    assert surprise(np.zeros((5, 0)), np.zeros(0)) == 1
+    assert squared_errors_p_value(errors, np.array([1.0, 1.0, 0.0])) == 0
+    assert squared_errors_p_value(np.zeros((5, 2)), np.zeros(2)) == 1
+    assert squared_errors_p_value(np.full((5, 2), 1e-12), np.zeros(2)) == 1
+    assert squared_errors_p_value(np.full((5, 2), 1e-3), np.zeros(2)) == 0
+    assert squared_errors_p_value(np.zeros((5, 0)), np.zeros(0)) == 1
 
 
 # One's own survey

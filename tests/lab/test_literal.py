@@ -5,16 +5,16 @@ import itertools
 import math
 from fractions import Fraction
 
+import literal
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from theorems import paper_range_variance
 
 from metricldp import Coins, Integer, QueryError, Survey
-from metricldp.answers.theorems import paper_range_variance
 from metricldp.channels import ThresholdDummy, ThresholdPaper
 from metricldp.design.registry import build
-from metricldp.lab import literal
 from metricldp.metrics import Line
 from metricldp.reports.arrow import batches
 from metricldp.store.cubes import build as build_table

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from utility_optimised import UtilityRappor, protected_ratio, utility_response
 
 from checks import exact_law
 from metricldp import Categorical, Integer, SensitiveSet, Survey, SurveyError
@@ -16,7 +17,6 @@ from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.channels.table import Table
 from metricldp.design.registry import build, mechanism
 from metricldp.lab.peers.condensed import Condensed
-from metricldp.lab.peers.utility import UtilityRappor, protected_ratio, utility_response
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.line import Sensitive
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from mean_mechanisms import MeanTable, duchi, hybrid, piecewise
 
 from metricldp import Integer, QueryError, Survey, SurveyError
 from metricldp.basics.errors import CertificateError
@@ -13,7 +14,6 @@ from metricldp.channels import Response
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.lab.crowd import seeded
-from metricldp.lab.peers.means import MeanTable, duchi, hybrid, piecewise
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
 

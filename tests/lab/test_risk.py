@@ -22,6 +22,7 @@ from metricldp import (
     Survey,
     Weight,
 )
+from metricldp.app.plots.risks import risk as draw_risk
 from metricldp.basics.errors import QueryError
 from metricldp.channels.joint import JointChannel
 from metricldp.lab import guessing
@@ -214,7 +215,7 @@ def test_blocks_whose_reports_cannot_be_told_have_the_limit():
     alone = risk(Survey({"x": kinds["x"]}), "x")
     assert [c.limit for c in found.chances] == pytest.approx([c.limit for c in alone.chances])
     assert "easiest" not in str(found)
-    assert len(found.picture("a.png").rows[0][0].curves) == 2
+    assert len(draw_risk(found).axes[0].lines) == 2
 
 
 @pytest.mark.parametrize(("size", "epsilon"), [(2, 0.5), (5, 1.0), (20, 2.0), (9, 6.0)])
@@ -409,7 +410,7 @@ def test_long_attributes(monkeypatch):
     assert found.left_out[0] in str(found)
     found = Survey(kinds).risk("y")
     with pytest.raises(QueryError, match="nothing to draw; y: left out"):
-        found.picture("a.png")
+        draw_risk(found)
 
 
 def test_blocks_of_very_many_cells_are_explained_and_have_the_limit():

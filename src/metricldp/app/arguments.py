@@ -12,8 +12,8 @@ import typer
 from metricldp.answers.partition import Parted
 from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
+from metricldp.basics.progress import Progress
 from metricldp.design.shapes import watching
-from metricldp.lab.pages import Progress
 from metricldp.survey.agreement import Agreement
 
 SURVEYS = (".toml", ".json")

@@ -10,7 +10,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,9 +21,11 @@ from metricldp.app import columns, planning, serving, trends
 from metricldp.app import demo as story
 from metricldp.app import explain as words
 from metricldp.app.arguments import SURVEYS, number, survey_in, whole
-from metricldp.app.plots import check_picture, draw
+from metricldp.app.output import directory, write_csv, write_text
+from metricldp.app.plots import check_picture
+from metricldp.app.plots.comparisons import comparison
+from metricldp.app.plots.risks import risk as draw_risk
 from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
-from metricldp.app.runner import directory, run, write
 from metricldp.app.statistics import STATISTICS
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
@@ -35,10 +36,8 @@ from metricldp.lab import amplify as shuffled
 from metricldp.lab import audit as inquiry
 from metricldp.lab import compare as contest
 from metricldp.lab import limits as bounds
-from metricldp.lab import reproduce as studies
 from metricldp.lab import risk as chances
 from metricldp.lab.audit.clients import FORMATS, SECONDS, Command
-from metricldp.lab.pages import Page
 from metricldp.reports import files
 from metricldp.reports.incoming import check_uncounted
 from metricldp.store.files import SUFFIX
@@ -136,7 +135,7 @@ def risk(
     )
     data, text = found.to_dict(), str(found)
     if plot is not None:
-        draw(found.picture(plot.name), plot.parent)
+        draw_risk(found, plot)
         data["picture"], text = str(plot), f"{text}\npicture in {plot}"
     show(data, text, as_json)
 
@@ -314,7 +313,15 @@ def compare(
             show_values=show_values,
             progress=progress,
         )
-    _show_and_write(found, partial(contest.page, found), output, as_json)
+    written = []
+    if output is not None:
+        written = [
+            write_text(output / "compare.txt", f"{found.text()}\n"),
+            write_csv(output / "compare.csv", found.to_dict()["rows"]),
+            output / "compare.png",
+        ]
+        comparison(found, written[-1])
+    _show_written(found, written, as_json)
 
 
 @app.command()
@@ -364,36 +371,16 @@ def audit(
             seed=seed,
             progress=progress,
         )
-    _show_and_write(found, found.page, output, as_json)
+    written = []
+    if output is not None:
+        data = found.to_dict()
+        written = [write_text(output / "audit.txt", f"{found}\n")]
+        for name in ("findings", "power"):
+            if data[name]:
+                written.append(write_csv(output / f"audit_{name}.csv", data[name]))
+    _show_written(found, written, as_json)
     if not found.passed:
         raise typer.Exit(1)
-
-
-@app.command()
-def reproduce(
-    what: Annotated[
-        str, typer.Argument(help="figure1, figure2, table1, table2, dimensions or all")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="the directory to write into, made if need be")
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="a small version, for a first look")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run the paper's figures and tables again, with the exact theory beside them."""
-    known = studies.STUDIES
-    if what != "all" and what not in known:
-        raise QueryError(f"cannot reproduce {what!r}; choose {', '.join(known)} or all")
-    require("plot")
-    directory(output)
-    say, written = _say(as_json), []
-    for name in known if what == "all" else [what]:
-        page, paths = run(name, partial(studies.page, name, quick), output)
-        say(page.text)
-        written += [str(path) for path in paths]
-    show({"files": written}, f"Written: {', '.join(written)}", as_json)
 
 
 def _check_page(output: Path | None, name: str, read: list[Path]) -> None:
@@ -403,13 +390,11 @@ def _check_page(output: Path | None, name: str, read: list[Path]) -> None:
             check_apart(directory(output) / f"{name}.{ending}", read, QueryError)
 
 
-def _show_and_write(
-    found: Any, page: Callable[[], Page], output: Path | None, as_json: bool
-) -> None:
-    """What was found; its page goes into a directory, where one is named."""
-    written = [] if output is None else [str(path) for path in write(page(), output)]
-    more = f"\n\nWritten: {', '.join(written)}" if written else ""
-    show({**found.to_dict(), "files": written}, f"{found}{more}", as_json)
+def _show_written(found: Any, written: list[Path], as_json: bool) -> None:
+    """The result, and the files that it was written to."""
+    names = [str(path) for path in written]
+    more = f"\n\nWritten: {', '.join(names)}" if names else ""
+    show({**found.to_dict(), "files": names}, f"{found}{more}", as_json)
 
 
 def _say(quiet: bool) -> Callable[[str], None]:

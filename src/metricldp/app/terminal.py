@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from metricldp.lab.pages import Progress, silent
+from metricldp.basics.progress import Progress, silent
 
 
 def show(data: dict[str, Any], text: str, as_json: bool) -> None:

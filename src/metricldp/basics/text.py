@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal
@@ -109,3 +110,9 @@ def plain(value: object) -> str:
     if number == int(number) and abs(number) < 1e15:
         return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
     return f"{number:,.6g}" if 1e-4 <= abs(number) < 1e15 else f"{number:g}"
+
+
+def filled(words: str) -> str:
+    """A paragraph or an item of a list with line breaks after at most 100 characters."""
+    indent = " " * 2 * (words[0] == "-")
+    return textwrap.fill(" ".join(words.split()), 100, subsequent_indent=indent)

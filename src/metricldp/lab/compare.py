@@ -20,6 +20,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.real import Real
 from metricldp.basics.errors import QueryError
+from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
@@ -38,7 +39,6 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, seeded
 from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
-from metricldp.lab.pages import Line, Page, Progress, Ranking, rows_of, short_name, silent
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
@@ -128,7 +128,7 @@ class Comparison:
         return asdict(self)
 
     def __str__(self) -> str:
-        return self.text(_BEST)
+        return self.text(BEST)
 
     def text(self, most: int | None = None) -> str:
         """The table: of every group at most so many rows, those with the least error."""
@@ -149,8 +149,7 @@ class Comparison:
         return "\n\n".join([*parts, _LEGEND, *self.notes])
 
 
-_BEST = 5
-_RIGHT = "At the right: ε of one step to ε of the whole width. Errors are exact unless biased."
+BEST = 5
 """Rows of each group that are printed."""
 _GROUPS = (OWN, REFITTED, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
@@ -171,36 +170,6 @@ def _table(rows: Sequence[Row]) -> str:
         mine = [line for row, line in zip(rows, body, strict=True) if row.group == group]
         found += [f"- {group}:", *mine] if mine else []
     return "\n".join(found)
-
-
-def page(found: Comparison) -> Page:
-    """The whole table as text, the rows, and a picture of the best."""
-    blocks = {
-        f"{about} ({rows[0].questions})": [
-            Line(_label(row, rows), row.group, row.error, f"ε {row.step:.3g} to {row.width:.3g}")
-            for row in rows
-        ]
-        for about, rows in found.blocks(_BEST).items()
-    }
-    title = f"Errors of counts among {found.people:,} people"
-    xlabel = "root mean squared error (people)"
-    return Page(
-        "compare",
-        f"{found.text()}\n",
-        {"compare.csv": rows_of(found.rows)},
-        [Ranking(("compare.png",), title, xlabel, blocks, note=_RIGHT)],
-        kind="txt",
-    )
-
-
-def _label(row: Row, rows: Sequence[Row]) -> str:
-    """The mechanism as surveys name it; what is done with its reports, where that is the point."""
-    if row.group in (POST, FITTED):
-        return row.title
-    same = [other for other in rows if (other.mechanism, other.group) == (row.mechanism, row.group)]
-    names = [short_name(one.mechanism, one.title, several=len(same) > 1) for one in same]
-    name = names[same.index(row)]
-    return row.title if names.count(name) > 1 else name
 
 
 # The work

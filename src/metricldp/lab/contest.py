@@ -20,11 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.searches import TIE, monotone
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import SurveyError
-from metricldp.basics.optional import loaded
-from metricldp.channels import Channel, Floats, Integers
+from metricldp.channels import Channel, Floats
 from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Mechanism
 from metricldp.coins.stream import Coins
@@ -34,18 +32,12 @@ from metricldp.lab.crowd import Crowd, Questions
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 
-WITHIN = "epsilon within w"
-"""The promise as people mean it: epsilon for any two values up to w apart."""
 MOST = Mechanism.max_computed
 """Positions up to which errors are computed, unless a contender is slower."""
 _TOGETHER = 1 << 16
 """People blurred at a time."""
-_ROWS = 256
-"""Prefixes decoded at a time."""
 _EVERYWHERE = sys.float_info.max
 """Farther than any two values are apart."""
-_NOTHING = 1e-9
-"""A variance that is this share of the largest is rounding: ten standard errors of it pass."""
 
 
 # Who takes part
@@ -156,11 +148,6 @@ class AsOne(Contender):
         return Entry(self, Agreement(usual, joint={tuple(usual): self.mechanism}))
 
 
-@dataclass(frozen=True)
-class AlikeAsOne(Alike, AsOne):
-    """The same with one epsilon between any two values of each."""
-
-
 _HIO = tuple(
     JointContender(name, f"{title}, {told}", ANY_TWO, source, budget=budget)
     for name, title, source in (
@@ -186,30 +173,15 @@ _IN_TABLE_2 = (
 def in_table_2() -> tuple[Contender, ...]:
     """Those of table 2: always the same, whoever else is installed."""
     alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
-    alike = _made_for(ANY_TWO, "all pairs alike", Alike, "shaped", "designed")
+    any_metric = [Alike.of(mechanism(name)) for name in ("shaped", "designed")]
+    alike = [
+        replace(c, title=f"{c.title.partition(',')[0]}, all pairs alike", promise=ANY_TWO)
+        for c in any_metric
+    ]
     return (*alone, *alike, *_HIO, AsOne.of(mechanism("faces")))
 
 
-def _made_for(promise: str, told: str, kind: type[Contender], *names: str) -> Iterator[Contender]:
-    """Mechanisms that keep any metric, at another promise than epsilon per step."""
-    for found in (kind.of(mechanism(name)) for name in names):
-        title = f"{found.title.partition(',')[0]}, {told}"
-        yield replace(found, title=title, promise=promise)
-
-
-@cache
-def as_meant() -> tuple[Contender, ...]:
-    """Those that can keep epsilon within w itself, where w is what changes; cells by all three."""
-    made = _made_for(WITHIN, "within w", Contender, "shaped", "designed", "tents")
-    auto = Contender(AUTO, "what auto takes, within w", WITHIN, Mechanism.source)
-    own = _OVER_CELLS, replace(_OVER_CELLS, title=f"{_OVER_CELLS.title}, within w", promise=WITHIN)
-    alike = AlikeAsOne(**{**vars(_OVER_CELLS), "promise": ANY_TWO})
-    return (*made, auto, *own, replace(alike, title=f"{alike.title}, all pairs alike"))
-
-
-_OVER_CELLS = AsOne("shaped", "shaped noise over cells", PER_STEP, Mechanism.source, cells=256)
-AS_ONE = replace(_OVER_CELLS, cells=MOST_CELLS)
-"""The same where there is time for a long search."""
+AS_ONE = AsOne("shaped", "shaped noise over cells", PER_STEP, Mechanism.source, cells=MOST_CELLS)
 
 
 @cache
@@ -282,10 +254,7 @@ class Entry:
         return float(sum(alone) + sum(block.diameter for block in self.survey.blocks.values()))
 
     def variances(self, crowd: Crowd, asked: Questions) -> Floats:
-        return np.asarray(self.variances_of([crowd], asked)[0])
-
-    def variances_of(self, crowds: Sequence[Crowd], asked: Questions) -> Floats:
-        """The exact expected squared error of every answer, (crowds, questions).
+        """The exact expected squared error of every answer.
 
         That is the sum over people of E[F^2] - f^2. Of a block E[F^2] is a sum of products itself.
         """
@@ -297,11 +266,8 @@ class Entry:
                 for scale, factors in sums
                 for term in channel.moment(functions)
             ]
-        found = []
-        for crowd in crowds:
-            seconds = sum(scale * asked.over(crowd, factors) for scale, factors in sums)
-            found.append(seconds - asked.over(crowd))
-        return np.array(found)
+        seconds = sum(scale * asked.over(crowd, factors) for scale, factors in sums)
+        return np.asarray(seconds - asked.over(crowd))
 
     def _channels(self, asked: Questions) -> Iterator[tuple[str, Channel]]:
         channels = self.survey.channels.items()
@@ -359,73 +325,8 @@ class Entry:
         positions = np.tile(crowd.positions[name], times)
         return self.survey.channels[name].encode(positions, coins)
 
-    def quantiles(
-        self,
-        crowd: Crowd,
-        probabilities: Sequence[float],
-        repetitions: int,
-        coins: Coins,
-    ) -> Floats:
-        """Simulated quantile errors of a single attribute, (repetitions, probabilities).
-
-        The error is the paper's: how far the probability is from the percentiles of the value that
-        is given. Shares are made monotone by isotonic regression, all with the same weight.
-        """
-        ((name, channel),) = self.survey.channels.items()
-        totals = self.totals(crowd, name, repetitions, coins)
-        shares = np.ones((repetitions, channel.size))
-        for part, decoder in _prefix_decoders(channel):
-            shares[:, part] = (decoder @ totals).T / crowd.n + 0.5
-        counts = np.bincount(crowd.positions[name], minlength=channel.size)
-        return np.array([quantile_errors(one, counts, probabilities) for one in shares])
-
 
 def _parts(people: int, repetitions: int) -> Iterator[slice]:
     """Repetitions that are blurred together."""
     step = max(1, _TOGETHER // people)
     return (slice(k, min(k + step, repetitions)) for k in range(0, repetitions, step))
-
-
-def _prefix_decoders(channel: Channel) -> Iterator[tuple[slice, Floats]]:
-    """Decoders of every prefix but the last, less one half as in `quantiles`; some at a time."""
-    grid = np.arange(channel.size)
-    for start in range(0, channel.size - 1, _ROWS):
-        part = slice(start, min(start + _ROWS, channel.size - 1))
-        yield part, channel.coefficients(np.where(grid <= grid[part, None], 0.5, -0.5))
-
-
-def quantile_errors(shares: Floats, counts: Integers, probabilities: Sequence[float]) -> Floats:
-    """How far each probability is from the true percentiles of its estimated quantile.
-
-    `shares` are estimated, at or below each position; `counts` are the true ones at it.
-    """
-    fit = np.append(monotone(shares[:-1], np.ones(len(shares) - 1)), np.inf)
-    true = np.append(0.0, np.cumsum(counts) / counts.sum())
-    wanted = np.asarray(probabilities)
-    at = np.argmax(fit >= wanted[:, None] - TIE, axis=1)
-    off = np.maximum(true[at] - wanted, wanted - true[at + 1])
-    return np.asarray(np.maximum(off, 0.0))
-
-
-# Whether simulation and theory agree
-
-
-def surprise(errors: Floats, variances: Floats) -> float:
-    """The chance of squared errors (repetitions, questions) this far off, were the theory right.
-
-    Answers are sums over many people, as good as normal. So their squared errors over the exact
-    variance, added up over independent repetitions, are chi-squared: bias and variance are checked
-    at once. The chance is for the worst of all questions, two-sided, times their number: however
-    they depend on each other, less than p comes up with probability p at most. An answer without
-    variance has to be right but for rounding, or the chance is 0.
-    """
-    stats = loaded("scipy.stats")
-    most = variances.max(initial=0.0)
-    known = variances <= _NOTHING * most
-    if (errors[:, known] ** 2 > 100 * _NOTHING * most + _NOTHING).any():
-        return 0.0
-    if known.all():
-        return 1.0
-    scaled = (errors[:, ~known] ** 2).sum(axis=0) / variances[~known]
-    worst = np.minimum(stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors)))
-    return float(min(1.0, 2 * len(worst) * worst.min()))

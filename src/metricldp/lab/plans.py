@@ -11,9 +11,8 @@ from metricldp.answers.answer import normal_reach, percent
 from metricldp.answers.wishes import EVENLY, INTERVAL, MEAN, STDERR, WORST, Wish
 from metricldp.basics.errors import CertificateError, QueryError, SurveyError
 from metricldp.basics.numbers import is_whole
-from metricldp.basics.text import counted, guess, listed, plain, shown, table
+from metricldp.basics.text import counted, filled, guess, listed, plain, shown, table
 from metricldp.lab import risk
-from metricldp.lab.pages import filled
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.strength import rounded, times, warnings_of, widest

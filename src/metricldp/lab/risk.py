@@ -20,12 +20,11 @@ from metricldp.answers.queries import expected
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import counted, plain, shown, table
+from metricldp.basics.text import counted, filled, plain, shown, table
 from metricldp.channels import Floats
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.lab.crowd import seeded
 from metricldp.lab.guessing import DRAWS, Alone, Attack, Boxes, Guesses, Seen, Stretches, Together
-from metricldp.lab.pages import Curve, Panel, Panels, filled, hue
 from metricldp.reports.files import read_positions
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
@@ -39,7 +38,6 @@ MOST_POSITIONS = 1 << 12
 MOST_IN_SHORT = 1 << 8
 """Up to so many positions it takes a moment."""
 _SERIES = (1, 2, 5)
-_DASHES = "Dots: how often the best guess is right. Dashes: the most that the metric allows."
 _ROUNDING = 1e-12
 
 
@@ -122,29 +120,6 @@ class Risk:
             "attribute is looked at by itself: who knows how attributes go together, or more about "
             "a person, guesses better."
         )
-
-    def picture(self, file: str) -> Panels:
-        """Chances against the number of reports, a panel for each attribute."""
-        if not self.chances:
-            raise QueryError(f"there is nothing to draw; {'; '.join(self.left_out)}")
-        panels = []
-        for name, found in groupby(self.chances, lambda chance: chance.attribute):
-            title, curves = name, []
-            for place, (within, same) in enumerate(groupby(found, lambda chance: chance.within)):
-                listed, color = list(same), hue(place)
-                what = "exactly" if within is None else "nearly"
-                title += "" if within is None else f" (nearly: within {plain(within)})"
-                x = [chance.reports for chance in listed]
-                if listed[-1].chance is not None:
-                    right = [100 * (chance.chance or 0.0) for chance in listed]
-                    curves.append(Curve(f"guessed {what}", x, right, color, "marked"))
-                most = [100 * chance.limit for chance in listed]
-                curves.append(Curve(f"{what}, limit", x, most, color, "dashes"))
-            axes = "reports of one person", "right guesses (%)"
-            panels.append(Panel(title, *axes, curves, logs="", from_zero=True))
-        rows = [panels[start : start + 3] for start in range(0, len(panels), 3)]
-        title = f"What an attacker learns, people {self.prior}"
-        return Panels((file,), title, rows, size=(2.6, 2.9), note=_DASHES)
 
 
 def _after(reports: int) -> str:

@@ -1,4 +1,4 @@
-"""Pictures, the only files that import matplotlib: of answers, of metrics, of pages.
+"""Pictures, the only files that import matplotlib: of answers, metrics, comparisons and risks.
 
 Every function returns a figure of matplotlib, and writes it into a file if one is named.
 """
@@ -13,7 +13,6 @@ from metricldp.app.plots.curves import tradeoff
 from metricldp.app.plots.grids import heatmap
 from metricldp.app.plots.intervals import groups, intervals, trend, waves
 from metricldp.app.plots.metrics import metric_graph
-from metricldp.app.plots.pages import draw
 from metricldp.app.plots.shared import check_picture
 
 PICTURES: dict[type, Draw] = {
@@ -30,7 +29,6 @@ __all__ = [
     "PICTURES",
     "cdf",
     "check_picture",
-    "draw",
     "groups",
     "heatmap",
     "histogram",

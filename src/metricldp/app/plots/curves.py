@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from metricldp.app.plots.shared import (
+    GREY,
     SMALL,
     USUAL,
     WIDE,
-    ZERO,
     Floats,
     finish,
     framed,
+    hue,
     laid_out,
     new_figure,
     open_axes,
@@ -27,7 +29,6 @@ from metricldp.app.plots.shared import (
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import lazy, optional
 from metricldp.basics.text import counted, plain
-from metricldp.lab.pages import GREY, Curve, Panel, Panels, hue
 
 if TYPE_CHECKING:
     from matplotlib import ticker
@@ -41,6 +42,34 @@ _ALIKE = 0.007
 """Lines that are nowhere farther apart than this share of the height look like one."""
 _LETTERS = 24
 """Of a name, to a line."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one colour, joined by a line, dashes or nothing; a label at its end, or none."""
+
+    label: str
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    color: str
+    look: str = "line"
+    """One of "line", "dashes" and "marked" (points joined by a line)."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    logs: str = "y"
+    """Which axes are logarithmic: any of x and y."""
+    ticks: Sequence[float] | None = None
+    """Where the x axis is labelled, if not left to the library."""
+    from_zero: bool = False
+    """Whether the y axis starts at zero."""
 
 
 class End(NamedTuple):
@@ -137,9 +166,19 @@ def named_ends(axes: Axes, curves: Sequence[Curve]) -> list[End]:
 # Panels
 
 
-def panels(picture: Panels) -> Figure:
-    """Rows of panels; where all of a row have the same lines, only the last is labelled."""
-    rows, (wide, high) = picture.rows, picture.size
+def panels(
+    title: str,
+    rows: Sequence[Sequence[Panel]],
+    path: str | Path | None = None,
+    *,
+    size: tuple[float, float] = (5.2, 3.9),
+    note: str = "",
+) -> Figure:
+    """Rows of panels, each of a size in inches; panels of a row share their y axis.
+
+    Where all panels of a row have the same lines, only the last is labelled.
+    """
+    wide, high = size
     width, height = max(map(len, rows)), len(rows)
     told = {id(row): _labelled(row) for row in rows}
     names = max(sum(told[id(row)]) for row in rows)
@@ -152,13 +191,13 @@ def panels(picture: Panels) -> Figure:
             axes.set_axis_off()
         for axes in places[1:]:
             axes.set_ylabel("")
-    framed(figure, picture.title, [" ".join(picture.note.split())])
+    framed(figure, title, [note])
     laid_out(figure)
     for places, row in zip(grid, rows, strict=True):
         for axes, panel, named in zip(places, row, told[id(row)], strict=False):
             if named:
                 label_ends(axes, named_ends(axes, panel.curves))
-    return figure
+    return finish(figure, path)
 
 
 def _labelled(row: Sequence[Panel]) -> list[bool]:
@@ -171,20 +210,16 @@ def _labelled(row: Sequence[Panel]) -> list[bool]:
 def _panel(axes: Axes, panel: Panel) -> None:
     for letter in panel.logs:
         getattr(axes, f"set_{letter}scale")("log")
-    if panel.line is not None:
-        axes.axhline(panel.line, color=ZERO, linewidth=0.8)
     for curve in panel.curves:
         grey = curve.color == GREY
-        axes.errorbar(
+        axes.plot(
             curve.x,
             curve.y,
-            yerr=curve.error,
-            linestyle={"dashes": (0, (4, 2)), "points": "none"}.get(curve.look, "-"),
-            marker="o" if curve.look in ("marked", "points") else None,
+            linestyle=(0, (4, 2)) if curve.look == "dashes" else "-",
+            marker="o" if curve.look == "marked" else None,
             markersize=3.2,
             color=curve.color,
             linewidth=0.9 if grey else 1.6,
-            elinewidth=0.9,
             zorder=2 if grey else 3,
             label=curve.label or "_",
         )
@@ -204,16 +239,6 @@ def _panel(axes: Axes, panel: Panel) -> None:
         if letter == "y" or panel.ticks is None:
             _round_logs(axes, letter)
     open_axes(axes, grid=True)
-    if panel.above is not None:
-        label, times = panel.above
-        scales = (partial(_scaled, by=times), partial(_scaled, by=1 / times))
-        above = axes.secondary_xaxis("top", functions=scales)
-        above.set_xlabel(label, fontsize=SMALL)
-        above.tick_params(labelsize=SMALL)
-
-
-def _scaled(x: Floats, by: float) -> Floats:
-    return x * by
 
 
 # Errors against what they cost

@@ -17,6 +17,7 @@ from metricldp.answers.waves import WaveAnswers
 from metricldp.app.plots.answers import among, facts, outside
 from metricldp.app.plots.curves import End, label_ends
 from metricldp.app.plots.shared import (
+    GREY,
     GRID,
     INK,
     WIDE,
@@ -24,6 +25,7 @@ from metricldp.app.plots.shared import (
     Floats,
     finish,
     framed,
+    hue,
     laid_out,
     new_figure,
     open_axes,
@@ -32,7 +34,6 @@ from metricldp.app.plots.shared import (
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import optional
 from metricldp.basics.text import counted, plain
-from metricldp.lab.pages import GREY, hue
 
 if TYPE_CHECKING:
     from matplotlib import dates

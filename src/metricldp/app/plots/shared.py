@@ -34,6 +34,10 @@ else:
     figures = optional("matplotlib.figure")
     ticker = optional("matplotlib.ticker")
 
+COLORS = ("#0072b2", "#d55e00", "#1a1a1a", "#8a2be2", "#7a3b00", "#a0006d")
+"""Distinguishable in print and by people with red-green colour blindness; the first stand out."""
+GREY = "#8c8c8c"
+"""Lines to compare with."""
 INK, BAND, TRUTH, ZERO = "#1b4965", "#a9cde6", "#c94f00", "#8c8c8c"
 SOFT = "#4d4d4d"
 """Small letters: grey, and dark enough to read."""
@@ -59,6 +63,11 @@ def check_picture(path: Path) -> None:
     if not fits:
         raise QueryError(f"cannot draw {path}; name a file in a directory that is there")
     require("plot")
+
+
+def hue(place: int) -> str:
+    """The first few have colours, all others are grey."""
+    return COLORS[place] if place < len(COLORS) else GREY
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -19,6 +19,7 @@ import numpy as np
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
+from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import counted, shown
 from metricldp.lab.audit import ratios
 from metricldp.lab.audit.clients import Client, Command, Encoder, Reports, client_of
@@ -28,7 +29,6 @@ from metricldp.lab.audit.repeats import test_repeats
 from metricldp.lab.audit.result import Audit, Finding, Power
 from metricldp.lab.audit.sample import NOBODY, Features, Sample, collected, referred
 from metricldp.lab.audit.trials import Failure, Family, Prospect, from_odds
-from metricldp.lab.pages import Progress, silent
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
 

@@ -6,9 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from metricldp.basics.text import counted, table
+from metricldp.basics.text import counted, filled, table
 from metricldp.lab.audit.trials import FOUND
-from metricldp.lab.pages import Page, block, filled
 
 VERDICTS = {
     "privacy": "no two values can be told apart better than the metric allows",
@@ -117,24 +116,6 @@ class Audit:
     def __str__(self) -> str:
         head, last = filled(self._head), filled(self._last)
         return "\n\n".join([head, self._verdicts, *self._listed, self._powers, last])
-
-    def page(self) -> Page:
-        """The same as a page."""
-        listed = [f"## What was found\n\n{block(text)}" for text in self._listed]
-        text = "\n".join(
-            [
-                "# Audit of an encoder\n",
-                filled(self._head) + "\n",
-                block(self._verdicts),
-                *listed,
-                "## What would have been found\n",
-                block(self._powers),
-                filled(self._last),
-            ]
-        )
-        found = {"audit_findings.csv": [asdict(f) for f in self.findings]} if self.findings else {}
-        rows = [asdict(power) for power in self.power]
-        return Page("audit", text + "\n", {**found, "audit_power.csv": rows} if rows else found)
 
     @property
     def _head(self) -> str:

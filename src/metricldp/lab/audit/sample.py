@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.basics.progress import Progress
 from metricldp.channels.fields import Column
 from metricldp.lab.audit.clients import Client, Reports
 from metricldp.lab.audit.design import Asked, Rows
-from metricldp.lab.pages import Progress
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 from metricldp.reports.encode import encode
 from metricldp.survey.agreement import Agreement

@@ -1,29 +1,28 @@
-"""The pictures of pages: panels of curves, rankings, and metrics as graphs."""
+"""The chart of a comparison: the error of each mechanism on a logarithmic scale."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricldp.app.plots.curves import panels
-from metricldp.app.plots.metrics import metric_figure
 from metricldp.app.plots.shared import (
     SMALL,
     SOFT,
     USUAL,
     WIDE,
+    finish,
     framed,
+    hue,
     new_figure,
     open_axes,
     readable,
-    save,
 )
 from metricldp.basics.optional import optional
-from metricldp.lab.pages import MetricGraph, Panels, Picture, Ranking, hue
+from metricldp.lab.compare import BEST, FITTED, POST, Comparison, Row
 
 if TYPE_CHECKING:
     from matplotlib import ticker
@@ -32,62 +31,53 @@ if TYPE_CHECKING:
 else:
     ticker = optional("matplotlib.ticker")
 
-_ROW = 0.155
-"""Inches to a line of a ranking."""
+_LINE = 0.155
+"""Inches to a line."""
+_NOTE = "At the right: ε of one step to ε of the whole width. Errors are exact unless biased."
 
 
-def draw(picture: Picture, output: Path) -> list[Path]:
-    """A picture into its files in a directory."""
-    figure, dpi = _DRAWN[type(picture)]
-    paths = [output / name for name in picture.files]
-    save(figure(picture), paths, dpi)
-    return paths
-
-
-# Rankings
-
-
-def _ranking(picture: Ranking) -> Figure:
-    """A block below the other; in each the groups with a head, and what each line promises."""
-    blocks = picture.blocks
-    groups = dict.fromkeys(line.group for found in blocks.values() for line in found)
+def comparison(found: Comparison, path: str | Path | None = None) -> Figure:
+    """A panel for each set of queries; in it the mechanisms with the smallest errors by group."""
+    blocks = found.blocks(BEST)
+    groups = dict.fromkeys(row.group for rows in blocks.values() for row in rows)
     colors = {group: hue(place) for place, group in enumerate(groups)}
     heights = [
-        0.85 + _ROW * (len(found) + 1.2 * len({line.group for line in found}))
-        for found in blocks.values()
+        0.85 + _LINE * (len(rows) + 1.2 * len({row.group for row in rows}))
+        for rows in blocks.values()
     ]
     figure = new_figure(WIDE, sum(heights) + 0.8)
     grid = figure.subplots(len(blocks), 1, height_ratios=heights, squeeze=False)
-    for axes, (name, found) in zip(grid.flat, blocks.items(), strict=True):
-        _block(axes, found, colors)
-        axes.set_title(textwrap.fill(name, 80), parse_math=False, loc="left", fontsize=USUAL + 1)
-    grid.flat[-1].set_xlabel(picture.xlabel, fontsize=USUAL)
-    framed(figure, picture.title, [" ".join(picture.note.split())])
-    return figure
+    for axes, (about, rows) in zip(grid.flat, blocks.items(), strict=True):
+        _panel(axes, rows, colors)
+        title = textwrap.fill(f"{about} ({rows[0].questions})", 80)
+        axes.set_title(title, parse_math=False, loc="left", fontsize=USUAL + 1)
+    grid.flat[-1].set_xlabel("root mean squared error (people)", fontsize=USUAL)
+    framed(figure, f"Errors of counts among {found.people:,} people", [_NOTE])
+    return finish(figure, path)
 
 
-def _block(axes: Axes, found: Sequence[Any], colors: dict[str, str]) -> None:
+def _panel(axes: Axes, rows: Sequence[Row], colors: dict[str, str]) -> None:
     axes.set_xscale("log")
     places: list[float] = []
     at, before = 0.0, None
-    for line in found:
-        if line.group != before:
+    for row in rows:
+        if row.group != before:
             at += 1.2 if before is None else 1.3
             axes.annotate(
-                line.group,
+                row.group,
                 (0, at - 1),
                 xycoords=("axes fraction", "data"),
                 xytext=(4, 0),
                 textcoords="offset points",
                 fontsize=SMALL,
-                color=readable(colors[line.group]),
+                color=readable(colors[row.group]),
                 va="center",
                 bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
                 parse_math=False,
             )
-        axes.plot(line.value, at, "o", color=colors[line.group], markersize=4.5)
+        axes.plot(row.error, at, "o", color=colors[row.group], markersize=4.5)
         axes.annotate(
-            line.beside,
+            f"ε {row.step:.3g} to {row.width:.3g}",
             (1, at),
             xycoords=("axes fraction", "data"),
             xytext=(5, 0),
@@ -98,8 +88,8 @@ def _block(axes: Axes, found: Sequence[Any], colors: dict[str, str]) -> None:
             parse_math=False,
         )
         places.append(at)
-        at, before = at + 1, line.group
-    labels = [textwrap.shorten(line.label, 44, placeholder="...") for line in found]
+        at, before = at + 1, row.group
+    labels = [textwrap.shorten(row_label(row, rows), 44, placeholder="...") for row in rows]
     open_axes(axes)
     axes.grid(visible=True, axis="x", color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -107,9 +97,25 @@ def _block(axes: Axes, found: Sequence[Any], colors: dict[str, str]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(at - 0.4, -0.5)
-    axes.xaxis.set_major_locator(_few_ticks([line.value for line in found]))
+    axes.xaxis.set_major_locator(_few_ticks([row.error for row in rows]))
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+def row_label(row: Row, rows: Sequence[Row]) -> str:
+    """The name of the mechanism, with its guarantee if several rows of a group share the name."""
+    if row.group in (POST, FITTED):
+        return row.title
+    same = [other for other in rows if (other.mechanism, other.group) == (row.mechanism, row.group)]
+    names = [_short_name(one, several=len(same) > 1) for one in same]
+    name = names[same.index(row)]
+    return row.title if names.count(name) > 1 else name
+
+
+def _short_name(row: Row, *, several: bool) -> str:
+    name = row.mechanism + " over cells" * ("over cells" in row.title)
+    _, comma, guarantee = row.title.rpartition(", ")
+    return f"{name}, {guarantee}" if several and comma else name
 
 
 def _few_ticks(values: Sequence[float]) -> ticker.FixedLocator:
@@ -125,15 +131,3 @@ def _few_ticks(values: Sequence[float]) -> ticker.FixedLocator:
         if len(ticks) <= 7:
             break
     return ticker.FixedLocator(ticks)
-
-
-def _metric(picture: MetricGraph) -> Figure:
-    return metric_figure(picture.metric, picture.labels, picture.title, picture.marked)
-
-
-_DRAWN: dict[type[Picture], tuple[Callable[[Any], Figure], int]] = {
-    Panels: (panels, 150),
-    Ranking: (_ranking, 150),
-    MetricGraph: (_metric, 150),
-}
-"""How each kind is drawn, and its dots per inch."""

@@ -2,8 +2,7 @@
 
 The observations o (`observations`), the matrix B and its inverse (`b_matrix`, `b_inverse`), the
 frequencies (`frequencies`, equation 7) and their sums over ranges (`range_sum`, equation 8).
-Nothing in the package uses it but the tests, which put every kind of question to `threshold-paper`
-a second time here.
+Tests compare the answers of `threshold-paper` with it.
 
 Values count from 1 here, as in the paper, and the first attribute runs fastest. Attributes may
 differ in size: B is then what section 4.3.1 calls C.

@@ -1,8 +1,4 @@
-"""What the theory predicts: the exact error of an answer, in the worst case or under a prior.
-
-One person at x adds prod_d S_d(x_d) - prod_d f_d(x_d)^2 to the variance of an answer, where S_d is
-the second moment of the decoder of f_d. Everything here is that expression, averaged or bounded.
-"""
+"""Error bounds as the paper states them (lemma 1, theorems 2 to 5), and corrected ones."""
 
 from __future__ import annotations
 
