@@ -30,7 +30,7 @@ from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
 from metricldp.reports.device import Device
 from metricldp.reports.manifest import manifest, pin, unknown_laws
-from metricldp.reports.vectors import Recorded, fact
+from vectors import Recorded, fact
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 REFUSED = (None, "", "x", 0.5, 10**9, -(10**9), [1], True)

@@ -438,16 +438,6 @@ def test_a_file_is_read_row_group_by_row_group(here, monkeypatch):
     assert most < (here / "long.parquet").stat().st_size / 4
 
 
-def test_nothing_is_written_where_it_would_be_read_the_next_time(here):
-    (here / "in").mkdir()
-    read = [Path("other/b.parquet"), Path("in/a.parquet")]
-    for output, source, found in (("in", "in", []), ("in/deep", "in", []), ("in", "*/*", read)):
-        with pytest.raises(QueryError, match=f"cannot write into {output}: .*another folder"):
-            incoming.check_outside(output, source, found)
-    incoming.check_outside("out", "in", read)
-    incoming.check_outside("gone/out", "gone", read)
-
-
 def test_marks_of_what_is_no_file(here):
     (here / "text.parquet").write_text("age\n30\n")
     for name in ("none.parquet", "text.parquet"):

@@ -20,7 +20,7 @@ from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
 from metricldp.metrics import Line
 from metricldp.reports.device import Device
-from metricldp.reports.vectors import Recorded
+from vectors import Recorded
 
 
 def steps(call) -> int:

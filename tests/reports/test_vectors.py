@@ -12,7 +12,7 @@ from vector_cases import FILES, FOLDER, made
 from metricldp import Integer, MetricLdpError, Survey, SurveyError, ValueRefused
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
-from metricldp.reports.vectors import Recorded, check, entry, fact
+from vectors import Recorded, check, entry, fact
 
 FEWEST = 2_000
 """Facts in all files together."""

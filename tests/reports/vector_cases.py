@@ -31,7 +31,7 @@ from metricldp.basics.canonical import canonical, hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
-from metricldp.reports.vectors import FORMAT, Recorded, entry, fact
+from vectors import FORMAT, Recorded, entry, fact
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 

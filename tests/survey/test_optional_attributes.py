@@ -39,7 +39,7 @@ from metricldp.app import cli
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack
 from metricldp.reports.device import Device
-from metricldp.reports.vectors import Recorded
+from vectors import Recorded
 
 NOTHING = [None, math.nan, "", "  ", pd.NA, pd.NaT, np.float32("nan"), Decimal("NaN")]
 TINY = Survey(

@@ -113,23 +113,6 @@ def made(folder: str | Path, refusal: Refusal) -> Path:
     return place
 
 
-@contextlib.contextmanager
-def alone_in(folder: str | Path, refusal: Refusal) -> Iterator[None]:
-    """No other process works in this folder meanwhile; a refusal if one does already."""
-    if fcntl is None:
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refusal(f"another process writes into {folder}; wait for it to end") from None
-        yield
-    finally:
-        os.close(opened)
-
-
 def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str]) -> Path:
     """The file itself, where the path is a link; a refusal if it can be none."""
     path_of(path, refusal)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
@@ -111,17 +111,6 @@ def files_in(path: str | Path) -> list[Path]:
             raise ReportRefused("file", f"no file is named like {path}")
         return matching
     return [place]
-
-
-def check_outside(output: str | Path, source: str | Path, files: Iterable[Path]) -> None:
-    """Refuse to write into a folder that is read: what is written would be read the next time."""
-    place = path_of(output, QueryError).resolve()
-    within = Path(source).is_dir() and Path(source).resolve() in (place, *place.parents)
-    if within or any(file.parent.resolve() == place for file in files):
-        raise QueryError(
-            f"cannot write into {output}: what is there is read as part of {source}; name another "
-            "folder, outside of it"
-        )
 
 
 def _items(collected: Any) -> Iterable[Any]:

@@ -34,7 +34,6 @@ import numpy.typing as npt
 
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.sealed import fits
 from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.parquet import NUMBER, UNNUMBERED
 
@@ -120,7 +119,7 @@ def _checked(line: bytes) -> dict[str, Any] | None:
         header = json.loads(line.decode("utf-8"))
         good = (
             isinstance(header, dict)
-            and fits({"collections": [], **header}, _SHAPE)
+            and _has_shape({"collections": [], **header}, _SHAPE)
             and sorted(set(header.get("collections", []))) == header.get("collections", [])
             and list(map(len, header["keep"])) == list(map(len, header["shapes"]))
             and all(min(shape, default=1) > 0 for shape in header["shapes"])
@@ -130,3 +129,22 @@ def _checked(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):  # no JSON, no UTF-8, or numbers beyond 2^53
         return None
     return header if good else None
+
+
+def _has_shape(value: object, shape: Any) -> bool:
+    """Whether plain data have this shape.
+
+    A shape is int, which is not below 0; str; a pattern that the text matches; a list of one shape
+    for all items; or a dict of keys and their shapes.
+    """
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
+    if isinstance(shape, dict):
+        return (
+            isinstance(value, dict)
+            and value.keys() == shape.keys()
+            and all(_has_shape(value[key], shape[key]) for key in shape)
+        )
+    return type(value) is shape and (not isinstance(value, int) or value >= 0)
