@@ -196,7 +196,7 @@ def test_small_jobs_do_not_load_numba():
 import sys
 from metricldp import Integer, Survey
 survey = Survey({"a": Integer(0, 30, epsilon=1, mechanism="threshold")})
-tally = survey.tally(survey.encode({"a": list(range(30)) * 30}))
+tally = survey.tally([survey.report({"a": a}) for a in range(30)])
 for _ in range(5):
     tally.count({"a": (3, 9)})
 tally.histogram("a"), tally.mean("a")
