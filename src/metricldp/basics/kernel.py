@@ -20,16 +20,19 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     folder. Without one the kernel is compiled in each process.
     """
     try:
-        return njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+        return njit(nogil=True, cache=True)(function)
     except RuntimeError:
-        return njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(nogil=True)(function)
 
 
 @intrinsic
-def popcount(typing_context: Any, word: Any) -> Any:
+def _popcount(typing_context: Any, word: Any) -> Any:
     """The number of ones of an unsigned 64-bit word, in one machine instruction."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
+
+
+popcount: Any = _popcount
