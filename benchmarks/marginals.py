@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 NAMES = ("a", "b")
+RESULTS = Path(__file__).parent / "results"
 Timed = tuple[float, float, str]
 """Seconds by the clock, seconds of the processors, and an answer."""
 SURVEYS = {
@@ -141,8 +142,6 @@ def main() -> None:
     if options.serve:
         serve(Path(options.serve))
         return
-    from measure import Figure, save, show  # not where another version runs
-
     n, rounds = (70_000, 3) if options.quick else (10**6, 9)
     own = str(Path(__file__).parents[1] / "src")
     sources = {"this": own} | ({"other": options.other} if options.other else {})
@@ -160,18 +159,18 @@ def main() -> None:
                 assert len(answers) == 1, f"{case}: {answers}"
         for version in versions.values():
             version.close()
-    figures = []
+    print(f"{n:,} reports, milliseconds, medians of {rounds} rounds")
+    print(f"{'':<48}{'wall':>24}{'processor':>24}")
     for case, seconds in times.items():
         ours, *others = (1000 * np.median(seconds[name], axis=0) for name in versions)
-        for clock, place in (("wall", 0), ("processor", 1)):
-            what, mine = f"{case}, {clock}", f"{ours[place]:.2f} ms"
-            if others:
-                against, ratio = f"{others[0][place]:.2f} ms", ours[place] / others[0][place]
-                figures.append(Figure(what, mine, against, float(ratio), "times"))
-            else:
-                figures.append(Figure(what, mine, "", float(ours[place]), "ms"))
-    show(f"Marginal tables and counts, {n:,} reports, medians of {rounds} rounds", figures)
-    save("marginals", figures, reports=n, seconds=times)
+        cells = [f"{mine:.2f}" for mine in ours]
+        if others:
+            pairs = zip(ours, others[0], strict=True)
+            cells = [f"{mine:.2f} / {other:.2f} = {mine / other:.2f}" for mine, other in pairs]
+        print(f"{case:<48}{cells[0]:>24}{cells[1]:>24}")
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"reports": n, "seconds": times}, indent=1)
+    (RESULTS / "marginals.json").write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from measure import QUICK, RESULTS, machine, quick
 
-PARTS = ("encode", "counting", "growth", "device", "loading", "marginals")
+PARTS = ("encode", "counting", "growth", "device", "loading")
 
 
 def main() -> None:

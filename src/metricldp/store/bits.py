@@ -295,12 +295,14 @@ def _minus_signs(
     bits: Sequence[tuple[str, int]], channels: Mapping[str, Channel], batch: Batch
 ) -> Words:
     """Bit columns (bits, words) that are 1 where a report's sign is -1, without a transposition."""
-    padded = np.zeros((len(bits), 8 * -(-_size(batch) // 64)), dtype=np.uint8)
-    for row, (name, bit) in zip(padded, bits, strict=True):
-        signs = channels[name].bit(batch[name], bit)
-        ones = np.packbits(signs ^ np.uint8(1), bitorder="little")
-        row[: len(ones)] = ones
-    return padded.view("<u8")
+    size = _size(batch)
+    columns = np.zeros((len(bits), 8 * -(-size // 64)), dtype=np.uint8)
+    for column, (name, bit) in zip(columns, bits, strict=True):
+        plus = np.packbits(channels[name].bit(batch[name], bit), bitorder="little")
+        np.invert(plus, out=column[: len(plus)])
+    if size % 8:  # behind the last report
+        columns[:, size // 8] &= (1 << size % 8) - 1
+    return columns.view("<u8")
 
 
 def transposed(rows: Column, bits: int, lead: int = 0) -> Words:
