@@ -1,6 +1,6 @@
 import { open } from "./metricldp.js";
 
-const PIN = "f6159be8b4e47d7b5e49d43b63c7e90495ef9ebd62b47cc3be049302dc0a1d7c";
+const PIN = "78ac792a2fe684aa0efb91a9ab5dfadc71bfa68e1753a98bbcf631e1e14f8fd5";
 const at = (id) => document.getElementById(id);
 const listed = (id, lines) =>
   at(id).replaceChildren(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));

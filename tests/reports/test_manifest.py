@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -22,6 +24,7 @@ from metricldp import (
 )
 from metricldp.app import cli
 from metricldp.basics.canonical import canonical
+from metricldp.basics.text import plain
 from metricldp.metrics import Line
 from metricldp.reports import manifest as manifests
 from metricldp.reports.bytes import header, packed_size
@@ -138,9 +141,43 @@ def test_words_and_epsilon(survey):
     assert "answers 5 apart: at most 2.72 times as likely" in age["says"]
     assert "0 and 99, the farthest: at most e^19.8 times" in age["says"]
     assert "10,000 apart by their bins" in income["says"]
-    assert whether["says"].startswith("whether income was answered: at most 7.39 times")
+    assert whether["says"] == (
+        "whether income was answered: no answer against 50,000, the middle: at most 7.39 times as "
+        "likely, a hint; no answer against 0: at most 1,097 times as likely, hardly any protection"
+    )
     assert told["says"].startswith("told: any two answers: at most 2.72 times")
     assert [age["epsilon"], whether["epsilon"], told["epsilon"]] == [19.8, 2, 1]
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        Integer(0, 60, epsilon=1, per=10, optional=1, mechanism="geometric"),
+        Integer(0, 9, epsilon=1, within=3, cap=2, optional=0.5, mechanism="geometric"),
+        Continuous(0, 30, bins=7, epsilon=1, per=10, optional=1, mechanism="threshold"),
+        Categorical(list("abcd"), epsilon=2, optional=0.3, mechanism="response"),
+    ],
+    ids=["line", "capped", "bins", "categories"],
+)
+def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
+    """The exact ratio of no answer against each value, over both fields of a report."""
+    survey = Survey({"x": attribute}, metric=Lp(norm))
+    _, field = fields(survey)
+    largest = max(
+        float(t.replace(",", "")) for t in re.findall(r"at most ([\d,.]+)", field["says"])
+    )
+    middle = attribute.position(attribute.middle)
+    values, (_, whether) = range(attribute.size), survey.channels.values()
+    exact = whether.worst_ratio(0, 1) * max(
+        survey.channels["x"].worst_ratio(middle, x) for x in values
+    )
+    assert exact <= largest
+    assert f"no answer against {plain(attribute.middle)}, the middle" in field["says"]
+    # Negative control: the field alone, which the text stated before.
+    assert exact > math.exp(field["epsilon"])
+    bounds = survey.explain().data["attributes"][1]["no_answer"].values()
+    assert largest == pytest.approx(math.exp(max(bounds)), rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from metricldp.answers.predict import predicted, predicted_total
 from metricldp.answers.queries import Query, if_answered
 from metricldp.app.sections import cut
 from metricldp.app.words import memory_entry, of_block, of_margin, of_memory, of_ratios
-from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
@@ -27,6 +26,8 @@ from metricldp.metrics import Metric
 from metricldp.reports.bytes import packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.strength import (
+    against_no_answer,
+    from_no_answer,
     grade,
     legend,
     rounded,
@@ -177,21 +178,15 @@ def _entry(survey: Agreement, name: str, n: int) -> dict[str, Any]:
         **memory_entry(survey, name),
         **_alone_entry(survey, name, query, n),
         **risk.in_short(survey, name),
-        **(_none_entry(survey, attribute.source(name)) if attribute.asks_whether else {}),
+        **_no_answer_entry(survey, name),
     }
 
 
-def _none_entry(survey: Agreement, name: str) -> dict[str, Any]:
-    """How far no answer is from the middle, with which it counts, and from the farthest value."""
-    attribute, whether = survey.attributes[name], survey.attributes[answered(name)]
-    far = attribute.values_at(0)[0]
-    if not attribute.rounded_at_random:
-        middle, size = attribute.position(attribute.middle), attribute.size
-        far = attribute.values_at(attribute.distances.farthest_from(middle, size))[0]
-    ends = [0.0, float(attribute.distance(attribute.middle, far))]
-    epsilons = [survey.metric.join([float(whether.epsilon), end]) for end in ends]
-    values = [plain(attribute.middle), plain(far)]
-    return {"no_answer": dict(zip(values, epsilons, strict=True))}
+def _no_answer_entry(survey: Agreement, name: str) -> dict[str, Any]:
+    attribute = survey.attributes[name]
+    if not attribute.asks_whether:
+        return {}
+    return {"no_answer": from_no_answer(survey, attribute.source(name))}
 
 
 def _distances_entry(survey: Agreement, name: str) -> dict[str, Any]:
@@ -286,9 +281,8 @@ def _attribute_lines(name: str, attribute: Attribute, entry: dict[str, Any]) -> 
         lines += _pair_lines(attribute, metric)
         lines += _more_lines(attribute, entry)
     elif attribute.asks_whether:
-        (middle, near), (end, far) = entry["no_answer"].items()
-        lines.append(f"  promise   no answer against {middle}, the middle: {times(near)}")
-        lines.append(f"            no answer against {end}: {times(far)}")
+        near, far = against_no_answer(entry["no_answer"])
+        lines += [f"  promise   {near}", f"            {far}"]
     else:
         lines.append(
             f"  promise   any two values: {times(attribute.epsilon)} "

@@ -26,6 +26,7 @@ from metricldp.collector import backups, sending
 from metricldp.collector import ingest as ingesting
 from metricldp.collector.base import Status
 from metricldp.collector.folder import SEAL, Collector, survey_of
+from metricldp.collector.problems import outcome_words
 from metricldp.collector.proofs import KEY
 from metricldp.collector.register import ALL, Entry
 from metricldp.collector.requests import invites
@@ -242,7 +243,7 @@ def ingest(
         entry = _entry(collector, which)
 
         def show_outcomes(outcomes: Counter[str]) -> None:
-            words = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(outcomes.items()))
+            words = ", ".join(f"{n:,} {outcome_words(one)}" for one, n in sorted(outcomes.items()))
             show({"survey": entry.fingerprint, **outcomes}, words or "no new records", as_json)
 
         total = ingesting.ingest(
@@ -278,9 +279,9 @@ def send(
     reports = sending.reports_in(agreed, source, clip=clip)
     with watched("sending"), sending.Line(to) as line:
         found = sending.send(agreed, reports, ids, line, at_once=at_once)
-    refused = ", ".join(f"{n} {reason}" for reason, n in found.refused.items())
-    told = f"{counted(found.accepted, 'report')} accepted, {found.duplicate} known already"
-    show(found.to_dict(), f"{told}{f'; refused: {refused}' if refused else ''}", as_json)
+    counts = [f"{counted(found.accepted, 'report')} accepted", f"{found.duplicate} known already"]
+    counts += [f"{n} {outcome_words(reason)}" for reason, n in found.refused.items()]
+    show(found.to_dict(), ", ".join(counts), as_json)
     if found.refused:
         raise typer.Exit(1)
 
@@ -319,7 +320,7 @@ def _status_from(found: dict[str, Any]) -> Status:
 def _words(name: str, one: Status) -> str:
     refused = {k: n for k, n in one.outcomes.items() if n and k != "accepted"}
     held = f", {one.waiting:,} waiting for a batch" if one.waiting else ""
-    others = "".join(f"\n  {n:>10,} {outcome}" for outcome, n in sorted(refused.items()))
+    others = "".join(f"\n  {n:>10,} {outcome_words(one)}" for one, n in sorted(refused.items()))
     closed = " (closed)" if one.closed else ""
     return f"survey {name}{closed}\n  {one.reports:>10,} reports{held}{others}"
 

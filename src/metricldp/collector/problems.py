@@ -60,6 +60,11 @@ OPEN = (b"access-control-allow-origin", b"*")
 """Any page may send reports and read what became of them: there are no cookies to abuse."""
 
 
+def outcome_words(outcome: str) -> str:
+    """An outcome of a report for people; a reason alone, such as "survey", is no sentence."""
+    return f"rejected: {_TOLD[outcome].partition(';')[0]}" if outcome in _TOLD else outcome
+
+
 def problem(word: str, detail: str | None = None) -> tuple[int, Headers, bytes]:
     """Status, headers and body."""
     status = STATUS[word]

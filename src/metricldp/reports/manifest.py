@@ -22,7 +22,7 @@ from metricldp.metrics import Metric
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.strength import times, up
+from metricldp.survey.strength import against_no_answer, from_no_answer, times, up
 
 FORMAT = 1
 """The version of client manifests."""
@@ -112,7 +112,12 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
         return found | {"says": f"{name} is sent as it is: nothing protects it"}
     promised = attribute.distances.scaled(survey.share)
     law = survey.channels[name].law()
-    words = _words(name, attribute, promised)
+    if attribute.asks_whether:
+        source = attribute.source(name)
+        pairs = against_no_answer(from_no_answer(survey, source))
+        words = f"whether {source} was answered: {'; '.join(pairs)}"
+    else:
+        words = _words(name, attribute, promised)
     if law["law"] == "memoised":
         words += f". {_FOR_LIFE}"
     return found | {
@@ -147,9 +152,6 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
 def _words(name: str, attribute: Attribute, metric: Metric) -> str:
     """The promise of one attribute in words, by some pairs of answers."""
     size = attribute.size
-    if attribute.asks_whether:
-        told = f"whether {attribute.source(name)} was answered"
-        return f"{told}: {times(float(metric.diameter(size)))}"
     if metric.is_uniform:
         return f"{name}: any two answers: {times(float(metric.diameter(size)))}"
     pairs = {"the nearest": metric.nearest(size)}

@@ -54,6 +54,32 @@ def _farthest(survey: Agreement, name: str) -> float:
     return max(across, survey.metric.join([middle, float(widest(survey, answered(name)))]))
 
 
+def from_no_answer(survey: Agreement, name: str) -> dict[str, float]:
+    """The epsilon between no answer and the middle, with which it counts, and the farthest value.
+
+    Who leaves an answer out differs in two fields of the report: the value, and whether there is
+    one.
+    """
+    attribute, whether = survey.attributes[name], survey.attributes[answered(name)]
+    far = attribute.values_at(0)[0]
+    if not attribute.rounded_at_random:
+        middle, size = attribute.position(attribute.middle), attribute.size
+        far = attribute.values_at(attribute.distances.farthest_from(middle, size))[0]
+    ends = [0.0, float(attribute.distance(attribute.middle, far))]
+    epsilons = [survey.metric.join([float(whether.epsilon), end]) for end in ends]
+    values = [plain(attribute.middle), plain(far)]
+    return dict(zip(values, epsilons, strict=True))
+
+
+def against_no_answer(epsilons: dict[str, float]) -> list[str]:
+    """The bounds of `from_no_answer` in words."""
+    (middle, near), (end, far) = epsilons.items()
+    return [
+        f"no answer against {middle}, the middle: {times(near)}",
+        f"no answer against {end}: {times(far)}",
+    ]
+
+
 def in_short(survey: Agreement, name: str) -> str:
     """What is promised of one attribute, in a few words."""
     attribute = survey.attributes[name]
