@@ -1,12 +1,11 @@
 """What a collector costs, in processor time, beside a server that does nothing in the same run.
 
-    python benchmarks/collector.py [--seconds 5] [--store 10_000_000] [--only load|sealing|memory]
+    python benchmarks/collector.py [--small] [--seconds 5] [--store 10_000_000]
 
 The server is `metricldp serve` in a process of its own; this process sends. Times are those that
 the system books for the server's processes (utime + stime), so a busy machine changes little.
 """
 
-import argparse
 import asyncio
 import os
 import socket
@@ -18,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+import measure
 from metricldp import Categorical, Integer, Survey
-from metricldp.collector.envelope import new_id
-from metricldp.reports.bytes import pack
 
 TICKS = os.sysconf("SC_CLK_TCK")
 NOTHING = """
@@ -51,11 +49,16 @@ def survey():
 
 def reports(agreed, count):
     rng = np.random.default_rng(1)
-    people = {
-        "age": rng.integers(0, 100, count),
-        "region": rng.choice(["north", "south", "east"], count),
-    }
-    return pack(agreed, agreed.encode(people))
+    ages, regions = rng.integers(0, 100, count), rng.choice(["north", "south", "east"], count)
+    return [
+        agreed.report({"age": int(age), "region": str(region)})
+        for age, region in zip(ages, regions, strict=True)
+    ]
+
+
+def new_id():
+    """The day in UTC and 12 random bytes, as docs/formats.md has it."""
+    return int(time.time() // 86_400).to_bytes(4, "big") + os.urandom(12)
 
 
 def free_port():
@@ -181,6 +184,7 @@ def uploads(some, each, until):
 
 
 def load(seconds):
+    lines = []
     agreed = survey()
     some = reports(agreed, 10_000)
     path = f"/v1/surveys/{agreed.fingerprint}/reports"
@@ -198,16 +202,24 @@ def load(seconds):
                     rows.setdefault(name, []).append(measured(server, bodies, path, connections))
             base = min(found for found, _, _ in rows["nothing"])
             cost, times, counted = min(rows["collector"], key=lambda row: row[0])
-            print(
-                f"uploads of {each:>4}, {connections} at a time: nothing {base:7.0f} us, collector "
-                f"{cost:8.0f} us a request ({cost / base:.2f} times), {cost / each:.1f} us a "
-                f"report; p50 {1e3 * np.median(times):.1f} ms, p99 "
-                f"{1e3 * np.quantile(times, 0.99):.1f} ms; {counted}",
-                flush=True,
+            assert set(counted) == {200}, counted
+            lines.append(
+                {
+                    "reports an upload": each,
+                    "connections": connections,
+                    "nothing, us": base,
+                    "collector, us": cost,
+                    "times nothing": cost / base if base else None,
+                    "us a report": cost / each,
+                    "p50 ms": 1e3 * float(np.median(times)),
+                    "p99 ms": 1e3 * float(np.quantile(times, 0.99)),
+                }
             )
+    measure.table(lines, list(lines[0]), "collector")
 
 
 def sealing(seconds):
+    lines = []
     agreed = survey()
     some = reports(agreed, 10_000)
     path = f"/v1/surveys/{agreed.fingerprint}/reports"
@@ -228,22 +240,27 @@ def sealing(seconds):
                 return await asyncio.gather(drive(kept.port, mixed(), path, 16), large)
 
             (times, counted), (_, many) = asyncio.run(both())
-            files = len(list(Path(folder).rglob("*.parquet")))
-            print(
-                f"{name}: {len(times)} single reports beside {many.get(200, 0)} uploads of "
-                f"1,000, p50 {1e3 * np.median(times):.1f} ms, p99 "
-                f"{1e3 * np.quantile(times, 0.99):.1f} ms, longest {1e3 * times.max():.0f} ms; "
-                f"{files} segments; {counted}",
-                flush=True,
+            assert set(counted) == {200}, counted
+            lines.append(
+                {
+                    "sealing": name,
+                    "single reports": len(times),
+                    "uploads of 1,000": many.get(200, 0),
+                    "p50 ms": 1e3 * float(np.median(times)),
+                    "p99 ms": 1e3 * float(np.quantile(times, 0.99)),
+                    "longest ms": 1e3 * float(times.max()),
+                }
             )
+    measure.table(lines, list(lines[0]), "collector-sealing")
 
 
 def memory(count):
+    lines = []
     agreed = survey()
-    some = reports(agreed, 100_000)
+    some = reports(agreed, 10_000)
     path = f"/v1/surveys/{agreed.fingerprint}/reports"
     with tempfile.TemporaryDirectory() as folder, collector(folder, agreed) as kept:
-        step, began = 500_000, time.monotonic()
+        step = min(500_000, count)
         for done in range(step, count + 1, step):
             bodies = (
                 b"".join(new_id() + some[(1000 * k + j) % len(some)] for j in range(1000))
@@ -251,23 +268,29 @@ def memory(count):
             )
             cost, times, counted = measured(kept, bodies, path, 4)
             size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()) / 1e6
-            print(
-                f"{done:>10,} reports after {time.monotonic() - began:5.0f} s: "
-                f"{kept.memory:.0f} MB of memory, {size:.0f} MB on disk, {cost / 1000:.1f} us a "
-                f"report, p99 {1e3 * np.quantile(times, 0.99):.0f} ms, {counted}",
-                flush=True,
+            assert set(counted) == {200}, counted
+            lines.append(
+                {
+                    "reports": done,
+                    "memory MB": kept.memory,
+                    "disk MB": size,
+                    "us a report": cost / 1000,
+                    "p99 ms": 1e3 * float(np.quantile(times, 0.99)),
+                }
             )
+    measure.table(lines, list(lines[0]), "collector-memory")
+
+
+def main():
+    parser = measure.parser(__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
+    parser.add_argument("--store", type=int, default=10_000_000, help="reports of the long run")
+    options = measure.arguments(parser)
+    seconds, store = (0.5, 20_000) if options.small else (options.seconds, options.store)
+    load(seconds)
+    sealing(seconds)
+    memory(store)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--store", type=int, default=10_000_000)
-    parser.add_argument("--only", choices=["load", "sealing", "memory"])
-    asked = parser.parse_args()
-    if asked.only in (None, "load"):
-        load(asked.seconds)
-    if asked.only in (None, "sealing"):
-        sealing(asked.seconds)
-    if asked.only in (None, "memory"):
-        memory(asked.store)
+    main()

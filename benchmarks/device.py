@@ -1,38 +1,37 @@
-"""One report on a device: how long `survey.report(person)` takes, without any batch."""
+"""One report on a device: how long `survey.report(respondent)` takes."""
+
+import time
 
 import numpy as np
 
-from measure import Figure, quick, save, show, survey_of, timed
+import measure
 
-MECHANISMS = ("threshold", "geometric", "response")
+MECHANISMS = ("threshold", "geometric", "response", "shaped")
 
 
 def main() -> None:
-    calls = 1_000 if quick() else 10_000
-    rng = np.random.default_rng(5)
-    values = rng.integers(0, 256, calls).tolist()
-    surveys = {mechanism: survey_of(mechanism, ["a"]) for mechanism in MECHANISMS}
+    small = measure.arguments(__doc__).small
+    calls = 500 if small else 10_000
+    values = np.random.default_rng(5).integers(0, 256, calls).tolist()
+    surveys = {mechanism: measure.survey_of(mechanism, ["a"]) for mechanism in MECHANISMS}
+    seconds: dict[str, list[float]] = {mechanism: [] for mechanism in MECHANISMS}
     for survey in surveys.values():
         survey.report({"a": 1})
-    seconds = {mechanism: [] for mechanism in MECHANISMS}
     for value in values:
         for mechanism, survey in surveys.items():
-            person = {"a": value}
-            took = timed(lambda survey=survey, person=person: survey.report(person))
-            seconds[mechanism].append(took)
-    figures = [
-        Figure(
-            f"one report, {mechanism}",
-            f"90th percentile {1e6 * np.percentile(found, 90):.0f} us",
-            "median",
-            1e6 * float(np.median(found)),
-            "us",
-            100,
-        )
-        for mechanism, found in seconds.items()
+            started = time.perf_counter()
+            survey.report({"a": value})
+            seconds[mechanism].append(time.perf_counter() - started)
+    rows = [
+        {
+            "mechanism": mechanism,
+            "bytes": len(surveys[mechanism].report({"a": 1})),
+            "median us": 1e6 * float(np.median(taken)),
+            "90% us": 1e6 * float(np.percentile(taken, 90)),
+        }
+        for mechanism, taken in seconds.items()
     ]
-    show(f"A report on a device, 256 values, {calls:,} calls each by turns", figures)
-    save("device", figures, calls=calls)
+    measure.table(rows, list(rows[0]), "device")
 
 
 if __name__ == "__main__":

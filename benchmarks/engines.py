@@ -1,217 +1,92 @@
-"""Engines beside totals in memory, in one run: the same questions, the same integers, the times.
+"""DuckDB, Polars and Spark beside reports in memory: the same estimates, and the times.
 
-    python benchmarks/engines.py            10^7 reports, and growth from 10^6 to 10^8
-    python benchmarks/engines.py --quick    10^5 reports
-
-Prints tables, saves benchmarks/results/engines.json. Spark is left out where it is not installed.
+Two attributes of 256 values in Parquet files. Every query goes to a new tally. An engine that is
+not installed is left out.
 """
 
 import importlib.util
-import multiprocessing
 import os
-import resource
 import shutil
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from measure import (
-    NAMES,
-    Figure,
-    by_turns,
-    compiled_from,
-    people_of,
-    quick,
-    save,
-    show,
-    survey_of,
-    timed,
-)
-from metricldp import Coins
-from metricldp.basics.text import table
-from metricldp.reports import parquet
+import measure
 
-SEGMENTS = 8
-WHERE = dict.fromkeys(NAMES, (50, 199))
-BARS = {"a": (50, 199)}
+FILES = 8
+WHERE = dict.fromkeys(measure.NAMES, (50, 199))
+QUERIES = {
+    "count": lambda tally: tally.count(WHERE),
+    "32 bars in a range": lambda tally: tally.histogram("b", {"a": (50, 199)}, width=8),
+}
 
 
-def spark_session():
-    if not importlib.util.find_spec("pyspark") or not shutil.which("java"):
-        return None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
+def engines(small: bool) -> list[str]:
+    """Those that are installed; Spark needs java, and half a minute to start."""
+    names = [name for name in ("duckdb", "polars") if importlib.util.find_spec(name)]
+    if not small and importlib.util.find_spec("pyspark") and shutil.which("java"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        from pyspark.sql import SparkSession
 
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "3g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+        names.append("spark")
+    return names
 
 
-def written(survey, folder: Path, n: int, segments: int) -> None:
+def write(survey, folder: Path, n: int) -> None:
     folder.mkdir()
-    for k in range(segments):
-        reports = survey.encode(people_of(survey, n // segments, seed=k), coins=Coins())
-        parquet.write(survey, folder / f"part-{k:03}.parquet", [reports])
+    for k in range(FILES):
+        reports = survey.encode(measure.respondents_of(survey, n // FILES, seed=k))
+        survey.tally(reports).save(folder / f"part-{k}.parquet")
 
 
-def fresh(survey, source, engine, layout="auto"):
-    """A new tally, so that no table is kept from the question before."""
-    return survey.tally(source, engine=engine, layout=layout, trust=True)
-
-
-def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
-    geometric, threshold = survey_of("geometric"), survey_of("threshold")
-    written(geometric, root / "integers", n, SEGMENTS)
-    written(threshold, root / "bits", n, SEGMENTS)
-    compiled_from(0)
-    engines = ["duckdb", "polars", *(["spark"] if spark_session() else [])]
-    integers, bits = geometric.tally(root / "integers"), threshold.tally(root / "bits")
-    for _ in range(4):
-        bits.count(WHERE)  # from now on columns of bits are there
-    asked = {
-        "joint table, geometric": (
-            lambda: integers.store.table_of(NAMES).sums,
-            lambda e: fresh(geometric, root / "integers", e).store.table_of(NAMES).sums,
-        ),
-        "one count, threshold": (
-            lambda: bits.count(WHERE),
-            lambda e: fresh(threshold, root / "bits", e).count(WHERE),
-        ),
-        "32 bars given a range, threshold": (
-            lambda: bits.histogram("b", BARS, width=8),
-            lambda e: fresh(threshold, root / "bits", e).histogram("b", BARS, width=8),
-        ),
-        "joint table, threshold": (
-            lambda: bits.store.table_of(NAMES).sums,
-            lambda e: fresh(threshold, root / "bits", e).store.table_of(NAMES).sums,
-        ),
-    }
-    times: dict[str, dict[str, float]] = {}
-    for question, (memory, ask) in asked.items():
-        works = {"totals in memory": memory} if memory else {}
-        works |= {e: partial(ask, e) for e in engines}
-        found = {who: work() for who, work in works.items()}  # once before, to warm up
-        first = next(iter(found.values()))
-        for who, answer in found.items():
-            assert (
-                np.array_equal(list(answer), list(first))
-                if hasattr(first, "__len__")
-                else ((answer.value, answer.stderr) == (first.value, first.stderr))
-            ), f"{who} differs in {question}"
-        near = [who for who in works if who != "spark"]
-        seconds = by_turns([works[who] for who in near], rounds)
-        times[question] = {who: min(s) for who, s in zip(near, seconds, strict=True)}
-        if "spark" in works:  # seconds, not milliseconds: once is enough
-            times[question]["spark"] = timed(works["spark"])
-        print(question, {who: round(1000 * t, 1) for who, t in times[question].items()}, flush=True)
-    started = time.perf_counter()
-    geometric.tally(root / "integers", engine="duckdb")
-    checking = time.perf_counter() - started
-    bytes_each = {
-        k: sum(p.stat().st_size for p in (root / k).glob("*.parquet")) / n
-        for k in ("integers", "bits")
-    }
-    joint = times["joint table, geometric"]
-    figures = [
-        Figure(
-            "joint table",
-            "DuckDB",
-            "totals in memory",
-            joint["duckdb"] / joint["totals in memory"],
-            "times",
-            3.0,
-        ),
-        Figure("marks, digests, ranges checked", "files", "", 1e9 * checking / n, "ns a report"),
-        *(Figure("bytes", k, "", v, "a report") for k, v in bytes_each.items()),
-    ]
-    return times, figures
-
-
-def grown(folder: str, engine: str | None, pipe) -> None:
-    """Time and peak memory of one joint table, in a process of its own."""
-    survey = survey_of("geometric")
-    more = {"engine": engine, "trust": True} if engine else {}
-    small = sorted(Path(folder).glob("*.parquet"))[:1]
-    compiled_from(0)
-    survey.tally(small, keep=[NAMES], **more)
-    started = time.perf_counter(), time.process_time()
-    tally = survey.tally(folder, keep=[NAMES], **more)
-    seconds = time.perf_counter() - started[0], time.process_time() - started[1]
-    pipe.send((tally.n, *seconds, peak()))
-
-
-def peak() -> int:
-    """The most memory that this process had; what its parent had does not count."""
-    about = Path("/proc/self/status")
-    if not about.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    line = next(line for line in about.read_text("utf-8").splitlines() if "VmHWM" in line)
-    return 1024 * int(line.split()[1])
-
-
-def growth(root: Path, sizes: list[int]) -> list[dict]:
-    survey, found = survey_of("geometric"), []
-    for n in sizes:
-        folder = root / f"growth-{n}"
-        written(survey, folder, n, max(1, n // 10**6))
-        for engine in ("duckdb", None):
-            here, there = multiprocessing.get_context("spawn").Pipe()
-            process = multiprocessing.get_context("spawn").Process(
-                target=grown, args=(str(folder), engine, there)
-            )
-            process.start()
-            count, seconds, busy, most = here.recv()
-            process.join()
-            assert count == n
-            row = {"engine": engine or "totals", "reports": n, "seconds": seconds}
-            found.append({**row, "processor_seconds": busy, "peak_bytes": most})
-            print(found[-1], flush=True)
-        shutil.rmtree(folder)
-    return found
+def values_of(answer) -> list[float]:
+    return [one.value for one in answer] if hasattr(answer, "__len__") else [answer.value]
 
 
 def main() -> None:
-    small = quick()
-    n, rounds = (10**5, 3) if small else (10**7, 5)
-    sizes = [10**4, 10**5] if small else [10**6, 10**7, 10**8]
-    root = Path(tempfile.mkdtemp(prefix="engines-"))
-    try:
-        times, figures = compare(root, n, rounds)
-        lines = growth(root, sizes)
-    finally:
-        shutil.rmtree(root)
-    who = ["totals in memory", "duckdb", "polars", "spark"]
-    rows = [["ms, best", *who]]
-    for question, seconds in times.items():
-        cells = [f"{1000 * seconds[w]:,.1f}" if w in seconds else "" for w in who]
-        rows.append([question, *cells])
-    print(f"\n{n:,} reports, two attributes of 256\n\n{table(rows)}")
-    show("engines", figures)
-    head = ["", "reports", "ns a report", "processor ns", "peak MB"]
-    body = [
-        [
-            line["engine"],
-            f"{line['reports']:,}",
-            f"{1e9 * line['seconds'] / line['reports']:.1f}",
-            f"{1e9 * line['processor_seconds'] / line['reports']:.1f}",
-            f"{line['peak_bytes'] / 1e6:,.0f}",
-        ]
-        for line in lines
-    ]
-    print(f"\ngrowth\n\n{table([head, *body])}")
-    save("engines", figures, reports=n, seconds=times, growth=lines)
+    small = measure.arguments(__doc__).small
+    n, rounds = (80_000, 2) if small else (8_000_000, 5)
+    names = engines(small)
+    rows = []
+    with tempfile.TemporaryDirectory() as root:
+        for mechanism in ("geometric", "threshold"):
+            survey = measure.survey_of(mechanism)
+            folder = Path(root) / mechanism
+            write(survey, folder, n)
+            size = sum(path.stat().st_size for path in folder.iterdir()) / n
+            for query, ask in QUERIES.items():
+                works = {
+                    engine or "memory": partial(
+                        lambda ask, survey, folder, engine: ask(
+                            survey.tally(folder, engine=engine)
+                        ),
+                        ask,
+                        survey,
+                        folder,
+                        engine,
+                    )
+                    for engine in (None, *names)
+                }
+                expected = values_of(works["memory"]())
+                for engine, work in works.items():
+                    assert np.allclose(values_of(work()), expected, rtol=1e-9), (engine, query)
+                for engine, taken in measure.median_seconds(works, rounds).items():
+                    rows.append(
+                        {
+                            "mechanism": mechanism,
+                            "reports": n,
+                            "query": query,
+                            "engine": engine,
+                            "milliseconds": 1e3 * taken,
+                            "file bytes a report": size,
+                        }
+                    )
+    measure.table(rows, list(rows[0]), "engines")
 
 
 if __name__ == "__main__":

@@ -49,15 +49,22 @@ ALONE = {
     WITHIN: ("shaped", "designed", "tents", "auto"),
 }
 TOGETHER = {STEP: ("shaped", "faces"), PAIRS: ("shaped", "hio-hashing"), WITHIN: ("shaped",)}
+AXES = {"values": "values m", "within": "w (steps)"}
 STYLES = {STEP: "-", PAIRS: "--", WITHIN: "o-"}
-HUES = {
+DRAWN = {
     "geometric": COLORS[0],
     "threshold": COLORS[1],
-    "haar": COLORS[2],
     "shaped": COLORS[3],
-    "unary-optimised": COLORS[4],
     "shaped, block": COLORS[5],
+    "faces, block": "#009e73",
+    "auto": "#56b4e9",
+    "haar": COLORS[2],
+    "hierarchy-4-unary": COLORS[4],
+    "unary-optimised": "#cc79a7",
+    "hio-hashing, block": "#b8860b",
+    "response": GREY,
 }
+"""The mechanisms in the figures and their colours; the tables contain all."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,9 @@ def surveys(attributes: int, size: int, within: int = 1) -> Iterator[tuple[str, 
             if mechanism != "shaped" or size**attributes <= MOST_CELLS:
                 with contextlib.suppress(SurveyError):
                     one = Integer(0, size - 1, epsilon=EPSILON, **width)
-                    survey = Survey(dict.fromkeys(names, one), joint={names: mechanism})
+                    options = {"branching": 4} if mechanism == "hio-hashing" else {}
+                    joint = {names: {"name": mechanism, **options}}
+                    survey = Survey(dict.fromkeys(names, one), joint=joint)
                     yield f"{mechanism}, block", guarantee, survey
 
 
@@ -203,26 +212,20 @@ def draw(
     run: Run, name: str, panels: dict[str, list[dict[str, Any]]], across: str, text: str
 ) -> None:
     """Error against the field `across`, a panel for each entry."""
-    figure, axes = new_figure(len(panels), 1, 8.5, 4.6)
+    figure, axes = new_figure(len(panels), 1, 8.5, 4.4)
     for panel, (title, rows) in zip(axes[:, 0], panels.items(), strict=True):
-        for key in dict.fromkeys((row["mechanism"], row["guarantee"]) for row in rows):
-            mine = [row for row in rows if (row["mechanism"], row["guarantee"]) == key]
-            mine = [row for row in mine if row["error"] > 0]
-            x, y = [row[across] for row in mine], [row["error"] for row in mine]
-            color = HUES.get(key[0], GREY)
-            panel.loglog(x, y, STYLES[key[1]], color=color, markersize=3, linewidth=1.2)
-            if mine:
-                panel.annotate(
-                    f"{key[0]} ({key[1]})",
-                    (x[-1], y[-1]),
-                    xytext=(4, 0),
-                    textcoords="offset points",
-                    fontsize=6,
-                    color=color,
-                    va="center",
-                )
-        label(panel, title, across, text, legend=False)
-        panel.margins(x=0.12)
+        lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for row in rows:
+            if row["mechanism"] in DRAWN and row["error"] > 0:
+                key = row["mechanism"], row["guarantee"]
+                lines.setdefault(key, []).append((row[across], row["error"]))
+        # The order of the legend is that of the right ends of the lines.
+        for key, points in sorted(lines.items(), key=lambda line: -line[1][-1][1]):
+            x, y = zip(*points, strict=True)
+            style, color = STYLES[key[1]], DRAWN[key[0]]
+            panel.loglog(x, y, style, color=color, markersize=3, label=" · ".join(key))
+        label(panel, title, AXES[across], text, legend=False)
+        panel.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1))
     run.save_figure(figure, name)
 
 

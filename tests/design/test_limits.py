@@ -1,12 +1,11 @@
 """Limits that are proved: never above the best channel, near it, and forms that hold."""
 
-import importlib.util
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+from settings_of_auto import against_all, settings
 from test_shapes import SKEWED, every_shape, metrics
 
 from metricldp import Categorical, QueryError, Survey, SurveyError
@@ -282,17 +281,7 @@ def test_categories_have_no_mean(name, workload):
     Survey({"c": Integer(0, 3, epsilon=1, mechanism=said)})
 
 
-def grid():
-    """The sixty settings of the benchmark."""
-    path = Path(__file__).parents[2] / "benchmarks" / "design.py"
-    spec = importlib.util.spec_from_file_location("benchmark_of_designs", path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-GRID = grid()
-SETTINGS = list(GRID.settings())
+SETTINGS = list(settings())
 QUICK = {3, 44, 55}
 
 
@@ -303,5 +292,5 @@ def test_auto_is_never_worse_than_any_other_mechanism(index):
     """By more than the hundredth that a simpler one may cost."""
     assert len(SETTINGS) == 60
     size, _, metric, workload = SETTINGS[index]
-    _, mine, best, other = GRID.against_all(size, metric, workload)
+    _, mine, best, other = against_all(size, metric, workload)
     assert mine <= 1.01 * other, best
