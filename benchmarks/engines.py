@@ -70,7 +70,7 @@ def written(survey, folder: Path, n: int, segments: int) -> None:
 
 def fresh(survey, source, engine, layout="auto"):
     """A new tally, so that no table is kept from the question before."""
-    return survey.tally(source, engine=engine, layout=layout, trust=True)
+    return survey.tally(source, engine=engine, layout=layout, fingerprint=survey.fingerprint)
 
 
 def compare(root: Path, n: int, rounds: int) -> tuple[list, list[Figure]]:
@@ -175,7 +175,7 @@ def ids(n: int) -> float:
 def grown(folder: str, engine: str | None, pipe) -> None:
     """Time and peak memory of one joint table, in a process of its own."""
     survey = survey_of("geometric")
-    more = {"engine": engine, "trust": True} if engine else {}
+    more = {"engine": engine, "fingerprint": survey.fingerprint} if engine else {}
     small = sorted(Path(folder).glob("*.parquet"))[:1]
     compiled_from(0)
     survey.tally(small, keep=[NAMES], **more)

@@ -321,4 +321,9 @@ def test_merged_files_keep_what_they_are_of(here):
     pq.write_table(table.replace_schema_metadata(None), "loose.parquet")
     with pytest.raises(ValueError, match="carry no survey fingerprint"):
         files.merge_files(SURVEY, ["loose.parquet"], "marked.parquet")
-    assert files.merge_files(SURVEY, ["loose.parquet"], "marked.parquet", trust=True) == 60
+    assert (
+        files.merge_files(
+            SURVEY, ["loose.parquet"], "marked.parquet", fingerprint=SURVEY.fingerprint
+        )
+        == 60
+    )

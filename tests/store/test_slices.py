@@ -23,14 +23,16 @@ def sliced(tmp_path):
     return tmp_path / "sliced"
 
 
-def answers(sliced, trust=False):
-    tally = SURVEY.tally(sliced, engine="duckdb", trust=trust)
+def answers(sliced, unmarked=False):
+    tally = SURVEY.tally(
+        sliced, engine="duckdb", fingerprint=SURVEY.fingerprint if unmarked else None
+    )
     return [tally.n, *(tally.count(where) for where in WHERES)]
 
 
-def refused(sliced, why, trust=False):
+def refused(sliced, why, unmarked=False):
     with pytest.raises(ReportRefused, match=why) as wrong:
-        answers(sliced, trust)
+        answers(sliced, unmarked)
     assert "\n" not in str(wrong.value)
     return wrong.value.reason
 
@@ -61,8 +63,8 @@ class Power(Exception):
     """What nobody catches."""
 
 
-@pytest.mark.parametrize("trust", [False, True])
-def test_power_may_fail_at_every_step(tmp_path, monkeypatch, sliced, trust):
+@pytest.mark.parametrize("unmarked", [False, True])
+def test_power_may_fail_at_every_step(tmp_path, monkeypatch, sliced, unmarked):
     """The old slices answer, or the new ones do, and never some of each."""
     monkeypatch.setattr(slices, "GROUP", 64)
     monkeypatch.setattr(slices, "GROUPS_PER_FILE", 1)
@@ -87,7 +89,7 @@ def test_power_may_fail_at_every_step(tmp_path, monkeypatch, sliced, trust):
                 slice_files(SURVEY, folder, sliced)
                 break
             except Power:
-                found.append(answers(sliced, trust))
+                found.append(answers(sliced, unmarked))
     assert found == [old] * (len(found) - 1) + [new]
     assert len(found) == 14
 
@@ -128,11 +130,11 @@ def more(said, by):
         lambda said: said["files"][0]["sha256"].update({"../reports/part-0.parquet": "0" * 64}),
     ],
 )
-@pytest.mark.parametrize("trust", [False, True])
-def test_an_index_must_fit_its_files(sliced, change, trust):
+@pytest.mark.parametrize("unmarked", [False, True])
+def test_an_index_must_fit_its_files(sliced, change, unmarked):
     """Even where somebody wrote the right digest into it."""
     resealed(sliced, change)
-    assert refused(sliced, INDEX, trust) == "checksum"
+    assert refused(sliced, INDEX, unmarked) == "checksum"
 
 
 def test_numbers_of_words_alone_are_checked(tmp_path):
@@ -142,14 +144,14 @@ def test_numbers_of_words_alone_are_checked(tmp_path):
     assert Index(survey, tmp_path / "s").n == 70
     resealed(tmp_path / "s", lambda said: more(said, 60))
     with pytest.raises(ReportRefused, match=r"has 2 rows, and sliced\.json says 3"):
-        Index(survey, tmp_path / "s", trust=True)
+        Index(survey, tmp_path / "s", unmarked=True)
 
 
 def test_words_that_are_no_parquet_are_refused_by_name(sliced):
     words = next(sliced.glob("words-*"))
     words.write_bytes(b"none")
     refused(sliced, words.name)
-    refused(sliced, f"cannot read .*{words.name}", trust=True)
+    refused(sliced, f"cannot read .*{words.name}", unmarked=True)
 
 
 def test_every_tampered_index_is_refused_or_says_the_same(sliced):

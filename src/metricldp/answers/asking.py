@@ -67,13 +67,13 @@ class Asking:
         self.store.save(path)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         """Count more reports in, in any form that `survey.tally` takes but a file of totals.
 
         All of them or, if one is refused, none.
         """
-        self.store.add(collected, refused=refused, trust=trust)
+        self.store.add(collected, refused=refused, fingerprint=fingerprint)
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
         return self._noted(parse(self.survey, where, attribute))

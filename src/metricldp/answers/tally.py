@@ -59,11 +59,11 @@ class Tally(Asking, Statistics):
         refused: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
-        trust: bool = False,
+        fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
-        return cls(opened(survey, collected, refused, layout, keep, trust, engine))
+        return cls(opened(survey, collected, refused, layout, keep, fingerprint, engine))
 
     @classmethod
     def load(cls, survey: Agreement, path: str | Path) -> Tally:

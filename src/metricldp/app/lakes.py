@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from metricldp.app.arguments import survey_in
-from metricldp.app.questions import AsJson, SurveyFile, Trust
+from metricldp.app.questions import AsJson, Fingerprint, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
@@ -40,13 +40,13 @@ def _slice(
     survey: SurveyFile,
     reports: Annotated[Path, typer.Argument(help="reports: a Parquet file, or a folder of them")],
     output: _Folder,
-    trust: Trust = False,
+    fingerprint: Fingerprint = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn reports of bits into columns of bits, from which engines count soonest."""
     agreed = survey_in(survey)
     check_apart(output / INDEX, [survey, reports], QueryError)
-    n = slice_files(agreed, reports, output, trust=trust)
+    n = slice_files(agreed, reports, output, fingerprint=fingerprint)
     words = f"{counted(n, 'report')} to survey {agreed.fingerprint[:16]} sliced in {output}"
     show({"survey": agreed.fingerprint, "reports": n, "folder": str(output)}, words, as_json)
 

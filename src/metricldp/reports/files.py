@@ -98,12 +98,12 @@ def merge_files(
     sources: Sequence[str | Path],
     output: str | Path,
     *,
-    trust: bool = False,
+    fingerprint: str | None = None,
 ) -> int:
     """Join files of reports into one, and say how many reports it holds."""
     numbers: set[str] = set()
     return parquet.write(
-        survey, output, pieces(survey, sources, trust=trust, counted=numbers), numbers
+        survey, output, pieces(survey, sources, fingerprint=fingerprint, counted=numbers), numbers
     )
 
 

@@ -47,11 +47,11 @@ class Lake(Tabled):
         engine: str,
         *,
         layout: str = "auto",
-        trust: bool = False,
+        fingerprint: str | None = None,
     ) -> Lake:
         """From files, a folder of slices, an address, or what an engine has at hand."""
         lake = cls(survey, engine=engine, layout=layout)
-        lake.add(collected, trust=trust)
+        lake.add(collected, fingerprint=fingerprint)
         return lake
 
     @property
@@ -59,12 +59,14 @@ class Lake(Tabled):
         return sum(place.n for place in self.places)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         if refused is not None:
             raise SurveyError("engines read no bytes of single reports; leave refused= out")
         numbers = set(self.counted)
-        places = sources.opened(self.survey, collected, self.engine, trust=trust, counted=numbers)
+        places = sources.opened(
+            self.survey, collected, self.engine, fingerprint=fingerprint, counted=numbers
+        )
         self.places += places
         self.counted = self._numbered(numbers)
         self._tables = {}
@@ -191,12 +193,12 @@ def opened(
     engine: str,
     layout: str = "auto",
     keep: Iterable[Sequence[str]] | None = None,
-    trust: bool = False,
+    fingerprint: str | None = None,
 ) -> Store:
     """Reports where they are, or, with `keep`, totals that the engine finds in them."""
     if keep is None:
-        return Lake.of(survey, collected, engine, layout=layout, trust=trust)
+        return Lake.of(survey, collected, engine, layout=layout, fingerprint=fingerprint)
     if not isinstance(layout, str) or layout != "auto":
         raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
     sets = Totals(survey, keep).keep
-    return Lake.of(survey, collected, engine, trust=trust).totals(sets)
+    return Lake.of(survey, collected, engine, fingerprint=fingerprint).totals(sets)

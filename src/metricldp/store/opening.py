@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metricldp.basics.checks import flag
 from metricldp.basics.errors import ReportRefused, SurveyError
 from metricldp.basics.text import shown
 from metricldp.store import files, lake
@@ -23,13 +22,12 @@ def opened(
     refused: Counter[str] | None,
     layout: str,
     keep: Iterable[Sequence[str]] | None,
-    trust: bool,
+    fingerprint: str | None,
     engine: str | None,
 ) -> Store:
     """From reports in any form, which are kept; or, with `keep`, only totals of them."""
     if not isinstance(survey, Agreement):
         raise SurveyError(f"a tally is of a survey, not of {shown(survey)}")
-    flag("trust", trust)
     if isinstance(collected, Mapping):
         raise ReportRefused(
             "kind",
@@ -38,9 +36,9 @@ def opened(
         )
     saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
     if engine is not None and not saved:
-        return lake.opened(survey, collected, engine, layout, keep, trust)
+        return lake.opened(survey, collected, engine, layout, keep, fingerprint)
     if keep is None and not saved:
-        return Raw.of(survey, collected, refused=refused, layout=layout, trust=trust)
+        return Raw.of(survey, collected, refused=refused, layout=layout, fingerprint=fingerprint)
     if not isinstance(layout, str) or layout != "auto":
         raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
     if saved and keep is None:
@@ -48,5 +46,5 @@ def opened(
     totals = Totals(survey, () if keep is None else keep)
     if saved:
         return totals.merge(Totals.load(survey, collected))
-    totals.add(collected, refused=refused, trust=trust)
+    totals.add(collected, refused=refused, fingerprint=fingerprint)
     return totals

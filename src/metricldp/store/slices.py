@@ -55,14 +55,14 @@ _refuse = partial(ReportRefused, "file")
 
 
 def slice_files(
-    survey: Agreement, source: str | Path, output: str | Path, *, trust: bool = False
+    survey: Agreement, source: str | Path, output: str | Path, *, fingerprint: str | None = None
 ) -> int:
     """Turn files of reports into a folder of slices, and say how many reports they are."""
     if not bits_of(survey):
         raise QueryError("no attribute of this survey reports bits; ask its files as they are")
     check_outside(output, source, files_in(source))
     folder, counted, entries = Path(output), set[str](), list[dict[str, Any]]()
-    tables = regrouped(pieces(survey, source, trust=trust, counted=counted), GROUP)
+    tables = regrouped(pieces(survey, source, fingerprint=fingerprint, counted=counted), GROUP)
     try:
         entries.extend(_written(survey, tables, folder))
     except BaseException:
@@ -151,7 +151,7 @@ def _sha256(path: Path) -> str:
 class Index:
     """What a folder of slices holds, checked: its files, how many reports, of which collections."""
 
-    def __init__(self, survey: Agreement, folder: Path, *, trust: bool = False) -> None:
+    def __init__(self, survey: Agreement, folder: Path, *, unmarked: bool = False) -> None:
         path = folder / INDEX
         said = unsealed(path, _MARK, VERSION, _SHAPE, "slice again")
         if said["survey"] != survey.fingerprint:
@@ -174,7 +174,7 @@ class Index:
         for entry in entries:
             rows = {"words": -(-entry["n"] // 64), "rest": entry["n"]}
             for name, digest in entry["sha256"].items():
-                _check(folder / name, "" if trust else digest, rows[_kind(name)])
+                _check(folder / name, "" if unmarked else digest, rows[_kind(name)])
         self.words = [folder / name for name in names if _kind(name) == "words"]
         self.rest = [folder / name for name in names if _kind(name) == "rest"]
 

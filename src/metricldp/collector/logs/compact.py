@@ -114,7 +114,7 @@ def _looked_at(survey: Agreement, path: Path) -> _Segment:
     if set(schema.names) == LOG_COLUMNS:
         check_marks(survey, schema, f"the records in {path}")
         return _Segment(path, _log_key(path), True, frozenset())
-    with parquet.opened(survey, path, trust=False) as file:
+    with parquet.opened(survey, path, unmarked=False) as file:
         if not file.digest:
             raise ReportRefused(
                 "unmarked",

@@ -145,7 +145,7 @@ class Output:
         path = self.folder / _name("reports", number)
         shuffled = scattered(self.survey, counted(), Coins(), self.folder)
         parquet.write(self.survey, path, shuffled, numbers)
-        with parquet.opened(self.survey, path, trust=False) as file:
+        with parquet.opened(self.survey, path, unmarked=False) as file:
             own, digest = sorted(file.collections), file.digest
         if n:
             state["reports"][path.name] = {"digest": digest, "n": n}

@@ -37,7 +37,7 @@ class TableFold:
         channels = {name: survey.tabled[name] for name in self.names}
         n, sums = 0, cubes.build([], channels).sums
         for table in arrow.regrouped(tables, BATCH):
-            checked = arrow.check_columns(survey, table, self.names, n, trust=True)
+            checked = arrow.check_columns(survey, table, self.names, n, unmarked=True)
             sums += cubes.build(arrow.batches(checked), channels).sums
             n += checked.num_rows
         return np.concatenate([np.array([n]), sums.reshape(-1)])
@@ -64,7 +64,7 @@ class DigitFold:
         ]
         n, sums = 0, np.zeros(len(terms), dtype=np.int64)
         for table in arrow.regrouped(tables, BATCH):
-            checked = arrow.check_columns(survey, table, self.names, n, trust=True)
+            checked = arrow.check_columns(survey, table, self.names, n, unmarked=True)
             sums += np.array(counts_from_reports(terms, arrow.batches(checked)), dtype=np.int64)
             n += checked.num_rows
         return np.concatenate([np.array([n]), sums])

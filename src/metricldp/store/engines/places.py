@@ -133,14 +133,13 @@ class Rows:
                 self._check_weight(weight)
             table = self.engine.grouped(columns, weight).combine_chunks()
         try:
-            checked = arrow.check_columns(self.survey, table, columns, 0, trust=True)
+            checked = arrow.check_columns(self.survey, table, columns, 0, unmarked=True)
         except ReportRefused as wrong:
             if wrong.reason != "range":
                 raise
-            name = str(wrong).rpartition(" ")[2]
-            raise ReportRefused(
-                "range", f"these reports have values of {name} that no device could send"
-            ) from None
+            # The number is that of a group, not of a report.
+            why = str(wrong).partition(" has ")[2]
+            raise ReportRefused("range", f"these reports have {why}") from None
         counts = np.asarray(table[REPORTS].to_numpy(), dtype=np.int64)
         self._check_count(int(counts.sum()))
         batch: dict[str, Any] = {REPORTS: counts}

@@ -1,7 +1,7 @@
 """What people hand over, and the engine that reads it: files, slices, addresses, frames, tables.
 
 Files on this machine are opened by name and read once, before anything is asked: marks, digests and
-collections are checked as in any tally. With `trust`, and for what has no marks, they are not.
+collections are checked as in any tally. With a fingerprint, and without marks, they are not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.text import listed, shown
 from metricldp.reports import parquet
-from metricldp.reports.incoming import check_uncounted, files_in, pieces
+from metricldp.reports.arrow import accepts_unmarked
+from metricldp.reports.incoming import TableKey, check_uncounted, count_table, files_in, pieces
 from metricldp.reports.parquet import UNNUMBERED
 from metricldp.store.engines.base import Engine
 from metricldp.store.engines.duckdb import DuckDB
@@ -32,14 +33,15 @@ _OWNERS = {"duckdb": "duckdb", "_duckdb": "duckdb", "polars": "polars", "pyspark
 
 
 def opened(
-    survey: Agreement, collected: Any, engine: str, *, trust: bool, counted: set[str]
+    survey: Agreement, collected: Any, engine: str, *, fingerprint: str | None, counted: set[str]
 ) -> list[Place]:
     """Places to ask; the collections found there join those counted."""
     if not isinstance(engine, str) or engine not in (AUTO, *ENGINES):
         raise QueryError(f"an engine is one of {listed([AUTO, *ENGINES])}, not {shown(engine)}")
+    unmarked = accepts_unmarked(survey, fingerprint)
     owner = _OWNERS.get(type(collected).__module__.partition(".")[0])
     if owner is not None:
-        return [_frame(survey, collected, owner, engine, trust, counted)]
+        return [_frame(survey, collected, owner, engine, unmarked, counted)]
     paths = list(collected) if isinstance(collected, list | tuple) else [collected]
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise ReportRefused(
@@ -52,15 +54,16 @@ def opened(
     if remote or (chosen == "spark" and not _local(paths)):
         if len(remote) not in (0, len(paths)):
             raise QueryError("name files on this machine, or addresses, not both together")
-        _vouched(trust, remote[0] if remote else str(paths[0]), counted)
+        _check_vouched(unmarked, remote[0] if remote else str(paths[0]))
+        counted.add(UNNUMBERED)
         source = ENGINES[chosen].of_files(remote) if remote else Spark.of_table(str(paths[0]))
         return [_rows(survey, source)]
     slices = [path for path in map(Path, paths) if (path / INDEX).exists()]
     plain = [path for path in paths if Path(path) not in slices]
     found: list[Place] = []
     for path in slices:
-        found += _slices(survey, path, chosen, trust, counted)
-    return found + (_files(survey, plain, chosen, trust, counted) if plain else [])
+        found += _slices(survey, path, chosen, unmarked, counted)
+    return found + (_files(survey, plain, chosen, unmarked, counted) if plain else [])
 
 
 def _default() -> str:
@@ -79,22 +82,23 @@ def _local(paths: Sequence[str | Path]) -> bool:
 
 
 def _frame(
-    survey: Agreement, frame: Any, owner: str, engine: str, trust: bool, counted: set[str]
+    survey: Agreement, frame: Any, owner: str, engine: str, unmarked: bool, counted: set[str]
 ) -> Place:
     if engine not in (AUTO, owner):
         raise QueryError(f"{type(frame).__name__} is of {owner}; say engine={owner!r}")
-    _vouched(trust, f"this {type(frame).__name__}", counted)
+    _check_vouched(unmarked, f"this {type(frame).__name__}")
+    check_uncounted([TableKey.of(frame)], counted, "these reports")
+    count_table(frame, counted)
     return _rows(survey, ENGINES[owner](frame))
 
 
-def _vouched(trust: bool, what: str, counted: set[str]) -> None:
-    if not trust:
+def _check_vouched(unmarked: bool, what: str) -> None:
+    if not unmarked:
         raise ReportRefused(
             "unmarked",
-            f"{what} has no survey fingerprint that could be checked; if you know that it holds "
-            "reports of this survey, none of them counted yet, say survey.tally(..., trust=True)",
+            f"{what} has no survey fingerprint that could be checked; if it holds reports of this "
+            "survey, none of them counted yet, pass survey.tally(..., fingerprint=...)",
         )
-    counted.add(UNNUMBERED)
 
 
 def _rows(survey: Agreement, engine: Engine) -> Place:
@@ -104,11 +108,11 @@ def _rows(survey: Agreement, engine: Engine) -> Place:
 
 
 def _files(
-    survey: Agreement, paths: Sequence[str | Path], engine: str, trust: bool, counted: set[str]
+    survey: Agreement, paths: Sequence[str | Path], engine: str, unmarked: bool, counted: set[str]
 ) -> list[Place]:
     files = [file for path in paths for file in files_in(path)]
     now = Files(files)
-    if trust:
+    if unmarked:
         n = _footers(survey, files, counted)
     else:
         n = sum(t.num_rows for t in pieces(survey, list(files), counted=counted))
@@ -120,7 +124,7 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
     seen: dict[object, Path] = {}
     n = 0
     for path in files:
-        with parquet.opened(survey, path, trust=True) as file:
+        with parquet.opened(survey, path, unmarked=True) as file:
             here = path.stat()
             check_uncounted(file.said, counted, f"the reports in {path}")
             for key in filter(None, [(here.st_dev, here.st_ino), file.digest]):
@@ -133,10 +137,10 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
 
 
 def _slices(
-    survey: Agreement, folder: Path, engine: str, trust: bool, counted: set[str]
+    survey: Agreement, folder: Path, engine: str, unmarked: bool, counted: set[str]
 ) -> list[Place]:
     now = Files([folder / INDEX, *folder.glob("*.parquet")])
-    index = Index(survey, folder, trust=trust)
+    index = Index(survey, folder, unmarked=unmarked)
     check_uncounted(index.collections, counted, f"the slices in {folder}")
     counted |= index.collections
     if not index.words:
