@@ -5,7 +5,8 @@ Reading is strict: whatever no device of this survey could have sent is refused 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,11 +146,19 @@ def check_table(
         raise ReportRefused(
             "columns", "these reports have a column whose name is no text"
         ) from None
-    for name in names:
-        if name not in expected.names:
-            raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
+    check_no_other_columns(names, expected.names)
     # From here on the schema is the survey's own, so that all its tables can be joined.
     return check_columns(survey, table, expected.names, before, unmarked=unmarked)
+
+
+def check_no_other_columns(names: Sequence[str], expected: Collection[str]) -> None:
+    """Reject a column by its place: of a table read without a header, names are values."""
+    for place, name in enumerate(names):
+        if name not in expected:
+            raise ReportRefused(
+                "columns",
+                f"column {place + 1} of these reports is not one of the survey's; leave it out",
+            )
 
 
 def check_columns(
@@ -209,12 +218,11 @@ def _as(
     """
     if pa.types.is_floating(column.type) != pa.types.is_floating(field.type):
         return column
-    try:
+    with contextlib.suppress(pa.ArrowException):
         return column.cast(field.type)
-    except pa.ArrowException:
-        if pa.types.is_integer(column.type) and pa.types.is_integer(field.type):
-            _check_possible(survey, field.name, column.to_numpy(), before)
-        return column
+    if pa.types.is_integer(column.type) and pa.types.is_integer(field.type):
+        _check_possible(survey, field.name, column.to_numpy(), before)
+    return column
 
 
 def batches(table: pa.Table) -> Iterator[dict[str, Column]]:

@@ -26,7 +26,7 @@ from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
 from metricldp.reports.arrow import BATCH, accepts_unmarked, check_table
 from metricldp.reports.bytes import unpack
-from metricldp.reports.columns import collected_lazy, is_lazy
+from metricldp.reports.columns import collected_lazy, is_lazy, without_details
 from metricldp.reports.parquet import UNNUMBERED
 from metricldp.survey.agreement import Agreement
 
@@ -226,15 +226,23 @@ def _tables(item: Any) -> Generator[pa.Table]:
         yield pa.Table.from_batches([item])
     elif hasattr(item, "__arrow_c_stream__"):
         # Closed in any case: a data base answers nothing else before.
-        try:
-            stream = pa.RecordBatchReader.from_stream(item)
-        except pa.ArrowInvalid:
-            kind = type(item).__name__
-            raise ReportRefused("kind", f"reports are a table of columns, not a {kind}") from None
-        with stream as reader:
-            yield from (pa.Table.from_batches([batch]) for batch in reader)
+        with without_details(lambda: _stream(item), _unreadable) as reader:
+            batches = iter(reader)
+            with contextlib.suppress(StopIteration):
+                while True:
+                    batch = without_details(lambda: next(batches), _unreadable)
+                    yield pa.Table.from_batches([batch])
     else:
-        yield collected_lazy(item)
+        yield collected_lazy(item, _unreadable)
+
+
+def _stream(item: Any) -> pa.RecordBatchReader:
+    with contextlib.suppress(pa.ArrowInvalid):
+        return pa.RecordBatchReader.from_stream(item)
+    raise ReportRefused("kind", f"reports are a table of columns, not a {type(item).__name__}")
+
+
+_unreadable = partial(ReportRefused, "file")
 
 
 def _from_files(

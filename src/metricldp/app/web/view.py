@@ -216,8 +216,10 @@ def _conditions(survey: Agreement) -> list[str]:
             found += [f"{name}={one.name_of(k)}" for k in range(min(one.size, _MOST_OFFERED))]
         else:
             last = max(0, one.size // 2 - 1)
-            ends = one.values_at(0)[0], one.values_at(last)[1]
-            found.append(f"{name}={'..'.join(written(end).replace(',', '') for end in ends)}")
+            ends = [written(end) for end in (one.values_at(0)[0], one.values_at(last)[1])]
+            if one.in_bins:  # with the digits that an edge needs
+                ends = [one.name_of(0).partition(" to ")[0], one.until(last)]
+            found.append(f"{name}={'..'.join(end.replace(',', '') for end in ends)}")
     firsts = list({word.partition("=")[0]: word for word in reversed(found)}.values())[::-1]
     return [*firsts, *(word for word in found if word not in firsts)][:_MOST_OFFERED]
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from metricldp.basics.errors import MetricLdpError, QueryError, ReportRefused
 from metricldp.basics.text import counted, shown
-from metricldp.basics.writing import why_not
 from metricldp.channels.fields import Number
 from metricldp.reports import arrow
 from metricldp.store.bits import Batch, Product
@@ -90,11 +89,7 @@ class Rows:
             if found.count(name) != 1:
                 times = f"{found.count(name)} columns" if name in found else "no column"
                 raise ReportRefused("columns", f"these reports have {times} {name!r}")
-        for name in found:
-            if name not in self.names:
-                raise ReportRefused(
-                    "columns", f"these reports have a column {name!r} of no attribute"
-                )
+        arrow.check_no_other_columns(found, self.names)
 
     def counted(self) -> int:
         """How many rows there are now."""
@@ -269,6 +264,9 @@ def _asking(engine: Engine, files: Files) -> Iterator[None]:
     except MetricLdpError:
         raise
     except Exception as wrong:
+        # Not in the engine's own words, which may quote a value.
+        why = getattr(wrong, "strerror", None) or type(wrong).__name__
         raise ReportRefused(
-            "file", f"{engine.name} could not read the reports: {why_not(wrong)}"
+            "file",
+            f"{engine.name} could not read the reports: {why}; ask {engine.name} itself for more",
         ) from None
