@@ -50,8 +50,8 @@ def hidden(call, kind=MetricLdpError, chain=True):
 FILES = {
     "JSON lines": (JSON_LINES, "is JSON and not CSV"),
     "JSON": (json.dumps(RESPONDENTS), "is JSON and not CSV"),
-    "no header": ("7319,Canary\n12,north\n", "if its first line is a header at all"),
-    "values like names": ("income7319,regionCanary\n1,north\n", "if its first line is a header"),
+    "no header": ("7319,Canary\n12,north\n", "if the first line is a header at all"),
+    "values like names": ("income7319,regionCanary\n1,north\n", "if the first line is a header"),
     "keys and values": ("income,7319\nregion,Canary\n", "has no column 'region'"),
     "ragged": ("income,region\n7319,north,Canary\n", "has 3 cells, the header 2"),
     "open quote": ('income,region\n1,"Canary\n' + "7319,north\n" * 9, "row 1"),

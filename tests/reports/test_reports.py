@@ -283,7 +283,7 @@ def test_people_who_are_computed_later_are_the_same_people(form, survey):
     with pytest.raises(ValueRefused, match="age in row 2 is outside"):
         survey.encode(computed_later(form, {**PEOPLE, "age": [1, 150, 2, 3]}))
     misspelt = {{"age": "agee"}.get(name, name): column for name, column in PEOPLE.items()}
-    with pytest.raises(ValueRefused, match=r"no column 'age'; .*; did you mean 'agee'"):
+    with pytest.raises(ValueRefused, match=r"no column 'age'; did you mean 'agee'"):
         survey.encode(computed_later(form, misspelt))
 
 

@@ -18,7 +18,7 @@ from metricldp.attributes.base import Attribute, Positions
 from metricldp.attributes.scalars import is_missing
 from metricldp.basics.errors import MetricLdpError, ValueRefused
 from metricldp.basics.optional import optional
-from metricldp.basics.text import counted, guess, same_but_spelling
+from metricldp.basics.text import counted, guess, listed, same_but_spelling
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
 
@@ -243,22 +243,20 @@ def _frame(people: Any, names: Collection[str]) -> Any:
 def column_hint(name: str, needed: Collection[str], there: Collection[object]) -> str:
     """Which of the columns that are there is probably meant; it shows no value.
 
-    If a table was read without a header its column names are one respondent's values. So names are
-    not listed, and a similar one is shown only beside a column that the survey has.
+    If a table was read without a header its column names are one respondent's values. So only the
+    survey's own names are listed, and a similar one is shown only beside one of them.
     """
     if same := same_but_spelling(name, there):
         return same
+    known = [other for other in needed if other in there]
     others = [other for other in there if other not in needed]
-    if len(others) < len(there) and (near := guess(name, others)):
+    if known and (near := guess(name, others)):
         return near
-    if not there:
-        return "; there are no columns"
-    header = "" if len(others) < len(there) else ", if its first line is a header at all"
-    return f"; there {_are(len(others))}{header}"
-
-
-def _are(others: int) -> str:
-    return f"{'is' if others == 1 else 'are'} {counted(others, 'other column')}"
+    more = counted(len(others), "other column")
+    if known:
+        return f"; it has {listed(known)}{f' and {more}' if others else ''}"
+    are = "is" if len(others) == 1 else "are"
+    return f"; there {are} {more}, if the first line is a header at all" if others else ""
 
 
 def _arrow_table(people: Any) -> Any:
