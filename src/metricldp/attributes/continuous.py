@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import LARGEST_SIZE, Positions
-from metricldp.attributes.ordered import Interval, OnLine, along_line
+from metricldp.attributes.base import LARGEST_SIZE, Circle, Positions
+from metricldp.attributes.ordered import Interval, OnLine, no_line
 from metricldp.attributes.selection import (
     Chosen,
     any_ends,
@@ -355,14 +355,19 @@ class Continuous(Interval, OnLine):
         return self.widths[0]
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        if self.is_cyclic:
+            raise no_line(name)
         edges = self.bin_edges
         narrow, wide = (plain(width / 2) for width in self.widths)
         most = wide if narrow == wide else f"{narrow} to {wide}"
         note = f"{name} taken at the middle of its bins, at most {most} off each; "
         note += "the interval is wider by that, as a bound"
-        if self.is_cyclic:
-            note += f"; {along_line(name, plain(self.low), plain(self.high))}"
         return (edges[:-1] + edges[1:]) / 2, note
+
+    def circle(self, name: str) -> Circle:
+        step = 2 * math.pi / self.size
+        middles = (np.arange(self.size, dtype=np.float64) + 0.5) * step
+        return Circle(self.low, self.high - self.low, middles, step / 2)
 
     def extremes(
         self, inside: npt.NDArray[np.float64]

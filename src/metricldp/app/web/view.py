@@ -187,7 +187,8 @@ def completed(question: Asked) -> Asked:
         )
     of = question.of
     if question.name == GROUPS and not of and by != attribute and attribute in survey.asked:
-        of = "" if survey.asked[attribute].named else attribute
+        described = survey.asked[attribute]
+        of = "" if described.named or described.is_cyclic else attribute
     return replace(question, attribute=attribute, by=by, of=of, width=width, by_width=by_width)
 
 
@@ -225,7 +226,8 @@ def _conditions(survey: Agreement) -> list[str]:
 
 
 def _measures(survey: Agreement) -> list[str]:
-    numbers = [name for name in asked_about(survey) if not survey.asked[name].named]
+    asked = {name: survey.asked[name] for name in asked_about(survey)}
+    numbers = [name for name, one in asked.items() if not (one.named or one.is_cyclic)]
     return ["people", *numbers, *_conditions(survey)]
 
 
