@@ -87,15 +87,13 @@ def cases(folder: Path) -> dict[str, Callable[[], Timed]]:
             return *(taken / len(wheres) for taken in seconds), str(answers[-1])
 
         def bars(survey=survey, path=path, size=size) -> Timed:
-            tally = survey.tally(path, engine="duckdb", trust=True)
+            tally = survey.tally(path, engine="duckdb")
             given = {"a": (size // 5, size // 2)}
             answer, *seconds = timed(lambda: tally.histogram("b", given, width=size // 8))
             return *seconds, str(answer[3])
 
         made[f"{name}: joint table"] = table
-        made[f"{name}: joint table, DuckDB"] = lambda t=table, p=path: t(
-            reports=p, engine="duckdb", trust=True
-        )
+        made[f"{name}: joint table, DuckDB"] = lambda t=table, p=path: t(reports=p, engine="duckdb")
         made[f"{name}: first count"] = first
         made[f"{name}: a later count"] = again
         made[f"{name}: histogram given a range, DuckDB"] = bars

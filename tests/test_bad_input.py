@@ -749,12 +749,12 @@ BAD_REPORTS = {
     "out of range": (
         "range",
         lambda t: column(t, "age", pa.array([1, 99, 100], "uint8")),
-        "report 3 has an impossible value for age",
+        "report 3 has a value in column 'age' that no report of this survey can have",
     ),
     "padding": (
         "range",
         lambda t: column(t, "often", pa.array([b"\3", b"\4", b"\0"], pa.binary(1))),
-        "report 2 has an impossible value for often",
+        "report 2 has a value in column 'often' that no report of this survey can have",
     ),
 }
 

@@ -610,9 +610,9 @@ def test_a_column_whose_name_is_no_text(tmp_path):
         lambda: files.encode_file(survey, people, tmp_path / "out.parquet"),
         lambda: survey.encode(pq.read_table(people)),
         lambda: survey.tally(people),
-        lambda: survey.tally(pq.read_table(people), trust=True),
+        lambda: survey.tally(pq.read_table(people), fingerprint=survey.fingerprint),
         lambda: survey.tally(reports),
-        lambda: survey.tally(reports, trust=True),
+        lambda: survey.tally(reports, fingerprint=survey.fingerprint),
         lambda: files.merge_files(survey, [reports], tmp_path / "out.parquet"),
     ):
         with pytest.raises(MetricLdpError) as caught:

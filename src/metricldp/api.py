@@ -109,14 +109,15 @@ class Survey(Parted):
         refused: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
-        trust: bool = False,
+        fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
         """What the collector keeps: from a table, a Parquet file or the bytes of reports.
 
         A table is one of Arrow, pandas or polars, a lazy frame or a DuckDB relation. Files may be
         a folder, or a pattern such as "day-*.parquet". `collected` may also be a list or a stream
-        of tables, files and bytes, or a file of totals. No file is counted twice, nor a copy of it.
+        of tables, files and bytes, or a file of totals. No file, copy of a file or table object is
+        counted twice.
 
         A report that no device could have sent is refused with an exception. Bytes from many
         devices may be counted instead: with a Counter as `refused`, bad ones are left out and
@@ -126,9 +127,10 @@ class Survey(Parted):
         With `keep`, a list of sets of attributes, only exact sums over those are kept and the
         reports are let go: the memory is the same for any number of people.
 
-        Reports that went through another program have often lost the marks of their survey. With
-        `trust` you vouch that they are this survey's and not counted yet; that every report is
-        possible is checked all the same.
+        Tables that went through another program have often lost the mark of their survey. They are
+        rejected unless you pass the survey's `fingerprint`, or at least its first 16 digits: then
+        you state that they are reports of this survey and were not counted yet. Values that no
+        report can have are rejected all the same.
 
         With `engine`, one of "duckdb", "polars", "spark" and "auto", reports stay where they are,
         and every question is asked there: files, an address that the engine can read, a relation,
@@ -140,7 +142,7 @@ class Survey(Parted):
             refused=refused,
             layout=layout,
             keep=keep,
-            trust=trust,
+            fingerprint=fingerprint,
             engine=engine,
         )
         return found.plan_for(self._planned_for) if self._planned_for else found
@@ -152,7 +154,7 @@ class Survey(Parted):
         of: str | None = None,
         *,
         public: bool = False,
-        trust: bool = False,
+        fingerprint: str | None = None,
     ) -> pa.RecordBatchReader:
         """For every report the number that it adds to an answer, as a stream of Arrow batches.
 
@@ -162,7 +164,7 @@ class Survey(Parted):
         with `_low` and `_high`, for every value at the lower and at the upper edge of its bin. With
         `public` the public weights come along. Reports come in any form that `tally` takes.
         """
-        return decoded.decode(self, collected, where, of, public=public, trust=trust)
+        return decoded.decode(self, collected, where, of, public=public, fingerprint=fingerprint)
 
     def sql(
         self,

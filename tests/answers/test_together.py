@@ -129,7 +129,7 @@ def test_surveys_may_have_their_attributes_in_another_order(both, fit):
         pa.table({name: table[name] for name in ("town", "age")}).cast(
             pa.schema([table.schema.field("town"), table.schema.field("age")])
         ),
-        trust=True,
+        fingerprint=turned.fingerprint,
     )
     found = fit_together([both[0], again], ["age", "town"])
     np.testing.assert_allclose(found.shares, fit.shares, atol=2e-3)

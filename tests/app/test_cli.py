@@ -283,14 +283,22 @@ def test_folders_and_patterns(survey, people, at_work, run, refused):
     assert "days/x*" in refused("count", "survey.toml", "days/x*")
 
 
-def test_reports_of_other_programs_are_merged_when_trusted(survey, at_work, run, refused):
+def test_unmarked_reports_are_merged_with_the_fingerprint(survey, at_work, run, refused):
     pq.write_table(pq.read_table("reports.parquet").replace_schema_metadata(None), "duck.parquet")
     for words in (
         ("count", "survey.toml", "duck.parquet"),
         ("merge", "survey.toml", "duck.parquet", "-o", "a.pq"),
     ):
-        assert "metricldp merge --trust" in refused(*words)
-    run("merge", "survey.toml", "duck.parquet", "-o", "a.pq", "--trust")
+        assert "metricldp merge --fingerprint" in refused(*words)
+    run(
+        "merge",
+        "survey.toml",
+        "duck.parquet",
+        "-o",
+        "a.pq",
+        "--fingerprint",
+        survey.fingerprint[:16],
+    )
     assert survey.tally("a.pq") == survey.tally("reports.parquet")
 
 

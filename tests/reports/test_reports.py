@@ -283,7 +283,7 @@ def test_people_who_are_computed_later_are_the_same_people(form, survey):
     with pytest.raises(ValueRefused, match="age in row 2 is outside"):
         survey.encode(computed_later(form, {**PEOPLE, "age": [1, 150, 2, 3]}))
     misspelt = {{"age": "agee"}.get(name, name): column for name, column in PEOPLE.items()}
-    with pytest.raises(ValueRefused, match=r"no column 'age'; .*; did you mean 'agee'"):
+    with pytest.raises(ValueRefused, match=r"no column 'age'; did you mean 'agee'"):
         survey.encode(computed_later(form, misspelt))
 
 
@@ -597,7 +597,7 @@ def test_a_refused_report_is_named_by_its_place_in_what_arrived(
         for stream in (collected, iter(collected)):
             with pytest.raises(ReportRefused, match=f"^report {number} has"):
                 strict.tally(stream)
-    with pytest.raises(ReportRefused, match=r"^report 9 has an impossible value for a"):
+    with pytest.raises(ReportRefused, match=r"^report 9 has a value in column 'a'"):
         pack.pack(strict, bad)
     good = tmp_path / "good.parquet"
     parquet.write(strict, good, [table])
@@ -617,11 +617,15 @@ def test_numbers_count_on_within_streams_and_from_file_to_file(strict, packed, t
     for name, rows in (("a", table), ("b", table.slice(3)), ("c", bad)):
         pq.write_table(rows, tmp_path / f"{name}.parquet")
     with pytest.raises(ReportRefused, match=r"report 26 has"):
-        strict.tally(tmp_path, trust=True)
+        strict.tally(tmp_path, fingerprint=strict.fingerprint)
     with pytest.raises(ReportRefused, match=r"report 27 has"):
-        strict.tally([packed[0], tmp_path], trust=True)
+        strict.tally([packed[0], tmp_path], fingerprint=strict.fingerprint)
     counted = set()
-    list(incoming.pieces(strict, tmp_path / "a.parquet", trust=True, counted=counted))
+    list(
+        incoming.pieces(
+            strict, tmp_path / "a.parquet", fingerprint=strict.fingerprint, counted=counted
+        )
+    )
     assert parquet.numbered(counted, "") == {""}
 
 
@@ -635,7 +639,7 @@ def test_whatever_is_refused_the_rest_keeps_its_order_and_its_number(strict, pac
     found = pa.concat_tables(parts)
     assert pack.pack(strict, found) == [*packed[10:12], *packed[:10], *packed[12:20]]
     assert seen == {"length": 4}
-    with pytest.raises(ReportRefused, match=r"^report 12 has an impossible"):
+    with pytest.raises(ReportRefused, match=r"^report 12 has"):
         list(incoming.pieces(strict, [b"", b"", impossible(strict, table, 9)], refused=seen))
 
 
@@ -651,9 +655,9 @@ def test_reports_come_in_any_collection_and_in_nothing_else(strict, packed):
 
 
 def test_reports_without_a_number_are_noted(strict, packed):
-    """Bytes and tables belong to no collection that could be counted twice."""
     table = pack.unpack(strict, packed)
-    for collected, noted in (([], set()), (packed[:1], {""}), ([table], {""})):
+    key = incoming.TableKey.of(table)
+    for collected, noted in (([], set()), (packed[:1], {""}), ([table], {"", key})):
         counted = set()
         list(incoming.pieces(strict, collected, counted=counted))
         assert counted == noted
@@ -742,14 +746,14 @@ def test_tables_from_other_programs_can_be_merged(survey, tmp_path):
     table = survey.encode(PEOPLE)
     loose = pa.table({name: table[name].combine_chunks() for name in reversed(table.column_names)})
     loose = loose.replace_schema_metadata(table.schema.metadata)
-    with pytest.raises(ReportRefused, match="'arrived' of no attribute"):
+    with pytest.raises(ReportRefused, match="is not one of the survey's"):
         survey.tally(loose.append_column("arrived", pa.array([1, 2, 3, 4])))
     pq.write_table(loose, tmp_path / "loose.parquet")
     tally = survey.tally(table)
     for other in (survey.tally(loose), survey.tally(tmp_path / "loose.parquet")):
         assert other == tally
         assert (other + tally).n == (tally + other).n == 8
-        assert other + tally == tally + survey.tally(table)
+        assert other + tally == tally + survey.tally(table.slice(0))
 
 
 # Tallies -----------------------------------------------------------------------------------------

@@ -188,12 +188,15 @@ def test_frames_are_asked_where_they_are_and_vouched_for(lakes):
     relation = duckdb.read_parquet(f"{folder}/*.parquet")
     frame = pl.scan_parquet(f"{folder}/*.parquet")
     for source in (relation, frame, frame.collect(), f"file://{folder}/*.parquet"):
-        with pytest.raises(ReportRefused, match=r"trust=True") as refused:
+        with pytest.raises(ReportRefused, match="fingerprint=") as refused:
             survey.tally(source, engine="auto")
         assert refused.value.reason == "unmarked"
-        assert survey.tally(source, engine="auto", trust=True, keep=[list("abc")]) == whole
+        assert (
+            survey.tally(source, engine="auto", fingerprint=survey.fingerprint, keep=[list("abc")])
+            == whole
+        )
     with pytest.raises(QueryError, match="engine='polars'"):
-        survey.tally(frame, engine="duckdb", trust=True)
+        survey.tally(frame, engine="duckdb", fingerprint=survey.fingerprint)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -203,7 +206,7 @@ def test_what_no_device_could_send_is_refused(engine):
 
     def ask(changed, where):
         source = duckdb.from_arrow(changed) if engine == "duckdb" else pl.from_arrow(changed).lazy()
-        return survey.tally(source, engine=engine, trust=True).count(where)
+        return survey.tally(source, engine=engine, fingerprint=survey.fingerprint).count(where)
 
     def column(name, values):
         return table.set_column(table.schema.get_field_index(name), name, values)
@@ -214,7 +217,7 @@ def test_what_no_device_could_send_is_refused(engine):
     for name, values, reason in (
         ("b", pa.array([*wide, size]), "range"),
         ("b", pa.array([*wide, None], pa.uint8()), "missing"),
-        ("b", pa.array([*wide, -1]), "columns"),
+        ("b", pa.array([*wide, -1]), "range"),
         ("b", pa.array([0.5] * 50), "columns"),
         ("a", pa.array([b"\xff"] * 50), "range"),
         ("a", pa.array([b"\x00\x00"] * 50), "columns"),
@@ -236,7 +239,7 @@ def test_weights_out_of_range_are_refused():
     for bad in (11.0, -1.0, float("nan"), None):
         changed = table.set_column(2, "w", pa.array([1.0] * 19 + [bad]))
         for source in (duckdb.from_arrow(changed), pl.from_arrow(changed).lazy()):
-            lake = survey.tally(source, engine="auto", trust=True)
+            lake = survey.tally(source, engine="auto", fingerprint=survey.fingerprint)
             with pytest.raises(ReportRefused, match="impossible value for w"):
                 lake.sum("w", {"a": (1, 3)})
             with pytest.raises(ReportRefused, match="impossible value for w"):
@@ -316,15 +319,20 @@ def test_bad_segments_are_refused_by_name(folder, engine):
     last.unlink()
     shutil.copy(folder / "part-0.parquet", last)
     refused_with(folder, "twice", "part-1.parquet", engine)
-    refused_with(folder, "twice", "part-1.parquet", engine, trust=True)
+    refused_with(folder, "twice", "part-1.parquet", engine, fingerprint=SURVEYS["bits"].fingerprint)
     last.unlink()
     parquet.write(SURVEYS["integers"], last, [reports(SURVEYS["integers"], 9, 1)])
     refused_with(folder, "survey", "part-1.parquet", engine)
-    refused_with(folder, "survey", "part-1.parquet", engine, trust=True)
+    refused_with(
+        folder, "survey", "part-1.parquet", engine, fingerprint=SURVEYS["bits"].fingerprint
+    )
     last.unlink()
     pq.write_table(reports(SURVEYS["bits"], 9, 1).replace_schema_metadata(None), last)
     refused_with(folder, "unmarked", "part-1.parquet", engine)
-    assert SURVEYS["bits"].tally(folder, engine=engine, trust=True).n == 79
+    assert (
+        SURVEYS["bits"].tally(folder, engine=engine, fingerprint=SURVEYS["bits"].fingerprint).n
+        == 79
+    )
 
 
 # One tally among others --------------------------------------------------------------------------

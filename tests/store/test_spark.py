@@ -92,18 +92,21 @@ def test_frames_tables_and_refusals(tmp_path, spark):
     whole = survey.tally(folder, keep=[["a", "b"]])
     empty = frame.repartition(7).where("rand() < 2")
     for source in (frame, empty, "lake_of_reports"):
-        with pytest.raises(ReportRefused, match="trust=True"):
+        with pytest.raises(ReportRefused, match="fingerprint="):
             survey.tally(source, engine="spark")
-        assert survey.tally(source, engine="spark", trust=True, keep=[["a", "b"]]) == whole
+        assert (
+            survey.tally(source, engine="spark", fingerprint=survey.fingerprint, keep=[["a", "b"]])
+            == whole
+        )
     table = reports(survey, 50, 1)
     wrong = table.set_column(0, "a", pa.array([b"\xff"] * 50, pa.binary(1)))
     for column, changed, told in (
-        ("a", wrong, "impossible value for a"),
+        ("a", wrong, "value in column 'a' that no report"),
         ("b", table.set_column(1, "b", pa.array([0] * 49 + [200])), "no device could send"),
     ):
         path = tmp_path / f"{column}.parquet"
         pa.parquet.write_table(changed.replace_schema_metadata(None), path)
-        lake = survey.tally(path, engine="spark", trust=True)
+        lake = survey.tally(path, engine="spark", fingerprint=survey.fingerprint)
         with pytest.raises(ReportRefused, match=told) as refused:
             lake.count({column: (1, 2)})
         assert refused.value.reason == "range"
@@ -145,7 +148,12 @@ def test_ten_million_reports(tmp_path, spark):
     survey = large(tmp_path / "r", 10**7)
     whole = survey.tally(tmp_path / "r", keep=[["a", "b"]])
     for engine in ("duckdb", "polars", "spark"):
-        assert survey.tally(tmp_path / "r", engine=engine, trust=True, keep=[["a", "b"]]) == whole
+        assert (
+            survey.tally(
+                tmp_path / "r", engine=engine, fingerprint=survey.fingerprint, keep=[["a", "b"]]
+            )
+            == whole
+        )
 
 
 # A cluster ---------------------------------------------------------------------------------------
@@ -234,7 +242,7 @@ def cluster_of(folder):
     try:
         spark = session(cluster.address, **{"spark.executor.memory": "512m"})
         spark.conf.set("spark.sql.files.maxPartitionBytes", "7m")
-        lake = survey.tally(folder / "r", engine="spark", trust=True)
+        lake = survey.tally(folder / "r", engine="spark", fingerprint=survey.fingerprint)
         found = lake.count(where)
         assert (found.value, found.stderr) == (memory.value, memory.stderr)
         assert {w.poll() for w in cluster.workers} == {None}
@@ -251,7 +259,9 @@ def cluster_of(folder):
 
         hand = threading.Thread(target=strike, daemon=True)
         hand.start()
-        whole = survey.tally(folder / "r", engine="spark", trust=True).count(where)
+        whole = survey.tally(folder / "r", engine="spark", fingerprint=survey.fingerprint).count(
+            where
+        )
         hand.join(60)
         assert not hand.is_alive() and cluster.workers[0].wait(10) is not None
         assert (whole.value, whole.stderr) == (memory.value, memory.stderr)

@@ -388,9 +388,9 @@ class Answer:
         """Its error, its interval and what is noted, in words."""
         normal_reach(level)
         each = together(level, among)
-        low, high = map(self._shown, self.interval(each, method))
+        ends = self._shown_ends(*self.interval(each, method))
         bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
-        return self._shown(self.stderr), f"{low} to {high}", [*bracket, *self.notes]
+        return self._shown(self.stderr), ends, [*bracket, *self.notes]
 
     def _repr_html_(self) -> str:
         error, ends, notes = self._told(0.95, 1, AUTO)
@@ -410,6 +410,10 @@ class Answer:
     def __format__(self, spec: str) -> str:
         """The whole answer, or with a format such as ",.0f" its value."""
         return format(self.value, spec) if spec else str(self)
+
+    def _shown_ends(self, low: float, high: float) -> str:
+        """The ends of an interval, in words."""
+        return f"{self._shown(low)} to {self._shown(high)}"
 
     def _shown(self, number: float) -> str:
         """As many digits as the error leaves meaning to: two of the error, none of a person."""

@@ -15,6 +15,7 @@ from metricldp.answers import estimate
 from metricldp.answers.answer import Answer
 from metricldp.answers.arithmetic import Terms, divided
 from metricldp.answers.brackets import Bracket, Planner, excess
+from metricldp.answers.circular import CircularMean, Functions, Sums, circular_mean
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS, check_about, to_answer, to_answers, to_ratio
 from metricldp.answers.group import Group
@@ -25,6 +26,7 @@ from metricldp.answers.quantiles import Cdf
 from metricldp.answers.queries import Query, parse, parse_all, valued
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.terms import Covariances
+from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.store.base import REPORTS, Store
 from metricldp.store.bits import Cuts
@@ -67,13 +69,13 @@ class Asking:
         self.store.save(path)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         """Count more reports in, in any form that `survey.tally` takes but a file of totals.
 
         All of them or, if one is refused, none.
         """
-        self.store.add(collected, refused=refused, trust=trust)
+        self.store.add(collected, refused=refused, fingerprint=fingerprint)
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
         return self._noted(parse(self.survey, where, attribute))
@@ -228,6 +230,28 @@ class Asking:
             factors = ({**group.factors, attribute: f * inside} for f, _ in some)
             answers += map(self._bracketed, (replace(group, factors=f) for f in factors), found)
         return answers
+
+    def _circular_mean(self, attribute: str, where: Where | None, about: str) -> CircularMean:
+        described = attribute_of(self.survey, attribute)
+        sums, like = self.circular_sums(attribute, where, about)
+        return circular_mean(sums, described, attribute, like)
+
+    def circular_sums(self, attribute: str, where: Where | None, about: str) -> tuple[Sums, Answer]:
+        """Sums of functions of an attribute over a group, and the words and notes of the group."""
+        check_about(about, self.n)
+        if not self.n:
+            raise QueryError("a mean of no reports at all has no answer")
+        parts, described = self._parts(where, attribute), attribute_of(self.survey, attribute)
+
+        def sums(functions: Functions) -> list[Answer]:
+            rows = functions(described)
+            labels = [attribute] * len(rows)
+            answers = [self.profile(attribute, p, rows, labels, about=about) for p in parts]
+            return [self._summed(list(row)) for row in zip(*answers, strict=True)]
+
+        first = parts[0]
+        like = Answer(0.0, 0.0, first.words, "", about, first.notes, reports=self.n)
+        return sums, replace(like, survey=self.survey)
 
     def _mean_of_parts(self, attribute: str, parts: list[Query], about: str) -> Ratio:
         """A sum over a count, each of several parts."""

@@ -8,13 +8,14 @@ than u >= f does. If the assumption is wrong, so is the interval: the answer say
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import QueryError
+from metricldp.basics.errors import QueryError, ValueRefused
 from metricldp.basics.numbers import is_number
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import plain, shown
@@ -72,14 +73,22 @@ def assumption(
         words = f"frequencies of {name} never {'rise' if monotone == FALLING else 'fall'}"
         typical = np.arange(1.0, size + 1)[:: -1 if monotone == FALLING else 1]
     else:
-        inside = attribute.choose(peak, name).inside
-        if inside.sum() != 1:
-            raise QueryError(f"a peak of {name} is one value, not {shown(peak)}")
-        at = int(np.argmax(inside))
+        at = _peak(attribute, name, peak)
         rows = np.concatenate([(there - here)[:at], (here - there)[at:]])
         words = f"frequencies of {name} rise up to {plain(peak)} and fall from there"
         typical = size - np.abs(np.arange(size) - at) + 0.0
     return Assumption(tuple(map(tuple, rows.tolist())), words, tuple(typical.tolist()))
+
+
+def _peak(attribute: Attribute, name: str, peak: Any) -> int:
+    """The position of a value, or of the bin that holds it."""
+    if attribute.in_bins and is_number(peak):
+        with suppress(ValueRefused):
+            return attribute.position(peak, name)
+    inside = attribute.choose(peak, name).inside
+    if attribute.in_bins or inside.sum() != 1:
+        raise QueryError(f"a peak of {name} is one value, not {shown(peak)}")
+    return int(np.argmax(inside))
 
 
 def soften_within(

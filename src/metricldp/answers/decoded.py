@@ -166,11 +166,11 @@ def decode(
     of: str | None,
     *,
     public: bool,
-    trust: bool,
+    fingerprint: str | None,
 ) -> pa.RecordBatchReader:
     """The column as a stream: no more than a few batches of reports are in memory at a time."""
     decoder = Decoder.of(survey, where, of, public)
-    tables = pieces(survey, collected, trust=flag("trust", trust))
+    tables = pieces(survey, collected, fingerprint=fingerprint)
     return pa.RecordBatchReader.from_batches(decoder.schema, decoder.batches(tables))
 
 
@@ -182,7 +182,7 @@ def decode_file(
     of: str | None = None,
     *,
     public: bool = False,
-    trust: bool = False,
+    fingerprint: str | None = None,
 ) -> tuple[Decoder, int]:
     """Write the column as a Parquet file; what was asked, and how many rows it has.
 
@@ -195,7 +195,7 @@ def decode_file(
         replacing(output, QueryError, "column", parquet.ENDINGS) as sink,
         pq.ParquetWriter(sink, decoder.schema) as file,
     ):
-        found = decoder.batches(pieces(survey, reports, trust=trust))
+        found = decoder.batches(pieces(survey, reports, fingerprint=fingerprint))
         tables = (pa.Table.from_batches([batch]) for batch in found)
         for table in arrow.regrouped(tables, parquet.ROW_GROUP):
             file.write_table(table.combine_chunks())

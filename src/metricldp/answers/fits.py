@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.circular import CircularMean, mean_direction
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fitted import Fitted, FittedCdf, FittedLinear, FittedQuantile
@@ -145,11 +146,21 @@ class Fit:
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
     ) -> Fitted:
-        """The mean of an attribute over the people of the where-clause."""
+        """The mean of an attribute over the people of the where-clause; circular if cyclic."""
+        described = self._held(attribute)
+        if described.is_cyclic and not described.named:
+            return self._circular_mean(attribute, where, about)
         values, group = self._valued(attribute, where)
         profile = self._profile(attribute, group)
         found = float(profile @ values) / self._size(profile, group)
         return Fitted.of(found, self._tally.mean(attribute, where, about=about))
+
+    def _circular_mean(self, attribute: str, where: Where | None, about: str) -> Fitted:
+        profile = self._profile(attribute, self._parsed(where, attribute))
+        unbiased: CircularMean = self._tally.mean(attribute, where, about=about)
+        value = mean_direction(profile, self._held(attribute).circle(attribute))
+        found = Fitted.of(unbiased.nearest(value), unbiased)
+        return replace(found, value=unbiased.wrapped(found.value))
 
     def histogram(
         self,

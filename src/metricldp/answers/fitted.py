@@ -96,6 +96,9 @@ class Fitted(Answer):
         found = super().scaled(factor, unit)
         return replace(found, unbiased=self.unbiased.scaled(factor, unit))  # type: ignore[call-arg]
 
+    def _shown_ends(self, low: float, high: float) -> str:
+        return self.unbiased._shown_ends(low, high)
+
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         return {**super().to_dict(level), "fitted": True, "unbiased": self.unbiased.value}
 
@@ -105,7 +108,7 @@ class Fitted(Answer):
         show, every = self._shown, " for all" if among > 1 else ""
         text = f"{show(self.value)} {self.unit} fitted"
         text += f", unbiased {show(self.unbiased.value)} ± {show(self.stderr)}"
-        text += f" ({percent(level)}{every}: {show(low)} to {show(high)})"
+        text += f" ({percent(level)}{every}: {self._shown_ends(low, high)})"
         return "; ".join([text, *self.notes])
 
     def _repr_html_(self) -> str:

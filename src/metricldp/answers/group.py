@@ -41,6 +41,11 @@ class Group:
                 f"{self.name} is {self.attribute.kind} and has no quantiles; "
                 "ask for an integer, continuous or ordinal attribute"
             )
+        if self.attribute.is_cyclic:
+            raise QueryError(
+                f"{self.name} is cyclic, so its values have no order and no quantiles; use mean "
+                "(circular), histogram, or count over ranges"
+            )
         if not self.n:
             raise QueryError("a quantile of no reports at all has no answer")
 

@@ -22,13 +22,14 @@ import numpy as np
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Histogram
+from metricldp.answers.circular import CircularMean
 from metricldp.answers.conditions import Where, attributes_in, entries_in
 from metricldp.answers.estimate import POPULATION, RESPONDENTS
 from metricldp.answers.predict import one_draw
 from metricldp.answers.queries import Query, chosen, parse, valued
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
-from metricldp.answers.together import added, checked_tallies
+from metricldp.answers.together import added, checked_tallies, circular_mean_of_all, is_circular
 from metricldp.attributes.meaning import Meaning, meaning
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError
@@ -100,11 +101,17 @@ class Pool:
 
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Ratio:
-        """The mean of an attribute over the people of the where-clause, all surveys together."""
+    ) -> Ratio | CircularMean:
+        """The mean of an attribute over the people of the where-clause, all surveys together.
+
+        Of a cyclic attribute, the circular mean.
+        """
         parts = self._parts(1)
         _check_same(parts, where, attribute)
-        found = _each(parts, lambda tally: tally.mean(attribute, where, about=about))
+        tallies = [part.tally for part in parts]
+        if is_circular(tallies, attribute):
+            return circular_mean_of_all(tallies, attribute, where, about)
+        found = _each(parts, lambda tally: _linear_mean(tally, attribute, where, about))
         return _less_rounded(added(found), parts, [1.0] * len(parts), attribute, where)
 
     def histogram(
@@ -146,7 +153,7 @@ class Pool:
         """
         parts = self._parts(_FEWEST, prior)
         _check_same(parts, where, attribute, common=True)
-        found = _each(parts, lambda tally: tally.mean(attribute, where, about=POPULATION))
+        found = _each(parts, lambda tally: _linear_mean(tally, attribute, where, POPULATION))
         shares = _shares(parts, lambda part: _drawn(part, _residual(part, attribute, where)))
         people = sum(part.tally.n for part in parts)
         factors = [share * people / p.tally.n for share, p in zip(shares, parts, strict=True)]
@@ -226,6 +233,16 @@ def _each(parts: Sequence[Part], ask: Callable[[Tally], _F]) -> list[_F]:
             found.append(ask(part.tally))
         except QueryError as wrong:
             raise QueryError(f"{part.called}: {wrong}") from None
+    return found
+
+
+def _linear_mean(tally: Tally, attribute: str, where: Where | None, about: str) -> Ratio:
+    if is_circular([tally], attribute):
+        raise QueryError(
+            f"{attribute} is cyclic, and common_mean is for means along a line; use mean (circular)"
+        )
+    found = tally.mean(attribute, where, about=about)
+    assert isinstance(found, Ratio)
     return found
 
 

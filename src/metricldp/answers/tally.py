@@ -23,6 +23,7 @@ from metricldp.answers.arithmetic import divided
 from metricldp.answers.asking import Asking
 from metricldp.answers.brackets import Planner
 from metricldp.answers.by import By, Quantiles, cells
+from metricldp.answers.circular import CircularMean
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS, check_about
 from metricldp.answers.fits import Fit
@@ -59,11 +60,11 @@ class Tally(Asking, Statistics):
         refused: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
-        trust: bool = False,
+        fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
         """From reports in any form, which are kept; or, with `keep`, only totals of them."""
-        return cls(opened(survey, collected, refused, layout, keep, trust, engine))
+        return cls(opened(survey, collected, refused, layout, keep, fingerprint, engine))
 
     @classmethod
     def load(cls, survey: Agreement, path: str | Path) -> Tally:
@@ -237,7 +238,7 @@ class Tally(Asking, Statistics):
         *,
         by: None = None,
         about: str = RESPONDENTS,
-    ) -> Ratio: ...
+    ) -> Ratio | CircularMean: ...
 
     @overload
     def mean(
@@ -251,15 +252,18 @@ class Tally(Asking, Statistics):
         *,
         by: By | None = None,
         about: str = RESPONDENTS,
-    ) -> Ratio | Answers:
+    ) -> Ratio | CircularMean | Answers:
         """The mean of an attribute over the people of the where-clause, with Fieller's interval.
 
-        With `by`, in each group that an attribute or two make.
+        Of a cyclic attribute, the circular mean. With `by`, in each group that an attribute or two
+        make.
         """
         if by is not None:
             groups = cells(self.survey, by, where, attribute)
             return groups.answers(where, lambda group: self.mean(attribute, group, about=about))
-        attribute_of(self.survey, attribute)
+        described = attribute_of(self.survey, attribute)
+        if described.is_cyclic and not described.named:
+            return self._circular_mean(attribute, where, about)
         parts = self._parts(where, attribute)
         if len(parts) > 1:
             return self._mean_of_parts(attribute, parts, about)

@@ -19,6 +19,7 @@ from metricldp.answers.answer import Answer, barely
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.arithmetic import made_of_all
 from metricldp.answers.brackets import Brackets
+from metricldp.answers.circular import CircularMean, Functions, circular_mean
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS, mean_of
 from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
@@ -31,6 +32,7 @@ from metricldp.answers.ratio import Excess, Ratio
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
+from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
 _A = TypeVar("_A", bound=Answer)
@@ -205,7 +207,9 @@ class Together:
 
     def mean(
         self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Ratio:
+    ) -> Ratio | CircularMean:
+        if is_circular(self.tallies, attribute):
+            return circular_mean_of_all(self.tallies, attribute, where, about)
         return added(self._each(lambda tally: tally.mean(attribute, where, about=about)))
 
     def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> Histogram:
@@ -225,6 +229,35 @@ class Together:
     ) -> Answers:
         found = self._each(lambda tally: tally.linear(attribute, workload, where, **how))
         return Answers(attribute, found[0].labels, _row_by_row(found))
+
+
+def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
+    """Whether the mean of an attribute is circular in any of the surveys."""
+    described = [attribute_of(tally.survey, attribute) for tally in tallies]
+    return any(one.is_cyclic and not one.named for one in described)
+
+
+def circular_mean_of_all(
+    tallies: Sequence[Tally], attribute: str, where: Where | None, about: str
+) -> CircularMean:
+    """The circular mean over the people of all tallies: their sums are added."""
+    each = [tally.circular_sums(attribute, where, about) for tally in tallies]
+    circles = {
+        (one.is_cyclic, *one.circle(attribute)[:2])
+        for one in (attribute_of(tally.survey, attribute) for tally in tallies)
+    }
+    if len(circles) > 1:
+        raise QueryError(
+            f"{attribute} goes around another circle in one of the surveys; ask each tally itself"
+        )
+
+    def sums(functions: Functions) -> list[Answer]:
+        rows = [one(functions) for one, _ in each]
+        return [added(list(row)) for row in zip(*rows, strict=True)]
+
+    like = added([like for _, like in each])
+    described = attribute_of(tallies[0].survey, attribute)
+    return circular_mean(sums, described, attribute, like)
 
 
 def _row_by_row(found: Sequence[Answers]) -> list[Answer]:

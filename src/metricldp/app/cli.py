@@ -25,7 +25,7 @@ from metricldp.app.output import directory, write_csv, write_text
 from metricldp.app.plots import check_picture
 from metricldp.app.plots.comparisons import comparison
 from metricldp.app.plots.risks import risk as draw_risk
-from metricldp.app.questions import QUESTIONS, AsJson, SurveyFile, Trust
+from metricldp.app.questions import QUESTIONS, AsJson, Fingerprint, SurveyFile
 from metricldp.app.statistics import STATISTICS
 from metricldp.app.terminal import drop_output, fail, fit_the_terminal, show, tell, watched
 from metricldp.basics.errors import MetricLdpError, QueryError, TightenedMetricWarning
@@ -249,7 +249,7 @@ def merge(
     survey: SurveyFile,
     reports: Annotated[list[Path], typer.Argument(help="reports, Parquet files made by encode")],
     output: ReportsOut,
-    trust: Trust = False,
+    fingerprint: Fingerprint = None,
     as_json: AsJson = False,
 ) -> None:
     """Join several files of reports, or of totals, into one."""
@@ -264,7 +264,7 @@ def merge(
         whole.save(output)
         _show_reports(agreed, whole.n, output, as_json)
         return
-    count = files.merge_files(agreed, reports, output, trust=trust)
+    count = files.merge_files(agreed, reports, output, fingerprint=fingerprint)
     _show_reports(agreed, count, output, as_json)
 
 

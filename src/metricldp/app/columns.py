@@ -10,7 +10,7 @@ import typer
 from metricldp.answers.decoded import decode_file
 from metricldp.answers.where_text import parse_text
 from metricldp.app.arguments import check_order, survey_in
-from metricldp.app.questions import AsJson, Conditions, ReportsFile, SurveyFile, Trust
+from metricldp.app.questions import AsJson, Conditions, Fingerprint, ReportsFile, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
@@ -36,7 +36,7 @@ def _decode(
     public: Annotated[
         bool, typer.Option("--public", help="carry the reports' public columns along")
     ] = False,
-    trust: Trust = False,
+    fingerprint: Fingerprint = None,
     as_json: AsJson = False,
 ) -> None:
     """Write what each report adds to an answer and to its variance, to be summed by any tool."""
@@ -45,7 +45,9 @@ def _decode(
     check_order(agreed, reports, None, words, _USAGE)
     where = parse_text(agreed, words)
     check_apart(output, [survey], QueryError)
-    decoder, rows = decode_file(agreed, reports, output, where, of, public=public, trust=trust)
+    decoder, rows = decode_file(
+        agreed, reports, output, where, of, public=public, fingerprint=fingerprint
+    )
     data = {
         "survey": agreed.fingerprint,
         "question": decoder.words,

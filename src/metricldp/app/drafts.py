@@ -157,7 +157,9 @@ def draft(people: Any) -> Draft:
 
 def _reasons(found: Sequence[Drafted]) -> list[str]:
     more = [f"and {len(found) - 5} more"] if len(found) > 5 else []
-    return [*(f"{column.name}: {column.left_out}" for column in found[:5]), *more]
+    # By place: without a header the names would be one row's values.
+    places = enumerate(found[:5], 1)
+    return [*(f"column {place}: {column.left_out}" for place, column in places), *more]
 
 
 def _checked(column: Drafted) -> Drafted:

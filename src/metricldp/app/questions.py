@@ -31,8 +31,9 @@ from metricldp.basics.writing import check_apart
 
 SurveyFile = Annotated[Path, typer.Argument(help="the survey, a .toml or .json file")]
 AsJson = Annotated[bool, typer.Option("--json", help="print data for a program")]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="take reports without the marks of a survey for its own")
+Fingerprint = Annotated[
+    str | None,
+    typer.Option("--fingerprint", help="of the survey, to read reports that lost its mark"),
 ]
 ReportsFile = Annotated[
     Path, typer.Argument(help="reports: a Parquet file made by encode, or a folder of them")

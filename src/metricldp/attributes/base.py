@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,16 @@ _LAST = ("cyclic", "epsilon", "per", "within", "cap", "optional", "metric")
 """What is promised of the values stands last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
+
+
+class Circle(NamedTuple):
+    """The positions of a cyclic attribute as angles from its low end, in radians."""
+
+    low: float
+    period: float
+    angles: npt.NDArray[np.float64]
+    half: float = 0.0
+    """How far a value may be from the angle of its position: half of a bin."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -292,6 +302,10 @@ class Attribute(ABC):
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The number that each position stands for, and a note where it stands for several."""
         raise QueryError(f"{name} is {self.kind}: its values are names and have no sum or mean")
+
+    def circle(self, name: str) -> Circle:
+        """Its positions as angles, if it is cyclic and its values are numbers."""
+        raise QueryError(f"{name} is not a cyclic attribute of numbers; it has no circular mean")
 
     def extremes(
         self, inside: npt.NDArray[np.float64]

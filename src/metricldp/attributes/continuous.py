@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import LARGEST_SIZE, Positions
-from metricldp.attributes.ordered import Interval, OnLine, along_line
+from metricldp.attributes.base import LARGEST_SIZE, Circle, Positions
+from metricldp.attributes.ordered import Interval, OnLine, no_line
 from metricldp.attributes.selection import (
     Chosen,
-    Span,
     any_ends,
     empty,
     is_reversed,
@@ -282,16 +281,20 @@ class Continuous(Interval, OnLine):
         return array("d", self.bin_edges.tobytes())
 
     def choose(self, words: object, name: str) -> Chosen:
-        """A pair of ends, moved to the nearest edges; or one number, meaning its bin."""
+        """A pair of ends, which have to be edges of bins, or None for an open end.
+
+        Bins are left-closed: (0, 20) is 0 <= x < 20, except at the upper end of the domain.
+        """
         if isinstance(words, tuple):
             return self._choose_range(words, name)
         if not is_number(words):
-            raise QueryError(f"{name} takes a range or a number, not {shown(words)}")
+            raise QueryError(f"{name} takes a range, not {shown(words)}")
         if not self.low <= words <= self.high:
             raise empty(words, name, self._domain)
         position = self.position(words, name)
-        note = f"{name} = {plain(words)} answered for its bin, {self.label(position)}"
-        return Chosen(Span(position, position + 1, self.size), plain(words), note)
+        raise QueryError(
+            f"{name} = {plain(words)} is part of a bin; ask for the bin, {self.label(position)}"
+        )
 
     def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
         low, high = any_ends(words, name)
@@ -304,56 +307,67 @@ class Continuous(Interval, OnLine):
         inside = self.low <= end and start <= self.high
         if not inside or (start > end and not over_the_end):
             raise empty(words, name, self._domain)
-        edges = self.bin_edges
-        first, last = self._nearest(start, up=False), self._nearest(end, up=True)
+        first, last = (self._edge_at(number) for number in (start, end))
+        if first is None or last is None:
+            cuts = [
+                self._cut(number) for number, edge in ((start, first), (end, last)) if edge is None
+            ]
+            raise QueryError(
+                f"{name} {said} cuts a bin of {name}: {'; '.join(cuts)}; use bin edges as ends"
+            )
         if (first == last and not over_the_end) or (first, last) == (self.size, 0):
             bin_there = self.label(self.position(start + (end - start) / 2, name))
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
-        note = f"{name} {said} answered between the nearest bin edges, "
-        note += f"{plain(edges[first])} to {plain(edges[last])}"
-        near = 1e-9 * self.widths[0]
-        exact = math.isclose(start, edges[first], abs_tol=near)
-        exact = exact and math.isclose(end, edges[last], abs_tol=near)
-        chosen = Chosen.between(first, last, self.size, said)
-        return chosen if exact else replace(chosen, note=note)
+        return Chosen.between(first, last, self.size, said)
 
-    def _nearest(self, number: float, *, up: bool) -> int:
-        """The edge that is nearest; midway the upper or the lower one, so that an end is inside."""
-        away = np.abs(self.bin_edges - number)
-        nearest = np.flatnonzero(away <= away.min() * (1 + 1e-12))
-        return int(nearest[-1 if up else 0])
+    def _edge_at(self, number: float) -> int | None:
+        """Which edge a number is, up to rounding or as messages print the edge; None for none."""
+        nearest = int(np.abs(self.bin_edges - number).argmin())
+        near, edge = 1e-9 * self.widths[0], float(self.bin_edges[nearest])
+        same = math.isclose(number, edge, abs_tol=near)
+        return nearest if same or float(self._edge(nearest).replace(",", "")) == number else None
 
-    def beyond(self, end: float, *, above: bool) -> float:
-        """The nearest edge; midway the one that leaves the end outside."""
-        return float(self.bin_edges[self._nearest(end, up=above)])
+    def _cut(self, number: float) -> str:
+        """Where in a bin a number lies."""
+        position = self._position(number)
+        below, above = self._edge(position), self._edge(position + 1)
+        return f"{plain(number)} lies between the edges {below} and {above}"
 
     def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
-        if self.edges is None:
-            return super()._cuts(width, name)
-        edges = self.bin_edges
-        # An edge is taken if it is the nearest to a multiple of the width.
-        middles = (edges[:-1] + edges[1:]) / 2
-        before = np.floor((middles - self.low) / width)
-        taken = 1 + np.flatnonzero(np.diff(before))
-        multiples = (edges[taken] - self.low) / width
-        exact = len(taken) + 1 == max(1, math.ceil((self.high - self.low) / width - 1e-9))
-        exact = exact and np.allclose(multiples, np.rint(multiples), rtol=0, atol=1e-9)
-        note = f"bars of about {plain(width)}, from edge to edge of {name}"
-        return [0, *taken.tolist(), self.size], None if exact else note
+        """Bars from the lower end, each of this width but the last; none cuts a bin."""
+        count = max(1, math.ceil((self.high - self.low) / width - 1e-9))
+        cuts = [self.low + k * width for k in range(1, min(count, LARGEST_SIZE))]
+        taken = [self._edge_at(cut) for cut in cuts]
+        edges = [edge for edge in taken if edge is not None]
+        if len(edges) < len(taken):
+            cut = next(c for c, edge in zip(cuts, taken, strict=True) if edge is None)
+            remedy = "leave the width out for a bar for each bin"
+            if not self._uneven:
+                step, times = float(self.step), max(1, math.floor(width / float(self.step)))
+                remedy = f"use {plain(times * step)} or {plain((times + 1) * step)}"
+            raise QueryError(
+                f"bars of {plain(width)} would cut bins of {name}: {self._cut(cut)}; {remedy}"
+            )
+        return [0, *edges, self.size], None
 
     @property
     def narrowest_bar(self) -> float:
         return self.widths[0]
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
+        if self.is_cyclic:
+            raise no_line(name)
         edges = self.bin_edges
         narrow, wide = (plain(width / 2) for width in self.widths)
         most = wide if narrow == wide else f"{narrow} to {wide}"
         note = f"{name} taken at the middle of its bins, at most {most} off each; "
         note += "the interval is wider by that, as a bound"
-        if self.is_cyclic:
-            note += f"; {along_line(name, plain(self.low), plain(self.high))}"
         return (edges[:-1] + edges[1:]) / 2, note
+
+    def circle(self, name: str) -> Circle:
+        step = 2 * math.pi / self.size
+        middles = (np.arange(self.size, dtype=np.float64) + 0.5) * step
+        return Circle(self.low, self.high - self.low, middles, step / 2)
 
     def extremes(
         self, inside: npt.NDArray[np.float64]

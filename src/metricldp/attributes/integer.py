@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes import base, selection
-from metricldp.attributes.base import Numbers, Positions
-from metricldp.attributes.ordered import OnLine, along_line, beyond_circle, check_ends
+from metricldp.attributes.base import Circle, Numbers, Positions
+from metricldp.attributes.ordered import OnLine, beyond_circle, check_ends, no_line
 from metricldp.attributes.scalars import CLIP, whole_within
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError, SurveyError
@@ -120,8 +120,12 @@ class Integer(base.Discrete, OnLine):
         return math.floor(end) + 1 if above else math.ceil(end) - 1
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        note = along_line(name, plain(self.low), plain(self.high)) if self.is_cyclic else None
-        return np.arange(self.low, self.high + 1, dtype=np.float64), note
+        if self.is_cyclic:
+            raise no_line(name)
+        return np.arange(self.low, self.high + 1, dtype=np.float64), None
+
+    def circle(self, name: str) -> Circle:
+        return Circle(self.low, self.size, 2 * np.pi * np.arange(self.size) / self.size)
 
     def values_at(self, position: int) -> tuple[int, int]:
         return self.low + position, self.low + position

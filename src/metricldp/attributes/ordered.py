@@ -15,7 +15,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute, Numbers, Positions
 from metricldp.attributes.scalars import CLIP, real_within, reals_within
 from metricldp.basics.checks import finite, positive
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import QueryError, SurveyError
 from metricldp.basics.exact import as_written, ceil_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
@@ -168,11 +168,11 @@ def beyond_circle(length: float) -> str:
     return f"around a circle nothing is clipped; move it by whole turns of {plain(length)}"
 
 
-def along_line(name: str, first: str, last: str) -> str:
-    """What a sum or a mean of values around a circle is about."""
-    return (
-        f"{name} goes around a circle; sums and means are along the line from {first} to {last}, "
-        "whose ends are farthest apart"
+def no_line(name: str) -> QueryError:
+    """The rejection of a statistic that depends on where a circle is cut."""
+    return QueryError(
+        f"{name} is cyclic, so sums, variances, correlations and regressions of its values depend "
+        "on where the circle is cut; use mean (circular), histogram or count"
     )
 
 

@@ -46,12 +46,20 @@ def guess(name: object, names: Iterable[object]) -> str:
     if not isinstance(name, str):
         return ""
     known = [other for other in names if isinstance(other, str)]
+    if same := same_but_spelling(name, known):
+        return same
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def same_but_spelling(name: str, names: Iterable[object]) -> str:
+    """The same, for a name that differs from it in spaces, case or accents only."""
+    known = [other for other in names if isinstance(other, str)]
     for what, plain in (("spaces", _spaceless), ("case", _caseless), ("accents", _accentless)):
         for other in known:
             if plain(other) == plain(name):
                 return f"; {other!r} differs only in its {what}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return ""
 
 
 def _spaceless(name: str) -> str:

@@ -43,6 +43,11 @@ class Field(ABC):
         """Whether values are so few that a file had better store them in a dictionary."""
         return False
 
+    @property
+    @abstractmethod
+    def possible(self) -> str:
+        """What a row may hold, in words."""
+
     @abstractmethod
     def empty(self, count: int) -> Column:
         """A column of `count` reports, to be filled."""
@@ -99,6 +104,10 @@ class Number(Field):
         return (self.outputs - 1).bit_length()
 
     @property
+    def possible(self) -> str:
+        return f"whole numbers from 0 to {self.outputs - 1}"
+
+    @property
     def small_numbers(self) -> bool:
         return self.outputs <= _LARGEST_DICTIONARY
 
@@ -133,6 +142,10 @@ class Clear(Field):
     def bits(self) -> int:
         return 64
 
+    @property
+    def possible(self) -> str:
+        return f"numbers from {self.low:g} to {self.high:g}"
+
     def empty(self, count: int) -> Column:
         return np.empty(count)
 
@@ -153,6 +166,10 @@ class Bytes(Field):
     @property
     def width(self) -> int:
         return -(-self.bits // 8)
+
+    @property
+    def possible(self) -> str:
+        return f"{self.width} bytes with {self.bits} bits, the rest 0"
 
     def empty(self, count: int) -> Column:
         return np.empty((count, self.width), dtype=np.uint8)
@@ -199,6 +216,10 @@ class Struct(Bytes):
     @property
     def bits(self) -> int:
         return sum(self._widths)
+
+    @property
+    def possible(self) -> str:
+        return f"{len(self.outputs)} whole numbers in {self.bits} bits, each below a limit"
 
     def read(self, column: Column, part: int) -> npt.NDArray[np.int64]:
         return read_number(column, self.starts[part], self._widths[part])

@@ -202,7 +202,7 @@ def is_reports(path: Path) -> bool:
 def reports_in(survey: Agreement, path: Path, *, clip: bool = False) -> Iterator[bytes]:
     """The reports of a file; people are blurred on this machine."""
     if is_reports(path):
-        with parquet.opened(survey, path, trust=False) as file:
+        with parquet.opened(survey, path, unmarked=False) as file:
             for table in file.tables(0):
                 yield from pack(survey, table)
         return
@@ -220,7 +220,7 @@ def ids_for(survey: Agreement, path: Path) -> Iterator[bytes]:
     if not is_reports(path):
         while True:
             yield new_id()
-    with parquet.opened(survey, path, trust=False) as file:
+    with parquet.opened(survey, path, unmarked=False) as file:
         for _ in file.tables(0):  # what they hold is known once all is read
             pass
         seed = file.content or " ".join(sorted(file.collections))

@@ -24,11 +24,21 @@ _PARTS = 1 << 24
 """Lengths are rounded down to so many parts of a unit, toward privacy."""
 _SAME = 1e-6
 """Steps that differ by less than this share are taken for the shortest of them."""
+_SMALLEST = 1e-6
+
+
+def _intended(by: float) -> str:
+    """The relative difference that a factor or a percentage above 1 probably stands for."""
+    if by > 100:
+        return ""
+    return f"; did you mean Relative({plain(by - 1 if by <= 2 else by / 100)})?"
 
 
 @dataclass(frozen=True)
 class Relative(MetricInWords):
     """Distance 1 for every factor of 1 + by: |ln x - ln x'| / ln(1 + by), a line on a log scale.
+
+    `by` is a relative difference above 0 and at most 1: 0.25 is 25 per cent, 1 is a factor of 2.
 
     >>> from metricldp import Continuous, Relative
     >>> income = Continuous(1_000, 1_000_000, bins=60, epsilon=1, metric=Relative(0.5))
@@ -42,9 +52,15 @@ class Relative(MetricInWords):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", positive("by of a relative metric", self.by))
-        if not 1e-6 <= self.by <= 1e6:
+        if self.by > 1:
             raise SurveyError(
-                f"a relative metric is by a share from 0.000001 to 1,000,000, not {shown(self.by)}"
+                f"Relative({plain(self.by)}) is a factor of {plain(1 + self.by)} at distance 1; by "
+                f"is a relative difference, at most 1 (a factor of 2){_intended(self.by)}; for a "
+                "larger factor use Relative(1) and a smaller epsilon"
+            )
+        if self.by < _SMALLEST:
+            raise SurveyError(
+                f"a relative difference is at least {_SMALLEST:f}, not {shown(self.by)}"
             )
 
     def on(self, values: Sequence[Value], unit: Fraction) -> Metric:

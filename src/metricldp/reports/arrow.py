@@ -5,14 +5,15 @@ Reading is strict: whatever no device of this survey could have sent is refused 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metricldp.basics.errors import ReportRefused, ValueRefused
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import counted
+from metricldp.basics.text import counted, shown
 from metricldp.channels import Column, Field
 from metricldp.survey.agreement import FORMAT, Agreement
 
@@ -23,6 +24,10 @@ else:
 
 BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
+_FINGERPRINT_DIGITS = 16
+"""As many as the command line prints."""
+_RAW = "; are these raw values? encode them first, survey.encode(...)"
+"""The remedy for columns that cannot be reports."""
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 
@@ -65,23 +70,43 @@ def check_people(found: pa.Schema, source: str) -> None:
         raise ValueRefused(f"{source} are reports already; name the people themselves")
 
 
+def accepts_unmarked(survey: Agreement, fingerprint: str | None) -> bool:
+    """Whether reports without the mark of the survey are accepted: with its fingerprint only."""
+    if fingerprint is None:
+        return False
+    digits = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
+    if len(digits) < _FINGERPRINT_DIGITS or set(digits) - set("0123456789abcdef"):
+        raise ReportRefused(
+            "survey",
+            f"fingerprint= takes at least the first {_FINGERPRINT_DIGITS} hexadecimal digits of "
+            f"survey.fingerprint, not {shown(fingerprint)}",
+        )
+    if not survey.fingerprint.startswith(digits):
+        raise ReportRefused(
+            "survey",
+            f"fingerprint= is of another survey ({digits[:32]}, this is "
+            f"{survey.fingerprint[:32]}); use the survey file that the devices used",
+        )
+    return True
+
+
 def check_marks(
     survey: Agreement,
     found: pa.Schema,
     source: str = "these reports",
     *,
-    trust: bool = False,
+    unmarked: bool = False,
 ) -> None:
-    """Refuse reports of another survey, another version, or, unless trusted, none at all."""
+    """Reject reports of another survey or version, and unless `unmarked`, those without a mark."""
     marks = found.metadata or {}
-    if trust and not {_SURVEY_KEY, _VERSION_KEY} & marks.keys():
+    if unmarked and not {_SURVEY_KEY, _VERSION_KEY} & marks.keys():
         return
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
         raise ReportRefused(
             "unmarked",
-            f"{source} carry no survey fingerprint, which other programs drop; if you know that "
-            "they are reports of this survey, say survey.tally(..., trust=True) or metricldp merge "
-            "--trust; people are encoded first",
+            f"{source} carry no survey fingerprint, which other programs drop; raw values are "
+            "encoded first; if these are reports of this survey, pass its fingerprint, "
+            "survey.tally(..., fingerprint=...) or metricldp merge --fingerprint",
         )
     version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
     if version != str(FORMAT):
@@ -99,16 +124,16 @@ def check_table(
     table: pa.Table,
     before: int = 0,
     *,
-    trust: bool = False,
+    unmarked: bool = False,
 ) -> pa.Table:
     """The table, if every row could have come from a device of this survey; else a refusal.
 
-    `before` reports came before these: messages count on from there. With `trust` the marks may be
-    missing, and columns have any type that holds the same values.
+    `before` reports came before these: messages count on from there. With `unmarked` the marks may
+    be missing, and columns have any type that holds the same values.
     """
     if not isinstance(table, pa.Table):
         raise ReportRefused("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
-    check_marks(survey, table.schema, trust=trust)
+    check_marks(survey, table.schema, unmarked=unmarked)
     expected = schema(survey)
     for field in expected:
         times = len(table.schema.get_all_field_indices(field.name))
@@ -121,11 +146,19 @@ def check_table(
         raise ReportRefused(
             "columns", "these reports have a column whose name is no text"
         ) from None
-    for name in names:
-        if name not in expected.names:
-            raise ReportRefused("columns", f"these reports have a column {name!r} of no attribute")
+    check_no_other_columns(names, expected.names)
     # From here on the schema is the survey's own, so that all its tables can be joined.
-    return check_columns(survey, table, expected.names, before, trust=trust)
+    return check_columns(survey, table, expected.names, before, unmarked=unmarked)
+
+
+def check_no_other_columns(names: Sequence[str], expected: Collection[str]) -> None:
+    """Reject a column by its place: of a table read without a header, names are values."""
+    for place, name in enumerate(names):
+        if name not in expected:
+            raise ReportRefused(
+                "columns",
+                f"column {place + 1} of these reports is not one of the survey's; leave it out",
+            )
 
 
 def check_columns(
@@ -134,47 +167,62 @@ def check_columns(
     names: Sequence[str],
     before: int,
     *,
-    trust: bool,
+    unmarked: bool,
 ) -> pa.Table:
     """Some columns of reports in the types of the survey, if all their values are possible."""
     whole = schema(survey)
     expected = pa.schema([whole.field(name) for name in names], metadata=whole.metadata)
-    columns = [_as(field.type, table[field.name], trust) for field in expected]
-    for field, column in zip(expected, columns, strict=True):
-        if column.type != field.type:
-            raise ReportRefused(
-                "columns", f"column {field.name} holds {column.type}, expected {field.type}"
-            )
+    columns = []
+    for field in expected:
+        column = table[field.name]
         if column.null_count:
             raise ReportRefused(
                 "missing",
                 f"column {field.name} has {counted(column.null_count, 'empty row')}",
             )
+        if unmarked:
+            column = _as(survey, field, column, before)
+        if column.type != field.type:
+            raise ReportRefused(
+                "columns",
+                f"column {field.name!r} holds {column.type}, and reports of this survey hold "
+                f"{field.type}{_RAW}",
+            )
+        columns.append(column)
     table = pa.Table.from_arrays(columns, schema=expected)
     row = before
     for batch in batches(table):
         for name, values in batch.items():
-            wrong = survey.fields[name].invalid(values)
-            if wrong.any():
-                at = int(np.argmax(wrong))
-                raise ReportRefused(
-                    "range", f"report {row + at + 1} has an impossible value for {name}"
-                )
+            _check_possible(survey, name, values, row)
         row += len(next(iter(batch.values())))
     return table
 
 
-def _as(kind: pa.DataType, column: pa.ChunkedArray, trust: bool) -> pa.ChunkedArray:
-    """The same values in the type of the survey, if other programs are trusted to have changed it.
+def _check_possible(survey: Agreement, name: str, values: Column, before: int) -> None:
+    """Reject a value that no report can have; the message has its number, but not the value."""
+    wrong = survey.fields[name].invalid(values)
+    if wrong.any():
+        raise ReportRefused(
+            "range",
+            f"report {before + int(np.argmax(wrong)) + 1} has a value in column {name!r} that no "
+            f"report of this survey can have ({survey.fields[name].possible}){_RAW}",
+        )
+
+
+def _as(
+    survey: Agreement, field: pa.Field, column: pa.ChunkedArray, before: int
+) -> pa.ChunkedArray:
+    """The same values in the type of the survey, where another program may have changed it.
 
     DuckDB and polars know no binaries of a fixed size, and some programs no small integers.
     """
-    if not trust or pa.types.is_floating(column.type) != pa.types.is_floating(kind):
+    if pa.types.is_floating(column.type) != pa.types.is_floating(field.type):
         return column
-    try:
-        return column.cast(kind)
-    except pa.ArrowException:
-        return column
+    with contextlib.suppress(pa.ArrowException):
+        return column.cast(field.type)
+    if pa.types.is_integer(column.type) and pa.types.is_integer(field.type):
+        _check_possible(survey, field.name, column.to_numpy(), before)
+    return column
 
 
 def batches(table: pa.Table) -> Iterator[dict[str, Column]]:

@@ -7,18 +7,18 @@ its attribute says. Rows count from 1 in messages, the header of a file not coun
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
 from metricldp.attributes.scalars import is_missing
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import MetricLdpError, ValueRefused
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import guess, listed
+from metricldp.basics.text import counted, guess, listed, same_but_spelling
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     nw, pa, pc = lazy("narwhals"), lazy("pyarrow"), lazy("pyarrow.compute")
+
+T = TypeVar("T")
+Refusal = Callable[[str], MetricLdpError]
 
 
 def checked(
@@ -233,16 +236,36 @@ def _frame(people: Any, names: Collection[str]) -> Any:
             raise ValueRefused("people have a column whose name is no text; rename it") from None
     for name in names:
         if name not in there:
-            hint = f"{listed(there)}{guess(name, there)}"
-            raise ValueRefused(f"people have no column {name!r}; they have {hint}")
-    return found.select(names).collect("pyarrow") if lazy else found
+            raise ValueRefused(f"people have no column {name!r}{column_hint(name, names, there)}")
+    return _computed(found.select(names)) if lazy else found
+
+
+def column_hint(name: str, needed: Collection[str], there: Collection[object]) -> str:
+    """Which of the columns that are there is probably meant; it shows no value.
+
+    If a table was read without a header its column names are one respondent's values. So only the
+    survey's own names are listed, and a similar one is shown only beside one of them.
+    """
+    if same := same_but_spelling(name, there):
+        return same
+    known = [other for other in needed if other in there]
+    others = [other for other in there if other not in needed]
+    if known and (near := guess(name, others)):
+        return near
+    more = counted(len(others), "other column")
+    if known:
+        return f"; it has {listed(known)}{f' and {more}' if others else ''}"
+    are = "is" if len(others) == 1 else "are"
+    return f"; there {are} {more}, if the first line is a header at all" if others else ""
 
 
 def _arrow_table(people: Any) -> Any:
     """Batches of Arrow as one table; everything else as it is."""
     if isinstance(people, pa.RecordBatch):
         return pa.Table.from_batches([people])
-    return people.read_all() if isinstance(people, pa.RecordBatchReader) else people
+    if not isinstance(people, pa.RecordBatchReader):
+        return people
+    return without_details(people.read_all, ValueRefused)
 
 
 def _column(people: Any, name: str) -> pa.Array | list[Any]:
@@ -307,5 +330,23 @@ def is_lazy(frame: Any) -> bool:
     return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
 
 
-def collected_lazy(frame: Any) -> pa.Table:
-    return nw.from_native(frame).collect("pyarrow").to_arrow()
+def collected_lazy(frame: Any, refusal: Refusal = ValueRefused) -> pa.Table:
+    return _computed(nw.from_native(frame), refusal).to_arrow()
+
+
+def _computed(frame: nw.LazyFrame[Any], refusal: Refusal = ValueRefused) -> nw.DataFrame[Any]:
+    return without_details(lambda: frame.collect("pyarrow"), refusal)
+
+
+def without_details(read: Callable[[], T], refusal: Refusal) -> T:
+    """What a library reads or computes; its own error may quote a value, so it is not chained."""
+    try:
+        return read()
+    except (MetricLdpError, StopIteration):
+        raise
+    except Exception as wrong:
+        kind = type(wrong).__name__
+    raise refusal(
+        f"this table cannot be read: {kind}, whose message may hold a value and is not shown; read "
+        "the table yourself and pass the result"
+    )

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import ValueRefused
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import counted, guess, listed
-from metricldp.basics.writing import check_apart, why_not
+from metricldp.basics.writing import check_apart
 from metricldp.coins.stream import Coins
 from metricldp.reports import arrow, parquet
-from metricldp.reports.columns import positions_of
+from metricldp.reports.columns import column_hint, positions_of
 from metricldp.reports.encode import encode
 from metricldp.reports.incoming import pieces
 from metricldp.reports.shuffle import scattered
@@ -98,12 +97,12 @@ def merge_files(
     sources: Sequence[str | Path],
     output: str | Path,
     *,
-    trust: bool = False,
+    fingerprint: str | None = None,
 ) -> int:
     """Join files of reports into one, and say how many reports it holds."""
     numbers: set[str] = set()
     return parquet.write(
-        survey, output, pieces(survey, sources, trust=trust, counted=numbers), numbers
+        survey, output, pieces(survey, sources, fingerprint=fingerprint, counted=numbers), numbers
     )
 
 
@@ -138,15 +137,22 @@ def read_people(
         raise ValueRefused(f"there is no file {path}")
     if path.suffix.lower() in _PACKED:
         raise ValueRefused(f"{path} is compressed; unpack it and name the .csv or .parquet file")
+    is_parquet = path.suffix.lower() in parquet.ENDINGS
     try:
-        read = _read_parquet if path.suffix.lower() in parquet.ENDINGS else _read_csv
-        for table, done in read(path, names):
+        for table, done in (_read_parquet if is_parquet else _read_csv)(path, names):
             yield table
             progress(done)
+        return
     except ValueRefused:
         raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
-        raise ValueRefused(f"{path} cannot be read: {why_not(wrong)}") from None
+    except MemoryError:
+        why = "it does not fit the memory"
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as wrong:
+        # Other words of a library may quote a cell; neither they nor the exception are kept.
+        why = getattr(wrong, "strerror", None) or (
+            f"it is damaged, or not a {'Parquet' if is_parquet else 'CSV'} file; save it again"
+        )
+    raise ValueRefused(f"{path} cannot be read: {why}")
 
 
 def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
@@ -167,7 +173,7 @@ def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, f
     parse = pc.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
     # One thread, because only then a ragged row knows its number.
     options = pc.ReadOptions(block_size=_BLOCK, use_threads=False)
-    size = path.stat().st_size
+    size, why = path.stat().st_size, ""
     with path.open("rb") as file:
         try:
             with pc.open_csv(
@@ -176,25 +182,33 @@ def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, f
                 for batch in stream:
                     yield pa.Table.from_batches([batch]), file.tell() / size
         except pa.ArrowInvalid as wrong:
+            # Raised below, because Arrow's own error quotes the file.
             if ragged:
                 row = ragged[0]
-                raise ValueRefused(
+                why = (
                     f"row {row.number - 1} of {path} has {row.actual_columns} cells, the header "
                     f"{row.expected_columns}; put values with commas in quotes"
-                ) from None
-            if "Empty CSV" not in str(wrong):  # Arrow's own words would quote the file
+                )
+            elif "Empty CSV" not in str(wrong):
                 why = "is not in UTF-8" if "UTF8" in str(wrong) else "has a row that does not end"
-                raise ValueRefused(f"{path} {why}; save it again as CSV in UTF-8") from None
+                why = f"{path} {why}; save it again as CSV in UTF-8"
+    if why:
+        raise ValueRefused(why)
 
 
 def _header(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            found = next((row for row in csv.reader(file) if row), None)
-        except (csv.Error, UnicodeDecodeError):
-            raise ValueRefused(f"{path} is not a CSV file in UTF-8; save it as one") from None
+    found = None
+    with (
+        path.open(encoding="utf-8-sig", newline="") as file,
+        contextlib.suppress(csv.Error, UnicodeDecodeError),
+    ):
+        found = next((row for row in csv.reader(file) if row), [])
     if found is None:
+        raise ValueRefused(f"{path} is not a CSV file in UTF-8; save it as one")
+    if not found:
         raise ValueRefused(f"{path} is empty; the first line names the columns")
+    if found[0].lstrip().startswith(("{", "[")):
+        raise ValueRefused(f"{path} is JSON and not CSV; save it as CSV or Parquet")
     return found
 
 
@@ -213,12 +227,9 @@ def _read_parquet(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Tabl
 def _require(path: Path, names: list[str], found: list[str]) -> None:
     for name in names:
         if name not in found:
-            hint = f"; it has {listed(found)}{guess(name, found)}"
+            hint = column_hint(name, names, found)
             if len(found) == 1 and any(mark in found[0] for mark in ";\t|"):
                 hint = "; separate columns by commas"
-            elif not guess(name, found) and not set(names) & set(found):  # perhaps a person's row
-                others = counted(len(found), "other")
-                hint = f"; its first line names {others}, if it is a header at all"
             raise ValueRefused(f"{path} has no column {name!r}{hint}")
         if found.count(name) > 1:
             raise ValueRefused(f"{path} has more than one column {name!r}; rename the others")

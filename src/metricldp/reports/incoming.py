@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import secrets
+import weakref
 from collections import Counter
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    ValuesView,
+)
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +24,9 @@ from metricldp.basics.errors import ReportRefused
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
-from metricldp.reports.arrow import BATCH, check_table
+from metricldp.reports.arrow import BATCH, accepts_unmarked, check_table
 from metricldp.reports.bytes import unpack
-from metricldp.reports.columns import collected_lazy, is_lazy
+from metricldp.reports.columns import collected_lazy, is_lazy, without_details
 from metricldp.reports.parquet import UNNUMBERED
 from metricldp.survey.agreement import Agreement
 
@@ -31,28 +41,36 @@ def pieces(
     collected: Any,
     *,
     refused: Counter[str] | None = None,
-    trust: bool = False,
+    fingerprint: str | None = None,
     counted: set[str] | None = None,
 ) -> Iterator[pa.Table]:
     """Reports in any form, checked, one table after the other; bytes are gathered to tables.
 
     A table or frame, a Parquet file, a folder or pattern of those, or a stream of all that and of
-    bytes. The collections that they are of, and of a file the content, join those in `counted`;
-    none may be there already.
+    bytes. The collections that they are of, of a file the content and of a table the object join
+    those in `counted`; none may be there already. Reports without the mark of the survey need its
+    fingerprint.
     """
-    counted = set() if counted is None else counted
+    unmarked = accepts_unmarked(survey, fingerprint)
+    return _pieces(survey, collected, refused, unmarked, set() if counted is None else counted)
+
+
+def _pieces(
+    survey: Agreement,
+    collected: Any,
+    refused: Counter[str] | None,
+    unmarked: bool,
+    counted: set[str],
+) -> Iterator[pa.Table]:
     waiting: list[bytes] = []
     seen: dict[Hashable, Path] = {}
     before = 0  # reports so far, refused ones too, so that messages count on
 
-    def note(table: pa.Table) -> None:
-        if table.num_rows:
-            counted.add(UNNUMBERED)
-
     def gathered() -> pa.Table:
         nonlocal before
         table = unpack(survey, waiting, refused=refused, before=before)
-        note(table)
+        if table.num_rows:
+            counted.add(UNNUMBERED)
         before += len(waiting)
         waiting.clear()
         return table
@@ -67,21 +85,66 @@ def pieces(
         if not whole:
             continue
         if is_file:
-            found = _from_files(survey, item, before, trust, counted, seen)
+            found = _from_files(survey, item, before, unmarked, counted, seen)
         else:
-            found = _from_tables(survey, item, before, trust)
+            found = _from_tables(survey, item, before, unmarked, counted)
         for table in found:
             before += table.num_rows
-            if not is_file:
-                note(table)
             yield table
     if waiting:
         yield gathered()
 
 
+class TableKey(str):
+    """Stands among counted collections for one table object; it is not written to files.
+
+    It is longer than the number of a collection. It holds a weak reference, so that another object
+    with the same id is not mistaken for this one; objects without weak references stay alive.
+    """
+
+    _object: Callable[[], object]
+
+    @classmethod
+    def of(cls, table: object) -> TableKey:
+        known = _TABLE_KEYS.get(id(table))
+        if known is not None and known._object() is table:
+            return known
+        key = cls(_TABLE + secrets.token_hex(32))
+        try:
+            key._object = weakref.ref(table)
+        except TypeError:
+            key._object = lambda: table
+        _TABLE_KEYS[id(table)] = key
+        return key
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the object is gone, so that it cannot be counted again."""
+        return self._object() is None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+_TABLE = "table "
+_TABLE_KEYS: weakref.WeakValueDictionary[int, TableKey] = weakref.WeakValueDictionary()
+"""By the id of the table, as long as a tally holds the key."""
+
+
+def count_table(table: object, counted: set[str]) -> None:
+    """Add a table object to what was counted, and reports without a collection number."""
+    counted |= {TableKey.of(table), UNNUMBERED}
+
+
 def check_uncounted(new: Collection[str], counted: Collection[str], source: str) -> None:
     """Refuse to count a collection twice."""
     if twice := sorted({*new} & {*counted} - {UNNUMBERED}, key=len):
+        if twice[0].startswith(_TABLE):
+            raise ReportRefused(
+                "twice",
+                f"{source} were counted already: they come from the same table object; leave it "
+                "out, or pass a copy of the table if it holds other reports now",
+            )
         known = f"collection {twice[0]}" if parquet.NUMBER.fullmatch(twice[0]) else "by its digest"
         raise ReportRefused(
             "twice",
@@ -132,11 +195,17 @@ def _is_table(item: Any) -> bool:
     return isinstance(item, pa.RecordBatch) or hasattr(item, "__arrow_c_stream__") or is_lazy(item)
 
 
-def _from_tables(survey: Agreement, item: Any, before: int, trust: bool) -> Iterator[pa.Table]:
+def _from_tables(
+    survey: Agreement, item: Any, before: int, unmarked: bool, counted: set[str]
+) -> Iterator[pa.Table]:
+    check_uncounted([TableKey.of(item)], counted, "these reports")
+    first = before
     with contextlib.closing(_tables(item)) as tables:
         for table in tables:
-            yield check_table(survey, table, before, trust=trust)
+            yield check_table(survey, table, before, unmarked=unmarked)
             before += table.num_rows
+    if before > first:
+        count_table(item, counted)
 
 
 def _tables(item: Any) -> Generator[pa.Table]:
@@ -146,27 +215,35 @@ def _tables(item: Any) -> Generator[pa.Table]:
         yield pa.Table.from_batches([item])
     elif hasattr(item, "__arrow_c_stream__"):
         # Closed in any case: a data base answers nothing else before.
-        try:
-            stream = pa.RecordBatchReader.from_stream(item)
-        except pa.ArrowInvalid:
-            kind = type(item).__name__
-            raise ReportRefused("kind", f"reports are a table of columns, not a {kind}") from None
-        with stream as reader:
-            yield from (pa.Table.from_batches([batch]) for batch in reader)
+        with without_details(lambda: _stream(item), _unreadable) as reader:
+            batches = iter(reader)
+            with contextlib.suppress(StopIteration):
+                while True:
+                    batch = without_details(lambda: next(batches), _unreadable)
+                    yield pa.Table.from_batches([batch])
     else:
-        yield collected_lazy(item)
+        yield collected_lazy(item, _unreadable)
+
+
+def _stream(item: Any) -> pa.RecordBatchReader:
+    with contextlib.suppress(pa.ArrowInvalid):
+        return pa.RecordBatchReader.from_stream(item)
+    raise ReportRefused("kind", f"reports are a table of columns, not a {type(item).__name__}")
+
+
+_unreadable = partial(ReportRefused, "file")
 
 
 def _from_files(
     survey: Agreement,
     source: str | Path,
     before: int,
-    trust: bool,
+    unmarked: bool,
     counted: set[str],
     seen: dict[Hashable, Path],
 ) -> Iterator[pa.Table]:
     for path in files_in(source):
-        with parquet.opened(survey, path, trust=trust) as file:
+        with parquet.opened(survey, path, unmarked=unmarked) as file:
             here = path.stat()
             if (here.st_dev, here.st_ino) in seen:
                 raise ReportRefused("twice", f"{path} is the same file again; name it once")

@@ -151,23 +151,23 @@ def numbered(counted: Collection[str], own: str) -> frozenset[str]:
 class ReportsFile:
     """An open file of reports, and the collections that they are of.
 
-    A file that is trusted may say anything: its collections are those it names only if, once all is
-    read, its digest is right.
+    A file that may be unmarked may say anything: its collections are those it names only if, once
+    all is read, its digest is right.
     """
 
     content: str | None = None
     """What copies have in common, whatever program wrote them; known once all is read."""
 
     def __init__(
-        self, survey: Agreement, path: str | Path, file: pq.ParquetFile, trust: bool
+        self, survey: Agreement, path: str | Path, file: pq.ParquetFile, unmarked: bool
     ) -> None:
-        self._survey, self._path, self._file, self._trust = survey, path, file, trust
-        check_marks(survey, file.schema_arrow, f"the reports in {path}", trust=trust)
+        self._survey, self._path, self._file, self._unmarked = survey, path, file, unmarked
+        check_marks(survey, file.schema_arrow, f"the reports in {path}", unmarked=unmarked)
         said = file.metadata.metadata or {}
         numbers, self._digest = (
             said.get(key, b"").decode("ascii", "replace") for key in (_COLLECTIONS, _DIGEST)
         )
-        self._checked = not trust and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
+        self._checked = not unmarked and not said.keys().isdisjoint({_COLLECTIONS, _DIGEST})
         self.said = frozenset(numbers.split())
         if self._checked and not (_COLLECTIONS in said and _NUMBERS.fullmatch(numbers)):
             raise _damaged(self._path)
@@ -191,7 +191,7 @@ class ReportsFile:
         digest = Digest(self._survey)
         for batch in self._file.iter_batches(ROW_GROUP):
             table = pa.Table.from_batches([batch])
-            table = check_table(self._survey, table, before, trust=self._trust)
+            table = check_table(self._survey, table, before, unmarked=self._unmarked)
             digest.update(table)
             before += table.num_rows
             yield table
@@ -214,16 +214,16 @@ def _damaged(path: str | Path) -> ReportRefused:
     return ReportRefused(
         "checksum",
         f"{path} is damaged, or another program changed it: its digest is wrong; fetch it again, "
-        "or if you know better, say survey.tally(..., trust=True)",
+        "or to read it as it is, pass survey.tally(..., fingerprint=...)",
     )
 
 
 @contextmanager
-def opened(survey: Agreement, path: str | Path, *, trust: bool) -> Iterator[ReportsFile]:
+def opened(survey: Agreement, path: str | Path, *, unmarked: bool) -> Iterator[ReportsFile]:
     """A file of reports to read, refused unless they are this survey's and as they were written.
 
-    With `trust` the user vouches for that: marks may be missing, and digest and collections
-    are not looked at.
+    With `unmarked` the caller has passed the fingerprint: marks may be missing, and digest and
+    collections are not looked at.
     """
     try:
         with (
@@ -231,9 +231,9 @@ def opened(survey: Agreement, path: str | Path, *, trust: bool) -> Iterator[Repo
             # Buffered ahead, the whole file would stay in memory.
             pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file,
         ):
-            if not (trust or _is_sealed_well(source)):
+            if not (unmarked or _is_sealed_well(source)):
                 raise _damaged(path)
-            yield ReportsFile(survey, path, file, trust)
+            yield ReportsFile(survey, path, file, unmarked)
     except ReportRefused:
         raise
     except FileNotFoundError:

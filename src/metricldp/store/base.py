@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.reports import parquet
-from metricldp.reports.incoming import check_uncounted
+from metricldp.reports.incoming import TableKey, check_uncounted
 from metricldp.store.bits import Batch, Cuts
 from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
@@ -33,7 +33,7 @@ class Store(ABC):
     counted: frozenset[str] = frozenset()
     """The numbers of the collections that its reports are of; none of them is counted twice.
 
-    Among them, until it is saved, stands the content of every file: what lost its number is known.
+    Among them, until it is saved, are the content of every file and a key for every table object.
     """
     _own: str | None = None
     """The number of those reports that came without one."""
@@ -45,7 +45,7 @@ class Store(ABC):
 
     @abstractmethod
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
 
@@ -107,7 +107,11 @@ class Store(ABC):
         check_uncounted(other.counted, self.counted, "these reports")
 
     def _numbered(self, counted: Collection[str]) -> frozenset[str]:
-        """Collections that were counted; reports without a number get that of this store."""
+        """Collections that were counted; reports without a number get that of this store.
+
+        Tables that are gone cannot come again and are left out.
+        """
         if parquet.UNNUMBERED in counted and self._own is None:
             self._own = parquet.new_collection()
-        return frozenset(number or self._own or "" for number in counted)
+        alive = (n for n in counted if not (isinstance(n, TableKey) and n.is_dead))
+        return frozenset(number or self._own or "" for number in alive)

@@ -45,11 +45,11 @@ class Lake(Tabled):
         engine: str,
         *,
         layout: str = "auto",
-        trust: bool = False,
+        fingerprint: str | None = None,
     ) -> Lake:
         """From files, an address, or a frame or table of an engine."""
         lake = cls(survey, engine=engine, layout=layout)
-        lake.add(collected, trust=trust)
+        lake.add(collected, fingerprint=fingerprint)
         return lake
 
     @property
@@ -57,12 +57,14 @@ class Lake(Tabled):
         return sum(place.n for place in self.places)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         if refused is not None:
             raise SurveyError("engines read no bytes of single reports; leave refused= out")
         numbers = set(self.counted)
-        place = sources.opened(self.survey, collected, self.engine, trust=trust, counted=numbers)
+        place = sources.opened(
+            self.survey, collected, self.engine, fingerprint=fingerprint, counted=numbers
+        )
         self.places.append(place)
         self.counted = self._numbered(numbers)
         self._tables = {}

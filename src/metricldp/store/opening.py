@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metricldp.basics.checks import flag
 from metricldp.basics.errors import ReportRefused, SurveyError
 from metricldp.basics.text import shown
 from metricldp.store import files
@@ -24,13 +23,12 @@ def opened(
     refused: Counter[str] | None,
     layout: str,
     keep: Iterable[Sequence[str]] | None,
-    trust: bool,
+    fingerprint: str | None,
     engine: str | None,
 ) -> Store:
     """From reports in any form, which are kept; or, with `keep`, only totals of them."""
     if not isinstance(survey, Agreement):
         raise SurveyError(f"a tally is of a survey, not of {shown(survey)}")
-    flag("trust", trust)
     if isinstance(collected, Mapping):
         raise ReportRefused(
             "kind",
@@ -40,8 +38,8 @@ def opened(
     saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
     if keep is None and not saved:
         if engine is not None:
-            return Lake.of(survey, collected, engine, layout=layout, trust=trust)
-        return Raw.of(survey, collected, refused=refused, layout=layout, trust=trust)
+            return Lake.of(survey, collected, engine, layout=layout, fingerprint=fingerprint)
+        return Raw.of(survey, collected, refused=refused, layout=layout, fingerprint=fingerprint)
     if not isinstance(layout, str) or layout != "auto":
         raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
     if saved and keep is None:
@@ -50,6 +48,6 @@ def opened(
     if saved:
         return totals.merge(Totals.load(survey, collected))
     if engine is not None:
-        return Lake.of(survey, collected, engine, trust=trust).totals(totals.keep)
-    totals.add(collected, refused=refused, trust=trust)
+        return Lake.of(survey, collected, engine, fingerprint=fingerprint).totals(totals.keep)
+    totals.add(collected, refused=refused, fingerprint=fingerprint)
     return totals

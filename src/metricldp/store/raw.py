@@ -58,11 +58,11 @@ class Raw(Tabled):
         *,
         refused: Counter[str] | None = None,
         layout: str = "auto",
-        trust: bool = False,
+        fingerprint: str | None = None,
     ) -> Raw:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
         raw = cls(survey, arrow.schema(survey).empty_table(), layout)
-        raw.add(collected, refused=refused, trust=trust)
+        raw.add(collected, refused=refused, fingerprint=fingerprint)
         return raw
 
     @property
@@ -70,10 +70,12 @@ class Raw(Tabled):
         return int(self.table.num_rows)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         counted = set(self.counted)
-        found = pieces(self.survey, collected, refused=refused, trust=trust, counted=counted)
+        found = pieces(
+            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+        )
         self.table = pa.concat_tables([self.table, *found])
         self.counted = self._numbered(counted)
         self._tables, self._columns = {}, None

@@ -149,10 +149,12 @@ class Totals(Store):
         return self._n
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, trust: bool = False
+        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         more, counted = Totals(self.survey, self.keep), set(self.counted)
-        found = pieces(self.survey, collected, refused=refused, trust=trust, counted=counted)
+        found = pieces(
+            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+        )
         for table in found:
             for names in self.keep:
                 batches = arrow.batches(table.select(list(names)))

@@ -193,9 +193,8 @@ def usual_width(attribute: Attribute, most: int) -> float | None:
     """A round number of steps, so that there are not too many bars; None for one step each."""
     if attribute.size <= most or not attribute.ordered or attribute.named:
         return None
-    low, high = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
-    if attribute.in_bins and getattr(attribute, "edges", None) is not None:
-        return max((float(high) - float(low)) / most, attribute.narrowest_bar)
+    if getattr(attribute, "edges", None) is not None:
+        return None  # bars of one width would cut its bins
     steps = attribute.size / most
     power = 10.0 ** math.floor(math.log10(steps))
     together = next(k * power for k in (1, 2, 5, 10) if k * power >= steps * (1 - 1e-9))
@@ -205,5 +204,5 @@ def usual_width(attribute: Attribute, most: int) -> float | None:
 def check_bars(name: str, bars: int, most: int, what: str) -> None:
     """Refuse what would be too many bars, cells or groups."""
     if bars > most:
-        remedy = f"give a width, so that there are at most {plain(most)}"
+        remedy = f"give a width, so that there are at most {plain(most)}, or choose another"
         raise QueryError(f"{name} makes {plain(bars)} {what}; {remedy}")

@@ -10,6 +10,7 @@ from typing import Any
 from metricldp.answers import differences, grids, watched, where_text
 from metricldp.answers.answer import Answer, percent
 from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.circular import CircularMean
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.quick import Quick
 from metricldp.app.questions import QUESTIONS
@@ -102,9 +103,11 @@ def _single(tally: Quick, asked: Asked) -> Found:
 def single_line(found: Answer, asked: Asked) -> str:
     """A value with its error and interval, in the digits that mean something."""
     low, high = found.interval(asked.level, anytime=asked.anytime)
+    if isinstance(found, CircularMean):
+        return found.text(asked.level).partition(";")[0]
     show = found._shown
     text = f"{show(found.value)} ± {show(found.stderr)} {found.unit}"
-    text += f" ({percent(asked.level)}: {show(low)} to {show(high)})"
+    text += f" ({percent(asked.level)}: {found._shown_ends(low, high)})"
     if asked.liars:
         low, high = found.moved_by(asked.liars)
         text += f"; had {asked.liars:,} devices not lied, {show(low)} to {show(high)}"
@@ -412,7 +415,8 @@ def headline(tally: Quick, asked: Asked) -> list[tuple[str, str]]:
         share = tally.fraction(where, about=asked.about)
         found.append(("share of all", single_line(share, asked)))
     described = attribute_of(tally.survey, asked.attribute)
-    if asked.name in ("histogram", "cdf") and not described.named:
+    unknown = described.is_cyclic and (asked.anytime or asked.liars)  # no such circular interval
+    if asked.name in ("histogram", "cdf") and not described.named and not unknown:
         mean = tally.mean(asked.attribute, where, about=asked.about)
         found.append((f"mean {asked.attribute}", single_line(mean, asked)))
     return found

@@ -187,7 +187,8 @@ def completed(question: Asked) -> Asked:
         )
     of = question.of
     if question.name == GROUPS and not of and by != attribute and attribute in survey.asked:
-        of = "" if survey.asked[attribute].named else attribute
+        described = survey.asked[attribute]
+        of = "" if described.named or described.is_cyclic else attribute
     return replace(question, attribute=attribute, by=by, of=of, width=width, by_width=by_width)
 
 
@@ -216,14 +217,17 @@ def _conditions(survey: Agreement) -> list[str]:
             found += [f"{name}={one.name_of(k)}" for k in range(min(one.size, _MOST_OFFERED))]
         else:
             last = max(0, one.size // 2 - 1)
-            ends = one.values_at(0)[0], one.values_at(last)[1]
-            found.append(f"{name}={'..'.join(written(end).replace(',', '') for end in ends)}")
+            ends = [written(end) for end in (one.values_at(0)[0], one.values_at(last)[1])]
+            if one.in_bins:  # with the digits that an edge needs
+                ends = [one.name_of(0).partition(" to ")[0], one.until(last)]
+            found.append(f"{name}={'..'.join(end.replace(',', '') for end in ends)}")
     firsts = list({word.partition("=")[0]: word for word in reversed(found)}.values())[::-1]
     return [*firsts, *(word for word in found if word not in firsts)][:_MOST_OFFERED]
 
 
 def _measures(survey: Agreement) -> list[str]:
-    numbers = [name for name in asked_about(survey) if not survey.asked[name].named]
+    asked = {name: survey.asked[name] for name in asked_about(survey)}
+    numbers = [name for name, one in asked.items() if not (one.named or one.is_cyclic)]
     return ["people", *numbers, *_conditions(survey)]
 
 

@@ -43,7 +43,7 @@ class ReportFold(ABC):
         survey = _survey(self.survey)
         n, sums = 0, self.sums(survey, [])
         for table in arrow.regrouped(tables, BATCH):
-            checked = arrow.check_columns(survey, table, self.names, n, trust=True)
+            checked = arrow.check_columns(survey, table, self.names, n, unmarked=True)
             sums = sums + self.sums(survey, list(arrow.batches(checked)))
             n += checked.num_rows
         return np.concatenate([np.array([n]), sums.reshape(-1)])

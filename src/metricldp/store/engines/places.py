@@ -16,7 +16,6 @@ import numpy as np
 
 from metricldp.basics.errors import MetricLdpError, QueryError, ReportRefused
 from metricldp.basics.text import counted, shown
-from metricldp.basics.writing import why_not
 from metricldp.channels.fields import Number
 from metricldp.reports import arrow
 from metricldp.store.bits import Batch, Product
@@ -63,11 +62,7 @@ class Rows:
             if columns.count(name) != 1:
                 times = f"{columns.count(name)} columns" if name in columns else "no column"
                 raise ReportRefused("columns", f"these reports have {times} {name!r}")
-        for name in columns:
-            if name not in survey.fields:
-                raise ReportRefused(
-                    "columns", f"these reports have a column {name!r} of no attribute"
-                )
+        arrow.check_no_other_columns(columns, survey.fields)
 
     def table(self, names: tuple[str, ...]) -> Sums:
         """Sums of all products of features of these attributes."""
@@ -105,14 +100,13 @@ class Rows:
                 self._check_weight(weight)
             table = self.engine.grouped(columns, weight).combine_chunks()
         try:
-            checked = arrow.check_columns(self.survey, table, columns, 0, trust=True)
+            checked = arrow.check_columns(self.survey, table, columns, 0, unmarked=True)
         except ReportRefused as wrong:
             if wrong.reason != "range":
                 raise
-            name = str(wrong).rpartition(" ")[2]
-            raise ReportRefused(
-                "range", f"these reports have values of {name} that no device could send"
-            ) from None
+            # The number is that of a group, not of a report.
+            why = str(wrong).partition(" has ")[2]
+            raise ReportRefused("range", f"these reports have {why}") from None
         counts = np.asarray(table[REPORTS].to_numpy(), dtype=np.int64)
         self._check_count(int(counts.sum()))
         batch: dict[str, Any] = {REPORTS: counts}
@@ -172,6 +166,9 @@ def _asking(engine: Engine, files: Files) -> Iterator[None]:
     except MetricLdpError:
         raise
     except Exception as wrong:
+        # Not in the engine's own words, which may quote a value.
+        why = getattr(wrong, "strerror", None) or type(wrong).__name__
         raise ReportRefused(
-            "file", f"{engine.name} could not read the reports: {why_not(wrong)}"
+            "file",
+            f"{engine.name} could not read the reports: {why}; ask {engine.name} itself for more",
         ) from None

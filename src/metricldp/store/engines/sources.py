@@ -1,7 +1,7 @@
 """What people hand over, and the engine that reads it: files, addresses, frames, tables.
 
 Files on this machine are opened by name and read once, before anything is asked: marks, digests and
-collections are checked as in any tally. With `trust`, and for what has no marks, they are not.
+collections are checked as in any tally. With a fingerprint, and without marks, they are not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from metricldp.basics.errors import QueryError, ReportRefused
 from metricldp.basics.optional import require
 from metricldp.basics.text import listed, shown
 from metricldp.reports import parquet
-from metricldp.reports.incoming import check_uncounted, files_in, pieces
+from metricldp.reports.arrow import accepts_unmarked
+from metricldp.reports.incoming import TableKey, check_uncounted, count_table, files_in, pieces
 from metricldp.reports.parquet import UNNUMBERED
 from metricldp.store.engines.duckdb import DuckDB
 from metricldp.store.engines.places import Files, Rows
@@ -31,14 +32,15 @@ _OWNERS = {"duckdb": "duckdb", "_duckdb": "duckdb", "polars": "polars", "pyspark
 
 
 def opened(
-    survey: Agreement, collected: Any, engine: str, *, trust: bool, counted: set[str]
+    survey: Agreement, collected: Any, engine: str, *, fingerprint: str | None, counted: set[str]
 ) -> Rows:
     """The reports to query; their collections join those counted."""
     if not isinstance(engine, str) or engine not in (AUTO, *ENGINES):
         raise QueryError(f"an engine is one of {listed([AUTO, *ENGINES])}, not {shown(engine)}")
+    unmarked = accepts_unmarked(survey, fingerprint)
     owner = _OWNERS.get(type(collected).__module__.partition(".")[0])
     if owner is not None:
-        return _frame(survey, collected, owner, engine, trust, counted)
+        return _frame(survey, collected, owner, engine, unmarked, counted)
     paths = list(collected) if isinstance(collected, list | tuple) else [collected]
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise ReportRefused(
@@ -52,10 +54,11 @@ def opened(
     if remote or (chosen == "spark" and not _local(paths)):
         if len(remote) not in (0, len(paths)):
             raise QueryError("name files on this machine, or addresses, not both together")
-        _vouched(trust, remote[0] if remote else str(paths[0]), counted)
+        _check_vouched(unmarked, remote[0] if remote else str(paths[0]))
+        counted.add(UNNUMBERED)
         source = ENGINES[chosen].of_files(remote) if remote else Spark.of_table(str(paths[0]))
         return Rows(survey, source, Files())
-    return _files(survey, paths, chosen, trust, counted)
+    return _files(survey, paths, chosen, unmarked, counted)
 
 
 def _default() -> str:
@@ -74,30 +77,31 @@ def _local(paths: Sequence[str | Path]) -> bool:
 
 
 def _frame(
-    survey: Agreement, frame: Any, owner: str, engine: str, trust: bool, counted: set[str]
+    survey: Agreement, frame: Any, owner: str, engine: str, unmarked: bool, counted: set[str]
 ) -> Rows:
     if engine not in (AUTO, owner):
         raise QueryError(f"{type(frame).__name__} is of {owner}; say engine={owner!r}")
-    _vouched(trust, f"this {type(frame).__name__}", counted)
+    _check_vouched(unmarked, f"this {type(frame).__name__}")
+    check_uncounted([TableKey.of(frame)], counted, "these reports")
+    count_table(frame, counted)
     return Rows(survey, ENGINES[owner](frame), Files())
 
 
-def _vouched(trust: bool, what: str, counted: set[str]) -> None:
-    if not trust:
+def _check_vouched(unmarked: bool, what: str) -> None:
+    if not unmarked:
         raise ReportRefused(
             "unmarked",
-            f"{what} has no survey fingerprint that could be checked; if you know that it holds "
-            "reports of this survey, none of them counted yet, say survey.tally(..., trust=True)",
+            f"{what} has no survey fingerprint that could be checked; if it holds reports of this "
+            "survey, none of them counted yet, pass survey.tally(..., fingerprint=...)",
         )
-    counted.add(UNNUMBERED)
 
 
 def _files(
-    survey: Agreement, paths: Sequence[str | Path], engine: str, trust: bool, counted: set[str]
+    survey: Agreement, paths: Sequence[str | Path], engine: str, unmarked: bool, counted: set[str]
 ) -> Rows:
     files = [file for path in paths for file in files_in(path)]
     now = Files(files)
-    if trust:
+    if unmarked:
         n = _footers(survey, files, counted)
     else:
         n = sum(t.num_rows for t in pieces(survey, list(files), counted=counted))
@@ -109,7 +113,7 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
     seen: dict[object, Path] = {}
     n = 0
     for path in files:
-        with parquet.opened(survey, path, trust=True) as file:
+        with parquet.opened(survey, path, unmarked=True) as file:
             here = path.stat()
             check_uncounted(file.said, counted, f"the reports in {path}")
             for key in filter(None, [(here.st_dev, here.st_ino), file.digest]):
