@@ -1,7 +1,7 @@
 """Times of joint marginal tables and of single counts, and of another version beside this one.
 
     python benchmarks/marginals.py                      this version
-    python benchmarks/marginals.py --other ../old/src   another version too, by turns
+    python benchmarks/marginals.py --other ../old/src   another version too, alternately
     python benchmarks/marginals.py --quick              small sizes
 
 Each version runs in a process of its own that stays open, so that compiled code is loaded once. One

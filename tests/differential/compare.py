@@ -117,11 +117,12 @@ def close(before: Any, after: Any, tolerance: float) -> bool:
 
 def known_difference(case: Plain, query: Plain) -> str | None:
     """Return the name of the intended difference that covers a query, if there is one."""
-    attribute = case["spec"]["attributes"].get(query.get("attribute"), {})
-    for name, entry in KNOWN.items():
-        matches_query = query["kind"] in entry["queries"]
-        if matches_query and entry.get("attribute", {}).items() <= attribute.items():
-            return str(name)
+    names = [query.get("attribute"), query.get("other"), *query.get("predictors", [])]
+    attributes = [case["spec"]["attributes"][name] for name in names if name is not None]
+    for title, entry in KNOWN.items():
+        matches = [entry["attribute"].items() <= attribute.items() for attribute in attributes]
+        if query["kind"] in entry["queries"] and any(matches):
+            return str(title)
     return None
 
 
