@@ -277,6 +277,10 @@ class Current(Version02):
     def __init__(self) -> None:
         super().__init__("metricldp")
 
+    def _selection(self, attribute: Any, test: Plain) -> Any:
+        """Bins are left-closed here, and a range of whole bins is stated by its edges."""
+        return tuple(test["between"]) if test.get("bins") else super()._selection(attribute, test)
+
 
 def _inverse(names: Mapping[str, str]) -> dict[str, str]:
     return {old: new for new, old in names.items()}
