@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: adult client demo demo-web oracle test test-slow check mutants fuzz bench docs docs-live notebooks vectors format clean
+.PHONY: adult client demo demo-web oracle test test-slow check fuzz bench docs docs-live notebooks vectors format clean
 
 demo: .venv/.runs
 	$(BIN)/metricldp demo
@@ -35,20 +35,13 @@ check: .venv/.tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Change the program in thousands of small ways: some test must notice each. An hour or so.
-mutants: .venv/.tests
-	OPENBLAS_NUM_THREADS=1 nice $(BIN)/python tests/mutants
-
-# Feed it what nobody should send: half a minute for each target, or FUZZ=--full for some 20 minutes.
+# Random invalid input: half a minute for each target, or FUZZ=--full for about 20 minutes.
 fuzz: .venv/.tests
 	OPENBLAS_NUM_THREADS=1 nice $(BIN)/python tests/fuzz $(FUZZ)
 
-# The peers of the benchmarks live in an environment of their own.
+# The other libraries that encode.py measures are in an environment of their own.
 bench: .venv-bench/.runs
-	.venv-bench/bin/python benchmarks/core.py
-	.venv-bench/bin/python benchmarks/speed.py
-	.venv-bench/bin/python benchmarks/optimise.py
-	.venv-bench/bin/python benchmarks/design.py
+	.venv-bench/bin/python benchmarks/all.py
 
 # The site, to be opened at build/site/index.html. A broken link or anchor fails.
 docs: .venv-docs/.runs
@@ -62,7 +55,7 @@ docs-live: .venv-docs/.runs
 notebooks: .venv-notebooks/.runs
 	OPENBLAS_NUM_THREADS=1 .venv-notebooks/bin/python examples/notebooks/run.py
 
-# Facts for ever: after this, git must show new ones only.
+# Report vectors: existing ones must not change.
 vectors: .venv/.tests
 	$(BIN)/python tests/reports/vector_cases.py --write
 
@@ -71,7 +64,7 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # An environment of its own, with a pip that knows dependency groups (25.1 or newer).
 define environment
@@ -109,7 +102,7 @@ examples/adult/data:
 .venv-bench/.runs: pyproject.toml constraints.txt benchmarks/requirements.txt
 	$(call environment,.venv-bench)
 	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install \
-		-c constraints.txt -r benchmarks/requirements.txt -e '.[plot]'
+		-c constraints.txt -r benchmarks/requirements.txt -e '.[plot,collector,duckdb,polars]'
 	touch $@
 
 .venv-docs/.runs: pyproject.toml constraints.txt
