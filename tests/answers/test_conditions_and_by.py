@@ -291,7 +291,7 @@ def test_by_two_attributes(tally, people):
     assert frame.columns[:2] == ["g", "h"] and len(frame) == 6
     assert "<table>" in found._repr_html_()
     assert found.to_dict()["answers"][0]["label"] == "g x, h p"
-    means = tally.mean("a", by={"h": None, "c": 5})
+    means = tally.mean("a", by={"h": None, "c": 4})
     assert isinstance(means, Grid) and means.shape[0] == 2
     bars = tally.histogram("a", by="h", width=5)
     assert bars.rows == ("p", "q") and bars.columns == ("0 to 4", "5 to 9")

@@ -437,9 +437,9 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
 @pytest.mark.parametrize(
     ("one", "other", "asked", "words"),
     [
-        (BINS, OTHER, (20, 50), "x means 20 to 50 in tally 1 .* and 25 to 50 in tally 2"),
-        (BINS, PLACED, (20, 50), "20 to 50 in tally 1 .* and 10 to 50 in tally 2"),
-        (BINS, FINER, 42, "40 to 50 in .* and 40 to 45 in .*bin edges in all"),
+        (BINS, OTHER, (20, 50), "tally 2 .* 20 lies between the edges 12.5 and 25"),
+        (BINS, PLACED, (20, 50), "tally 2 .* 20 lies between the edges 10 and 30"),
+        (FINER, BINS, (45, 50), "tally 2 .* 45 lies between the edges 40 and 50"),
         (Integer(0, 9, epsilon=1), Integer(3, 20, epsilon=1), (1, 8), "1 to 8 in .* and 3 to 8"),
         (Integer(0, 9, epsilon=1), Integer(0, 20, epsilon=1), (5, 12), "5 to 9 in .* and 5 to 12"),
         (Integer(0, 100, epsilon=1), BINS, (20, 50), "whole numbers and bins"),
@@ -455,7 +455,7 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
             Continuous(0, 1, bins=2, epsilon=1),
             Continuous(edges=[0, 0.500001, 1], epsilon=1),
             (0, 0.5),
-            "0 to 0.5 in .* and 0 to 0.500001 in",
+            "tally 2 .* 0.5 lies between the edges 0 and 0.500001",
         ),
         (
             Ordinal(["low", "mid", "high"], epsilon=1),

@@ -269,7 +269,9 @@ def test_impossible_reports_are_refused(name, columns):
         place = table.column_names.index(column)
         wrong = np.array([0, survey.fields[column].outputs, 0], dtype=np.uint8)
         changed = table.set_column(place, table.schema.field(place), [wrong])
-        with pytest.raises(ReportRefused, match=f"report 2 has .* for {re.escape(column)}"):
+        with pytest.raises(
+            ReportRefused, match=f"report 2 has .* column {re.escape(repr(column))}"
+        ):
             survey.tally(changed)
 
 

@@ -309,15 +309,18 @@ class Continuous(Interval, OnLine):
             raise empty(words, name, self._domain)
         first, last = (self._edge_at(number) for number in (start, end))
         if first is None or last is None:
-            cuts = [
-                self._cut(number) for number, edge in ((start, first), (end, last)) if edge is None
-            ]
+            inside = first is None and last is None and self._position(start) == self._position(end)
+            narrow = inside and not over_the_end
+        else:
+            narrow = (first == last and not over_the_end) or (first, last) == (self.size, 0)
+        if narrow:
+            bin_there = self.label(self.position(start + (end - start) / 2, name))
+            raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
+        if first is None or last is None:
+            cuts = [self._cut(at) for at, edge in ((start, first), (end, last)) if edge is None]
             raise QueryError(
                 f"{name} {said} cuts a bin of {name}: {'; '.join(cuts)}; use bin edges as ends"
             )
-        if (first == last and not over_the_end) or (first, last) == (self.size, 0):
-            bin_there = self.label(self.position(start + (end - start) / 2, name))
-            raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
         return Chosen.between(first, last, self.size, said)
 
     def _edge_at(self, number: float) -> int | None:
@@ -336,19 +339,25 @@ class Continuous(Interval, OnLine):
     def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
         """Bars from the lower end, each of this width but the last; none cuts a bin."""
         count = max(1, math.ceil((self.high - self.low) / width - 1e-9))
-        cuts = [self.low + k * width for k in range(1, min(count, LARGEST_SIZE))]
-        taken = [self._edge_at(cut) for cut in cuts]
-        edges = [edge for edge in taken if edge is not None]
-        if len(edges) < len(taken):
-            cut = next(c for c, edge in zip(cuts, taken, strict=True) if edge is None)
-            remedy = "leave the width out for a bar for each bin"
-            if not self._uneven:
-                step, times = float(self.step), max(1, math.floor(width / float(self.step)))
-                remedy = f"use {plain(times * step)} or {plain((times + 1) * step)}"
-            raise QueryError(
-                f"bars of {plain(width)} would cut bins of {name}: {self._cut(cut)}; {remedy}"
-            )
+        edges: list[int] = []
+        # More bars than bins cut one of the first bins.
+        for cut in (self.low + k * width for k in range(1, min(count, self.size + 1))):
+            edge = self._edge_at(cut)
+            if edge is None:
+                raise QueryError(
+                    f"bars of {plain(width)} would cut bins of {name}: {self._cut(cut)}; "
+                    f"{self._other_width(width)}"
+                )
+            edges.append(edge)
         return [0, *edges, self.size], None
+
+    def _other_width(self, width: float) -> str:
+        """What to use in place of a width that cuts bins."""
+        if self._uneven:
+            return "leave the width out for a bar for each bin"
+        step = float(self.step)
+        times = max(1, math.floor(width / step))
+        return f"use {plain(times * step)} or {plain((times + 1) * step)}"
 
     @property
     def narrowest_bar(self) -> float:
