@@ -79,6 +79,15 @@ def path_of(path: object, refusal: Refusal) -> Path:
     return found
 
 
+def create_private(path: Path) -> None:
+    """An empty file that only its owner can read, for a library that writes it; an old one stays.
+
+    An old one is not opened: closing it again would release the locks that SQLite has on it.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+
+
 def scratch(folder: str | Path) -> BinaryIO:
     """A file without a name, for what does not fit the memory; gone with the process."""
     return tempfile.TemporaryFile(dir=folder)
@@ -111,23 +120,6 @@ def made(folder: str | Path, refusal: Refusal) -> Path:
         why = f"cannot write into {folder}: {why_not(wrong)}; name another folder"
         raise refusal(why) from None
     return place
-
-
-@contextlib.contextmanager
-def alone_in(folder: str | Path, refusal: Refusal) -> Iterator[None]:
-    """No other process works in this folder meanwhile; a refusal if one does already."""
-    if fcntl is None:
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refusal(f"another process writes into {folder}; wait for it to end") from None
-        yield
-    finally:
-        os.close(opened)
 
 
 def _target(path: str | Path, refusal: Refusal, what: str, endings: Sequence[str]) -> Path:
