@@ -79,6 +79,15 @@ def path_of(path: object, refusal: Refusal) -> Path:
     return found
 
 
+def create_private(path: Path) -> None:
+    """An empty file that only its owner can read, for a library that writes it; an old one stays.
+
+    An old one is not opened: closing it again would release the locks that SQLite has on it.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+
+
 def scratch(folder: str | Path) -> BinaryIO:
     """A file without a name, for what does not fit the memory; gone with the process."""
     return tempfile.TemporaryFile(dir=folder)

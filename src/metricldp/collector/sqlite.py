@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.basics.writing import PRIVATE
+from metricldp.basics.writing import create_private
 from metricldp.collector.database import TABLES, Row, StoreError
 
 if TYPE_CHECKING:
@@ -147,10 +146,8 @@ class _Waiting:
 
 def _database_file(folder: Path) -> str:
     """The path of the database, which only its owner can read; SQLite's log takes its mode."""
-    path = folder / FILE
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
-    return str(path)
+    create_private(folder / FILE)
+    return str(folder / FILE)
 
 
 def _unkept(wrong: Exception, folder: str | Path) -> StoreError:
