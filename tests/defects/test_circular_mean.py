@@ -238,7 +238,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_95_percent_intervals_cover(name, about):
-    """400 runs; more than 43 misses have probability 10^-6 if 5 per cent miss.
+    """400 runs; more than 44 misses have probability 10^-6 if 5 per cent miss.
 
     Negative control: intervals of level 0.6 miss more often, where they are not the whole circle.
     """
@@ -247,7 +247,7 @@ def test_95_percent_intervals_cover(name, about):
     rng = np.random.default_rng(11)
     population = truth(np.round(np.concatenate([draw(rng) for _ in range(5_000)])) % 24)
     allowed = stats.binom.isf(1e-6, 400, 0.05)
-    assert allowed == 43
+    assert allowed == 44
     misses = short_misses = 0
     for run in range(400):
         hours = np.round(draw(rng)).astype(int) % 24
