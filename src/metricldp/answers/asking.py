@@ -233,10 +233,12 @@ class Asking:
 
     def _circular_mean(self, attribute: str, where: Where | None, about: str) -> CircularMean:
         described = attribute_of(self.survey, attribute)
-        sums, like = self.circular_sums(attribute, where, about)
+        sums, like = self._circular_sums(attribute, where, about)
         return circular_mean(sums, described, attribute, like)
 
-    def circular_sums(self, attribute: str, where: Where | None, about: str) -> tuple[Sums, Answer]:
+    def _circular_sums(
+        self, attribute: str, where: Where | None, about: str
+    ) -> tuple[Sums, Answer]:
         """Sums of functions of an attribute over a group, and the words and notes of the group."""
         check_about(about, self.n)
         if not self.n:
