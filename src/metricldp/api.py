@@ -16,7 +16,6 @@ from metricldp.answers.conditions import Where
 from metricldp.answers.partition import Parted
 from metricldp.answers.pictures import hang
 from metricldp.answers.predict import Prior
-from metricldp.answers.queries import parse
 from metricldp.answers.tally import Tally
 from metricldp.app.explain import Explanation, explain
 from metricldp.app.plots import PICTURES
@@ -29,8 +28,6 @@ from metricldp.lab.plans import Plan, plan
 from metricldp.lab.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device, Memory
-from metricldp.store.readings import involved
-from metricldp.store.totals import Totals
 from metricldp.survey.certify import Certificate, certify
 from metricldp.survey.outline import outline
 
@@ -165,24 +162,6 @@ class Survey(Parted):
         `public` the public weights come along. Reports come in any form that `tally` takes.
         """
         return decoded.decode(self, collected, where, of, public=public, fingerprint=fingerprint)
-
-    def sql(
-        self,
-        asked: Where | Iterable[Sequence[str]] | None,
-        source: str = "reports",
-        *,
-        quote: str = '"',
-    ) -> str:
-        """The SQL that counts what a question needs, for any data base that has GROUP BY.
-
-        `asked` is a where-clause, or sets of attributes as in `keep`; `source` is the table of
-        reports; `quote` stands around names, a ` in Spark, MySQL and BigQuery. The rows that come
-        back make totals, `Totals.from_rows(survey, keep, rows)`.
-        """
-        keep = asked
-        if asked is None or isinstance(asked, Mapping):
-            keep = [tuple(involved(self, parse(self, asked).factors))]
-        return Totals.sql(self, keep, source, quote)  # type: ignore[arg-type]
 
     _planned_for: Mapping[str, ArrayLike] | None = None
 

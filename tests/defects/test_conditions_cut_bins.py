@@ -102,7 +102,6 @@ def test_all_queries_reject_conditions_that_cut_bins(tally):
         lambda: pool([tally]).count(where),
         lambda: SURVEY.predict(where, n=100),
         lambda: SURVEY.plan("count", where, error=50, n=1000),
-        lambda: SURVEY.sql(where),
     ):
         rejected(ask, "10,000", "20,000")
 

@@ -20,7 +20,6 @@ from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
 from metricldp.reports.parquet import UNNUMBERED, numbered
 from metricldp.store import cubes, files
-from metricldp.store import rows as counted_by_hand
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings, attribute_of, involved
@@ -90,22 +89,6 @@ class Totals(Store):
         totals._check_size()
         totals._check_sums(source)
         return totals
-
-    @classmethod
-    def from_rows(cls, survey: Agreement, keep: Iterable[Sequence[str]], rows: Any) -> Totals:
-        """From what the statement `survey.sql(keep, ...)` returned: every row of it is checked.
-
-        Rows are an Arrow table or a frame, mappings, or tuples in the order of the statement.
-        """
-        tables, n = counted_by_hand.tables_of(survey, _checked(_agreed(survey), keep), rows)
-        return cls.of_tables(survey, tables, n, [UNNUMBERED], "these rows")
-
-    @classmethod
-    def sql(
-        cls, survey: Agreement, keep: Iterable[Sequence[str]], source: str, quote: str = '"'
-    ) -> str:
-        """The statement whose rows `from_rows` takes."""
-        return counted_by_hand.sql(survey, _checked(survey, keep), source, quote)
 
     def _check_size(self) -> None:
         for names, table in self._tables.items():

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def quoted(name: str, quote: str) -> str:
-    """A name between quotes; a quote inside it is doubled."""
-    return f"{quote}{name.replace(quote, 2 * quote)}{quote}"
-
-
 class SqlEngine(ABC):
     """An engine that answers SQL statements about one source of rows."""
 
@@ -29,7 +24,8 @@ class SqlEngine(ABC):
         """The rows that a statement returns."""
 
     def _name(self, column: str) -> str:
-        return quoted(column, self.quote)
+        """A name between quotes; a quote inside it is doubled."""
+        return f"{self.quote}{column.replace(self.quote, 2 * self.quote)}{self.quote}"
 
     def _values(self, statement: str) -> list[Any]:
         """The first column of the rows that a statement returns."""
