@@ -257,7 +257,6 @@ CALLS = {
         {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
     ),
     "tally.plan_for": (TALLY.plan_for, {"prior": {}}),
-    "fit.rake": (FIT.rake, {"known": {"region": np.ones(SURVEY.attributes["region"].size)}}),
     "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
     "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
     "pool": (pool, {"tallies": [TALLY]}),
