@@ -257,8 +257,6 @@ CALLS = {
         {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
     ),
     "tally.plan_for": (TALLY.plan_for, {"prior": {}}),
-    "tally.assume": (TALLY.assume, {"attribute": "age", "smooth": 2}),
-    "fit.rake": (FIT.rake, {"known": {"region": np.ones(SURVEY.attributes["region"].size)}}),
     "tally.fit": (TALLY.fit, {"attributes": ["income", "region"]}),
     "fit_together": (fit_together, {"tallies": [TALLY], "attributes": ["income"]}),
     "pool": (pool, {"tallies": [TALLY]}),

@@ -408,94 +408,6 @@ def test_values_in_bins_and_values_that_are_rounded_have_brackets():
     assert len(tally.histogram("pay", width=20).interval(method="bracket")[0]) == 5
 
 
-# Assumptions
-
-
-def spread_like(kind, size, rng):
-    """Random shares that a cone holds."""
-    if kind == "smooth":
-        shares = np.exp(np.cumsum(rng.uniform(-np.log(1.5), np.log(1.5), size)))
-    else:
-        shares = np.sort(rng.exponential(size=size))
-        if kind == "falling":
-            shares = shares[::-1]
-        elif kind == "peak":
-            shares = np.concatenate([shares[: size // 3], shares[size // 3 :][::-1]])
-    return shares / shares.sum()
-
-
-SAID = {
-    "smooth": {"smooth": 1.5},
-    "falling": {"monotone": "falling"},
-    "rising": {"monotone": "rising"},
-    "peak": {"peak": 9},
-}
-
-
-@pytest.mark.parametrize("kind", SAID)
-def test_sums_are_above_and_below_for_all_people_that_are_assumed(kind):
-    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
-    tally = tallied(survey, np.full(30, 100), np.random.default_rng(1)).assume("a", **SAID[kind])
-    answer = tally.count({"a": (8, 15)}, about="population")
-    low, high, _ = answer.bracket._plan(answer, Z)
-    f = np.zeros(30)
-    f[8:16] = 1
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        shares = spread_like(kind, 30, rng)
-        if kind == "peak":
-            shares[9] = shares.max()
-        assert low.function @ shares <= f @ shares + 1e-9 <= high.function @ shares + 2e-9
-    assert (high.function < f).any() or (low.function > f).any()  # the room that it bought
-    free = tally.plan_for({}).count({"a": (8, 15)}).interval()
-    bought = answer.interval()
-    assert bought[1] - bought[0] < 0.9 * (free[1] - free[0])
-    assert "valid if" in answer.rests_on()
-    assert "brackets assume that" in str(answer)
-    assert any("brackets assume" in note for note in answer.to_dict()["notes"])
-    for other in (
-        tally.mean("a", about="population"),
-        tally.quantile("a", 0.3, about="population"),
-    ):
-        assert "assume" not in str(other)  # they rest on none
-    about_them = tally.count({"a": (8, 15)})
-    assert "valid for all" in about_them.rests_on()  # it says nothing certain of those who reported
-
-
-def test_an_interval_that_rests_on_an_assumption_holds_if_it_is_true_and_not_if_it_is_false():
-    """At least 50 of 60, fewer have a chance of 3e-4 at 0.95 each; and the twin: few hold."""
-    survey = Survey({"a": Integer(0, 29, epsilon=0.2, mechanism="geometric")})
-    rng = np.random.default_rng(3)
-    falling = np.exp(-np.arange(30) / 10)
-    heap = np.where(np.arange(30) == 8, 1.0, 1e-3)
-    for shares, least, most in ((falling, 50, 60), (heap, 0, 40)):
-        p = shares / shares.sum()
-        held = 0
-        for _ in range(60):
-            tally = tallied(survey, rng.multinomial(20_000, p), rng)
-            answer = tally.assume("a", smooth=1.2).count({"a": (8, 15)}, about="population")
-            low, high = answer.interval(method="bracket")
-            held += low <= 20_000 * p[8:16].sum() <= high
-        assert least <= held <= most
-
-
-def test_assumptions_that_make_no_sense_are_refused():
-    survey = Survey({"a": Integer(0, 9, epsilon=1), "c": Categorical(["x", "y"], epsilon=1)})
-    tally = survey.tally(survey.encode({"a": [1, 2], "c": ["x", "y"]}))
-    for name, said, why in (
-        ("a", {}, "assume one thing of a"),
-        ("a", {"smooth": 2, "peak": 3}, "assume one thing of a"),
-        ("a", {"smooth": 1}, "a factor between neighbours above 1, not 1"),
-        ("a", {"monotone": "up"}, "monotone is 'falling' or 'rising', not 'up'"),
-        ("a", {"peak": 77}, "a has no value 77"),
-        ("a", {"peak": (2, 4)}, "a peak of a is one value"),
-        ("c", {"smooth": 2}, "c has no order"),
-        ("z", {"smooth": 2}, "no attribute 'z'"),
-    ):
-        with pytest.raises(QueryError, match=why):
-            tally.assume(name, **said)
-
-
 # Several tallies
 
 
@@ -580,17 +492,6 @@ def test_decoders_that_do_not_add_up_have_no_brackets():
         tally.count({"a": (2, 5)}).interval(method="bracket")
 
 
-def test_ends_are_in_order_whatever_was_assumed():
-    survey = Survey({"a": Integer(0, 99, epsilon=0.5, mechanism="geometric")})
-    crowd = np.zeros(100, dtype=int)
-    crowd[80] = 50_000
-    tally = tallied(survey, crowd, np.random.default_rng(1)).assume("a", monotone="falling")
-    low, high = tally.count({"a": (60, None)}, about="population").interval(method="bracket")
-    assert low <= high
-    ends = tally.histogram("a", width=25, about="population").interval()
-    assert (ends[0] <= ends[1]).all()
-
-
 def test_scaled_means_and_sums_have_scaled_intervals():
     survey = Survey(
         {
@@ -641,8 +542,6 @@ def test_nonsense_is_refused_by_name():
         tally.count({"a": (3, 9)}).interval(method="cross-fitted")
     with pytest.raises(QueryError, match="a prior for a is an array of numbers, not 'uniform'"):
         tally.plan_for({"a": "uniform"})
-    with pytest.raises(QueryError, match="assume one thing of a"):
-        tally.assume("a", foo=3)
     for level in (1e-17, 1 - 1e-16):
         with pytest.raises(QueryError, match="a level lies between 0 and 1"):
             tally.count({"a": (3, 9)}).interval(level)

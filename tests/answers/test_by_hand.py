@@ -284,7 +284,7 @@ def test_shares_of_everybody():
     found = asked.to_cdf(parts)
     assert [point.value for point in found] == [0.2, 0.5, 0.7, 1]
     assert found[0].ones == (5, 0)
-    plain = SimpleNamespace(raised=lambda *by: SimpleNamespace(free=lambda: by))
+    plain = SimpleNamespace(raised=lambda *by: by)
     behind = {"bracket": plain, "lie": lambda: (1, 2), "reports": 7, "survey": SURVEY}
     first = asked.to_cdf([replace(parts[0], **behind), *parts[1:]])[0]
     assert (first.bracket, first.scale, first.reports) == (("a", 0.5), 1 / 100, 7)

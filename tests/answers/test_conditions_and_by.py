@@ -286,7 +286,7 @@ def test_by_two_attributes(tally, people):
     assert isinstance(found, Grid) and found.shape == (3, 2)
     for (g, h), answer in zip(itertools.product("xyz", "pq"), found, strict=True):
         assert near(answer, np.sum((people["g"] == g) & (people["h"] == h)))
-    assert found.to_array().sum() == pytest.approx(tally.n)
+    assert found.values.sum() == pytest.approx(tally.n)
     frame = found.to_polars()
     assert frame.columns[:2] == ["g", "h"] and len(frame) == 6
     assert "<table>" in found._repr_html_()

@@ -361,31 +361,3 @@ def test_fits_are_nearer_to_the_truth():
 
 def test_a_fit_that_takes_the_noise_for_smaller_is_not():
     assert nearer(ages(1)) < LEAST
-
-
-def test_a_fit_is_raked_to_what_is_known_and_keeps_the_rest():
-    agreed = Survey({"a": Integer(0, 9, epsilon=0.5), "b": Categorical(["x", "y"], epsilon=2)})
-    rng = np.random.default_rng(1)
-    a = rng.integers(0, 10, 5000)
-    b = np.where(rng.random(5000) < 0.05 * a, "x", "y")
-    found = agreed.tally(agreed.encode({"a": a, "b": b})).fit(["a", "b"])
-    ages = np.bincount(a, minlength=10)
-    raked = found.rake({"a": ages, "b": [(b == "x").sum(), (b == "y").sum()]})
-    assert np.allclose(raked.shares.sum(axis=1), ages / 5000)
-    assert raked.count({"b": "x"}).value == pytest.approx((b == "x").sum())
-    assert (raked.shares >= 0).all()
-    odds, before = (
-        s[:5, 0].sum() * s[5:, 1].sum() / s[:5, 1].sum() / s[5:, 0].sum()
-        for s in (raked.shares, found.shares)
-    )
-    assert odds == pytest.approx(before, rel=0.5)  # how attributes go together stays about
-    assert raked.count({"a": (2, 4)}).interval() == found.count({"a": (2, 4)}).interval()
-    assert "raked to known totals of 'a', 'b'" in str(raked.trace)
-    for known, why in (
-        ({}, "known totals are a dict"),
-        ([1], "known totals are a dict"),
-        ({"a": [1, 2]}, r"a prior for a has shape \(10,\)"),
-        ({"c": [1, 2]}, "c"),
-    ):
-        with pytest.raises(QueryError, match=why):
-            found.rake(known)

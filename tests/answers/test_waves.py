@@ -255,14 +255,6 @@ def test_the_same_people_were_drawn_once():
     assert not quiet[0].notes
 
 
-def test_what_waves_cost():
-    tallies = [tally_of(survey, ages(30), k) for k, survey in enumerate((AGAIN, AGAIN))]
-    assert "age: 2 reports cost 1 promise, as the first blur is kept" in Waves(tallies).privacy()
-    tallies = [tally_of(SURVEYS[k], ages(30), k) for k in range(3)]
-    told = Waves(tallies).privacy()
-    assert "age: 3 reports cost 3 promises" in told and "Ledger" in told
-
-
 # Labels and refusals ----------------------------------------------------------------------------
 
 

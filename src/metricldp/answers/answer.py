@@ -42,12 +42,6 @@ class Bracket(Protocol):
     def words(self) -> str:
         """Whom the functions were chosen for."""
 
-    def assumed(self, answer: Answer) -> str:
-        """What has to be true of the population, in words; nothing, if nothing was assumed."""
-
-    def free(self) -> Bracket:
-        """The same without what was assumed."""
-
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
@@ -177,7 +171,7 @@ class Answer:
             low, high = asked.value - reach, asked.value + reach
         if method != NORMAL and self.bracket is not None and self.bracket.possible:
             low, high = within((low, high), self.bracket.limits)
-        # Ends that passed each other, by chance or by a wrong assumption, are both kept.
+        # Ends that passed each other, by chance, are both kept.
         low, high = sorted((whole(low * self.scale), whole(high * self.scale)))
         return low, high
 
@@ -209,9 +203,7 @@ class Answer:
         if chosen == NORMAL:
             return "normal interval: the sum of many small errors is nearly normal"
         assert self.bracket is not None
-        assumed = self.bracket.assumed(self)
-        valid = f"valid if {assumed}" if assumed else "valid for all"
-        planned = f"planned for {self.bracket.words}, {valid}"
+        planned = f"planned for {self.bracket.words}, valid for all"
         if chosen == CROSSED:
             planned = "planned by each half of the reports for the other, valid for all"
         if chosen != BERNSTEIN:

@@ -332,7 +332,3 @@ class Grid(Answers):
     def _label_columns(self) -> dict[str, list[Any]]:
         rows = [row for row in self.rows for _ in self.columns]
         return dict(zip(self.names, (rows, list(self.columns) * len(self.rows)), strict=True))
-
-    def to_array(self) -> Floats:
-        """The values, a row for each of `rows`."""
-        return np.asarray(self.values).reshape(self.shape)

@@ -109,13 +109,10 @@ class Asking:
                 found.update(zip(some, map(self._bracketed, asked_now, answers), strict=True))
         return [found[place] for place in range(len(queries))]
 
-    def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
-        """With what a shorter interval can come from; `free` of assumptions."""
+    def _bracketed(self, query: Query, answer: Answer) -> Answer:
+        """With what a shorter interval can come from."""
         found = Bracket(self.planner, query, self.n, self._table, lambda: self.n)
-        if not free and self.planner.assumed and (assumed := found.assumed(answer)):
-            answer = replace(answer, notes=(*answer.notes, f"brackets assume that {assumed}"))
         lie = partial(one_report, self.survey, query.functions)
-        found = found.free() if free else found
         made = Terms.of(query, self)
         return replace(answer, bracket=found, lie=lie, made=made, survey=self.survey)
 
@@ -125,7 +122,7 @@ class Asking:
         bounds, steps = estimate.one_person(readings.pairs()), readings.extremes().of(0)
         asked = query.words, query.notes
         answer = to_answer(0, 0, 0, bounds, steps, self.n, asked, about=about)
-        return self._bracketed(query, answer, free=True)
+        return self._bracketed(query, answer)
 
     def _table(self, names: tuple[str, ...]) -> Table:
         if self._counted.get(names, (-1,))[0] != self.n:
@@ -208,7 +205,7 @@ class Asking:
         group = Group(attribute, described, query, self.n, literal)
         functions, labels = group.functions(), group.labels
         found = group.to_cdf(self.profile(attribute, query, functions, labels, about=about))
-        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one, free=True)
+        found.bracketed = lambda k, p, one: self._bracketed(group.excess(k, p), one)
         return found
 
     def profile(

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Answer, together
-from metricldp.answers.assumptions import Assumption, assumption
 from metricldp.answers.estimate import POPULATION
 from metricldp.answers.likelihood import Tabled
 from metricldp.answers.maximise import Run
@@ -51,13 +50,8 @@ _FITTED = 16
 class Planner:
     """Brackets of one survey for people who are thought to be spread in one way."""
 
-    def __init__(
-        self,
-        survey: Agreement,
-        prior: Mapping[str, ArrayLike] | None = None,
-        assumed: Mapping[str, Assumption] | None = None,
-    ) -> None:
-        self.survey, self.assumed = survey, assumed or {}
+    def __init__(self, survey: Agreement, prior: Mapping[str, ArrayLike] | None = None) -> None:
+        self.survey = survey
         self.prior: Any = {} if prior is None else prior
         if not isinstance(self.prior, Mapping):
             raise QueryError(
@@ -68,16 +62,7 @@ class Planner:
         _, self.prior, _ = expected(1, dict(self.prior), None)
         said = shares_of(sizes, self.prior) if sizes else []
         arrays = (np.asarray(shares).tobytes() for shares in said)
-        self._key = (
-            survey.fingerprint,
-            *zip(sizes, arrays, strict=True),
-            *self.assumed.items(),
-        )
-
-    def assuming(self, name: str, said: Mapping[str, Any]) -> Planner:
-        """A planner that takes something for granted of an attribute."""
-        found = assumption(attribute_of(self.survey, name), name, **said)
-        return Planner(self.survey, self.prior, {**self.assumed, name: found})
+        self._key = (survey.fingerprint, *zip(sizes, arrays, strict=True))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Planner) and self._key == other._key
@@ -122,17 +107,12 @@ class Planner:
             tuple(functions.get(one, np.ones(size)) for one, size in sizes.items()),
             tuple(bool(a.ordered) for a in attributes),
             self.shares(name, sizes),
-            self.assumed[name].rows if name in self.assumed else None,
         )
 
     def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
         """How people are spread over the attributes of a part; the prior, and a few everywhere."""
         del name
-        even = {
-            one: np.array(self.assumed[one].typical) if one in self.assumed else np.ones(size)
-            for one, size in sizes.items()
-        }
-        even = {one: shares / shares.sum() for one, shares in even.items()}
+        even = {one: np.full(size, 1 / size) for one, size in sizes.items()}
         said = shares_of(sizes, {**even, **{n: p for n, p in self.prior.items() if n in sizes}})
         assert isinstance(said, list)
         mixed = [
@@ -276,12 +256,6 @@ class Bracket:
         below, above = (soft.planned(answer, self.n, rounded=self._rounded) for soft in (low, high))
         return below, above, sharp
 
-    def free(self) -> Bracket:
-        """The same without what was assumed."""
-        if not self.planner.assumed:
-            return self
-        return replace(self, planner=Planner(self.planner.survey, self.planner.prior))
-
     def raised(self, name: str, by: float) -> Bracket:
         if not by:
             return self
@@ -291,13 +265,6 @@ class Bracket:
     @property
     def words(self) -> str:
         return "people spread as you said" if self.planner.prior else "people spread evenly"
-
-    def assumed(self, answer: Answer) -> str:
-        """What the interval takes for granted: of a population, where it is about one attribute."""
-        if answer.about != POPULATION or len(self.names) != 1:
-            return ""
-        found = self.planner.assumed.get(self.names[0])
-        return "" if found is None else found.words
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -332,15 +299,8 @@ class Brackets:
     def words(self) -> str:
         return str(self.parts[0].words)
 
-    def assumed(self, answer: Answer) -> str:
-        said = [part.assumed(answer) for part in self.parts]
-        return " and ".join(dict.fromkeys(one for one in said if one))
-
     def raised(self, name: str, by: float) -> Brackets:
         return Brackets(tuple(part.raised(name, by) for part in self.parts))
-
-    def free(self) -> Brackets:
-        return Brackets(tuple(part.free() for part in self.parts))
 
     def worth(self, answer: Answer, z: float) -> bool:
         return any(part.worth(answer, self._each(z)) for part in self.parts)

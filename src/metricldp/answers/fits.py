@@ -33,10 +33,8 @@ from metricldp.answers.maximise import (
     closure,
     ladder,
     one_thread_each,
-    proportional,
 )
 from metricldp.answers.observed import Axis, axes_of, observed
-from metricldp.answers.predict import shares_of
 from metricldp.answers.queries import Query, parse, workload_for
 from metricldp.answers.searches import checked_all
 from metricldp.attributes.answered import answered
@@ -307,25 +305,6 @@ class Fit:
         }
         table: pa.Table = pa.table(columns)
         return table.replace_schema_metadata({SYNTHETIC: WARNING})
-
-    # What is known from elsewhere ----------------------------------------------------------------
-
-    def rake(self, known: Mapping[str, ArrayLike]) -> Fit:
-        """The nearest fit whose margins are known: public totals or shares, by attribute.
-
-        For each attribute a number for each of its positions, from a census for example. Only the
-        numbers change. Intervals stay those of the unbiased answers, which know nothing of it.
-        """
-        if not isinstance(known, Mapping) or not known:
-            raise QueryError(f"known totals are a dict by attribute, not {shown(known)}")
-        sizes = {name: self._held(name).size for name in known}
-        margins = dict(zip(sizes, shares_of(sizes, known), strict=True))
-        axes = {name: self.attributes.index(name) for name in margins}
-        raked = self._start.reshape(self.shares.shape)  # so that nothing known is impossible
-        wanted: dict[Axes, Shares] = {(axes[name],): m for name, m in margins.items()}
-        shares = proportional(raked, wanted).reshape([axis.size for axis in self._axes])
-        told = f"{self.trace.start}, raked to known totals of {listed(known)}"
-        return Fit(self._tally, self._axes, shares, replace(self.trace, gap=None, start=told))
 
     # More reports --------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class Group:
     def _whole(self, prefix: Answer) -> Bracket | None:
         """The bracket of a prefix that was asked for as 1[x <= k] - 1/2."""
         found = prefix.bracket
-        return None if found is None else found.raised(self.name, self._shift).free()
+        return None if found is None else found.raised(self.name, self._shift)
 
 
 def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 
 from metricldp.answers.answer import Answer
-from metricldp.answers.assumptions import soften_within
 from metricldp.answers.estimate import POPULATION, drawn, kept_between
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.softening import Axis, along, gain, outer, soften
@@ -48,8 +47,6 @@ class Part:
     ordered: tuple[bool, ...]
     shares: Floats
     """How a planner thinks that people are spread over the positions."""
-    cone: Floats | None = None
-    """What is assumed of how people are spread: see `assumptions.py`."""
 
     @cached_property
     def f(self) -> Floats:
@@ -221,8 +218,6 @@ class _Grid:
 
 def worth(parts: Sequence[Part], n: int, z: float, drawn: bool) -> bool:
     """Whether brackets could be shorter than plain intervals by enough to look for them."""
-    if any(part.cone is not None for part in parts):
-        return True
     grids = [_Grid.of(parts, sign, 1) for sign in (-1, 1)]
     saved = sum(gain(grid.axes, grid.f, n, z, drawn=drawn) for grid in grids)
     return saved > len(grids) * _WORTH
@@ -244,13 +239,10 @@ def above(parts: Sequence[Part], sign: int, n: int, z: float, drawn: bool) -> So
         start = along(u, [basis.T for basis in grid.bases])
     assert start is not None
     lift = max(0.0, float((sharp - start).max()))  # rounding
-    u, function, bases, decoders = u + lift, start + lift, grid.bases, grid.decoders
-    if drawn and len(parts) == 1 and parts[0].cone is not None:
-        u = function = _assumed(parts[0], parts[0].cone, sharp, function, n, z)
-        bases, decoders = [np.eye(len(u))], [parts[0].channel.coefficients(np.eye(len(u)))]
-    second = np.maximum(_second(parts, bases, u), function**2)
+    u, function = u + lift, start + lift
+    second = np.maximum(_second(parts, grid.bases, u), function**2)
     apart = second - function**2
-    values, largest = _valued(parts, decoders, u)
+    values, largest = _valued(parts, grid.decoders, u)
     most = jump = largest + float(np.abs(function).max())
     hidden = jump**2
     if len(parts) == 1:
@@ -263,12 +255,6 @@ def above(parts: Sequence[Part], sign: int, n: int, z: float, drawn: bool) -> So
     variance, spread = max(0.0, moment - square), max(0.0, moment - mean**2)
     bounds = (float(apart.min()), float(apart.max()))
     return Soft(function, second, mean, variance, bounds, jump, hidden, most, spread, values)
-
-
-def _assumed(part: Part, cone: Floats, f: Floats, start: Floats, n: int, z: float) -> Floats:
-    every = np.eye(len(f))
-    second = part.seconds(part.channel.coefficients(every), every)
-    return soften_within(cone, part.shares, second, f, start, n, z)
 
 
 def _second(parts: Sequence[Part], bases: Sequence[Floats], u: Floats) -> Floats:

@@ -55,9 +55,8 @@ class Quick(Tally):
             del self._counted[next(iter(self._counted))]
         return found
 
-    def _bracketed(self, query: Query, answer: Answer, *, free: bool = False) -> Answer:
-        bracket = Unplanned(self.planner, query, self.n, self._table, lambda: self.n)
+    def _bracketed(self, query: Query, answer: Answer) -> Answer:
+        found = Unplanned(self.planner, query, self.n, self._table, lambda: self.n)
         lie = partial(one_report, self.survey, query.functions)
-        found = bracket.free() if free else bracket
         made = Terms.of(query, self)
         return replace(answer, bracket=found, lie=lie, made=made, survey=self.survey)

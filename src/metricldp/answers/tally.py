@@ -96,15 +96,7 @@ class Tally(Asking, Statistics):
 
     def plan_for(self, prior: Mapping[str, ArrayLike]) -> Tally:
         """The same tally, with brackets that are short for such people: see `survey.plan_for`."""
-        return Tally(self.store, Planner(self.survey, prior, self.planner.assumed))
-
-    def assume(self, attribute: str, **said: Any) -> Tally:
-        """The same tally, whose brackets about a population rest on something you assume of it.
-
-        One of smooth=1.5 (the most that neighbouring values differ by, as a factor), monotone=
-        "falling" or "rising", and peak=40 (rising up to that value, then falling).
-        """
-        return Tally(self.store, self.planner.assuming(attribute, said))
+        return Tally(self.store, Planner(self.survey, prior))
 
     # Questions -----------------------------------------------------------------------------------
 

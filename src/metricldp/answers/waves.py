@@ -214,27 +214,6 @@ class Waves:
                     "twice, say same_people=False"
                 )
 
-    # Privacy -------------------------------------------------------------------------------------
-
-    def privacy(self) -> str:
-        """What whoever answers all waves is promised, attribute by attribute, in words."""
-        lines = []
-        for name, described in self.tallies[0].survey.attributes.items():
-            surveys = [tally.survey for tally in self.tallies if name in tally.survey.attributes]
-            if described.is_public:
-                lines.append(f"{name}: sent in the clear")
-                continue
-            kept = {s.fingerprint for s in surveys if name in remembered(s, {name})}
-            fresh = [s for s in surveys if s.fingerprint not in kept]
-            promises = len(kept) + len(fresh)
-            told = f"{name}: {counted(len(surveys), 'report')} cost {counted(promises, 'promise')}"
-            if kept:
-                told += ", as the first blur is kept; a value that changes costs one more"
-            lines.append(told)
-        return "\n".join(
-            [*lines, "Distances of several promises add up; a Ledger on the device keeps the sum."]
-        )
-
 
 def remembered(survey: Agreement, names: set[str]) -> list[str]:
     """Those of some attributes whose first blur a device keeps and sends again."""
