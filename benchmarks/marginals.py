@@ -2,7 +2,7 @@
 
     python benchmarks/marginals.py                      this version
     python benchmarks/marginals.py --other ../old/src   another version too, alternately
-    python benchmarks/marginals.py --quick              small sizes
+    python benchmarks/marginals.py --small              small sizes
 
 Each version runs in a process of its own that stays open, so that compiled code is loaded once. One
 round times every case in one version and then in the other, by the clock and by processor time,
@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+import measure
+
 NAMES = ("a", "b")
-RESULTS = Path(__file__).parent / "results"
 Timed = tuple[float, float, str]
 """Seconds by the clock, seconds of the processors, and an answer."""
 SURVEYS = {
@@ -132,15 +133,14 @@ class Version:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser = measure.parser(__doc__)
     parser.add_argument("--other", help="the src folder of another version")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = measure.arguments(parser)
     if options.serve:
         serve(Path(options.serve))
         return
-    n, rounds = (70_000, 3) if options.quick else (10**6, 9)
+    n, rounds = (70_000, 3) if options.small else (10**6, 9)
     own = str(Path(__file__).parents[1] / "src")
     sources = {"this": own} | ({"other": options.other} if options.other else {})
     with tempfile.TemporaryDirectory() as folder:
@@ -157,18 +157,16 @@ def main() -> None:
                 assert len(answers) == 1, f"{case}: {answers}"
         for version in versions.values():
             version.close()
-    print(f"{n:,} reports, milliseconds, medians of {rounds} rounds")
-    print(f"{'':<48}{'wall':>24}{'processor':>24}")
+    rows = []
     for case, seconds in times.items():
-        ours, *others = (1000 * np.median(seconds[name], axis=0) for name in versions)
-        cells = [f"{mine:.2f}" for mine in ours]
-        if others:
-            pairs = zip(ours, others[0], strict=True)
-            cells = [f"{mine:.2f} / {other:.2f} = {mine / other:.2f}" for mine, other in pairs]
-        print(f"{case:<48}{cells[0]:>24}{cells[1]:>24}")
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"reports": n, "seconds": times}, indent=1)
-    (RESULTS / "marginals.json").write_text(text + "\n", "utf-8")
+        row = {"case": case, "reports": n}
+        for name in versions:
+            wall, processor = (1000 * np.median(seconds[name], axis=0)).tolist()
+            row |= {f"{name}, ms": wall, f"{name}, ms of processor": processor}
+        if options.other:
+            row["ratio of processor"] = row["this, ms of processor"] / row["other, ms of processor"]
+        rows.append(row)
+    measure.table(rows, list(rows[0]), "marginals")
 
 
 if __name__ == "__main__":
