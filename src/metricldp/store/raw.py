@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted
 from metricldp.channels import Channel, Floats
 from metricldp.reports import arrow, parquet
@@ -30,7 +30,7 @@ from metricldp.survey.agreement import Agreement
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = optional("pyarrow")
+    pa = lazy("pyarrow")
 
 MAX_PASSES = 2
 """Queries of the same attributes after which reports of bits may be transposed to bit columns."""

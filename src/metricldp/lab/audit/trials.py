@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy
 
-special: Any = optional("scipy.special")
-stats: Any = optional("scipy.stats")
+special: Any = lazy("scipy.special")
+stats: Any = lazy("scipy.stats")
 
 Floats = npt.NDArray[np.float64]
 Tell = Callable[[tuple[int, ...]], str]

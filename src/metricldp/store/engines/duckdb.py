@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy, optional
 from metricldp.store.engines.base import BATCH, Fold, Sums
 from metricldp.store.engines.sql import SqlEngine
 
 duckdb: Any = optional("duckdb")
-pa: Any = optional("pyarrow")
+pa: Any = lazy("pyarrow")
 
 
 class DuckDB(SqlEngine):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.errors import ReportRefused
-from metricldp.basics.optional import optional
+from metricldp.basics.optional import lazy, optional
 from metricldp.store.engines.base import Fold, Sums
 from metricldp.store.engines.sql import SqlEngine
 
-pa: Any = optional("pyarrow")
+pa: Any = lazy("pyarrow")
 sql: Any = optional("pyspark.sql")
 
 
