@@ -38,7 +38,7 @@ def other_survey():
 @pytest.mark.parametrize("seed", range(4))
 def test_index_equals_a_dictionary(collector, wide, monkeypatch, seed):
     """New and repeated ids, deleted days and a deleted survey, through two connections."""
-    monkeypatch.setattr(books, "_LOOKUPS", 16)
+    monkeypatch.setattr(books, "_IDS_AT_ONCE", 16)
     monkeypatch.setattr(books, "_DELETIONS", 16)
     rng = random.Random(seed)
     surveys = [collector.open(each).number for each in (wide, other_survey())]

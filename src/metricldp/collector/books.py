@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from metricldp.collector.database import MARK, StoreError
 from metricldp.collector.envelope import DAY, Upload
@@ -19,7 +20,7 @@ ACCEPTED, DUPLICATE, FORGOTTEN = "accepted", "duplicate", "forgotten"
 UNKNOWN = 0
 """The number that stands for a survey that nobody knows."""
 _HOUR_SECONDS = 3600
-_LOOKUPS = 1000
+_IDS_AT_ONCE = 1000
 """Ids in one statement: a database limits the number of its parameters."""
 _LAST = b"\xff" * (MARK + 1)
 """Greater than every mark."""
@@ -108,8 +109,8 @@ class Books(Turns):
     def _known(self, survey: int, marks: list[bytes]) -> Digests:
         """The marks that are in the deduplication index, with their digests."""
         known = {}
-        for at in range(0, len(marks), _LOOKUPS):
-            some = marks[at : at + _LOOKUPS]
+        for at in range(0, len(marks), _IDS_AT_ONCE):
+            some = marks[at : at + _IDS_AT_ONCE]
             rows = self.database.rows(
                 "SELECT mark, digest FROM ids WHERE survey = ? AND mark IN "
                 f"({', '.join('?' * len(some))})",
@@ -156,11 +157,14 @@ class Books(Turns):
         if not reports:
             return
         ids = sorted(
-            (mark, digest)
+            (survey, mark, digest)
             for upload in uploads
             for mark, digest in zip(upload.marks, upload.digests, strict=True)
         )
-        self.database.many("INSERT INTO ids VALUES (?, ?, ?)", [(survey, *both) for both in ids])
+        for at in range(0, len(ids), _IDS_AT_ONCE):
+            some = ids[at : at + _IDS_AT_ONCE]
+            rows = ", ".join(["(?, ?, ?)"] * len(some))
+            self.database.rows(f"INSERT INTO ids VALUES {rows}", [*chain.from_iterable(some)])
         self.database.rows(
             "INSERT INTO groups_waiting (survey, n, reports) VALUES (?, ?, ?)",
             (survey, len(reports), b"".join(reports)),

@@ -50,7 +50,12 @@ class Postgres:
     def _connect(self) -> None:
         try:
             self._connection = psycopg.connect(self._url, autocommit=True)
-            for said in ("synchronous_commit = on", "search_path = metricldp"):
+            for said in (
+                "synchronous_commit = on",
+                "search_path = metricldp",
+                # A plan from when the table of ids was small would scan all of it.
+                "plan_cache_mode = force_custom_plan",
+            ):
                 self._connection.execute(f"SET {said}")
             fsync = self._connection.execute("SHOW fsync").fetchone()[0]
         except psycopg.Error as wrong:
