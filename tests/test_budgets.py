@@ -33,7 +33,7 @@ BUDGETS = {
     "src/metricldp/basics": (463, 516, ""),
     "src/metricldp/channels": (2_207, 2_192, "fields name values that no report can have"),
     "src/metricldp/coins": (424, 484, ""),
-    "src/metricldp/collector": (2_087, 2_206, ""),
+    "src/metricldp/collector": (2_094, 2_206, ""),
     "src/metricldp/design": (3_764, 3_796, ""),
     "src/metricldp/lab": (1_991, 2_260, ""),
     "src/metricldp/lab/audit": (1_211, 1_227, ""),
@@ -50,7 +50,7 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (33_184, 36_843, ""),
+    "src": (33_191, 36_843, ""),
     "tests": (38_980, 39_020, ""),
     "research": (771, 0, "scripts for the figures and tables of the paper, from lab/reproduce"),
 }
