@@ -21,16 +21,16 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (191, 203, ""),
-    "src/metricldp/answers": (7_515, 7_564, ""),
+    "src/metricldp/answers": (7_516, 7_564, ""),
     "src/metricldp/app": (2_225, 2_318, ""),
     "src/metricldp/app/plots": (1_170, 1_130, "charts of compare and risk moved here from lab"),
     "src/metricldp/app/web": (1_397, 1_450, ""),
     "src/metricldp/attributes": (
-        1_373,
+        1_374,
         1_346,
         "positions on a circle; conditions that cut bins name the nearest edges",
     ),
-    "src/metricldp/basics": (463, 516, ""),
+    "src/metricldp/basics": (466, 516, ""),
     "src/metricldp/channels": (2_207, 2_192, "fields name values that no report can have"),
     "src/metricldp/coins": (424, 484, ""),
     "src/metricldp/collector": (2_094, 2_206, ""),
@@ -46,12 +46,12 @@ BUDGETS = {
     ),
     "src/metricldp/store": (1_577, 2_115, ""),
     "src/metricldp/store/engines": (381, 594, ""),
-    "src/metricldp/survey": (1_004, 1_021, ""),
+    "src/metricldp/survey": (1_006, 1_021, ""),
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (33_191, 36_843, ""),
-    "tests": (38_980, 39_020, ""),
+    "src": (33_198, 36_843, ""),
+    "tests": (38_986, 39_020, ""),
     "research": (771, 0, "scripts for the figures and tables of the paper, from lab/reproduce"),
 }
 

@@ -200,3 +200,15 @@ def test_attributes_without_bins_are_not_affected():
     )
     for where in ({"height": (0.3, 1.1)}, {"age": (2.5, 7.5)}, {"age": 3}):
         assert survey.predict(where, n=9) > 0
+
+
+def test_bins_that_are_small_beside_their_edges_are_not_cut():
+    """Seconds since 1970: 1e-9 of an edge is more than a bin."""
+    start = 1.7e9
+    survey = Survey(
+        {"time": Continuous(start, start + 10, bins=10, epsilon=1, mechanism="geometric")}
+    )
+    tally = survey.tally(survey.encode({"time": start + np.arange(10.0)}))
+    with pytest.raises(QueryError, match="cuts a bin"):
+        tally.count({"time": (start + 0.5, start + 3.4)})
+    assert tally.count({"time": (start + 1, start + 3)}).stderr > 0

@@ -80,8 +80,11 @@ def differences(case: Plain, expected: Plain, actual: Plain) -> Iterator[str]:
             yield f"{seam}: {first_difference(expected[seam], actual[seam])}"
     triples = zip(case["queries"], expected["queries"], actual["queries"], strict=True)
     for query, old, new in triples:
-        if old != CRASHED and known_difference(case, query) is None:
+        known = known_difference(case, query)
+        if known is None and old != CRASHED:
             yield from query_differences(query, old, new)
+        elif known is not None and KNOWN[known].get("expect") == "rejected" and new != REJECTED:
+            yield f"{query}: {shortened(new)}, expected a rejection"
 
 
 def query_differences(query: Plain, old: Plain, new: Plain) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The package agrees with 300 saved results of version 0.2."""
 
-from compare import differences, outcomes
+import pytest
+from compare import differences, first_difference, outcomes
 from saved import COUNT, load, subjects
 from systems import Current
 
@@ -21,3 +22,11 @@ def test_saved_cases_cover_every_mechanism_and_query():
     assert sum(subject.startswith("joint") for subject in seen) >= 5
     assert sum(subject.startswith("query") for subject in seen) >= 20
     assert {"optional", "cyclic", "within", "max_epsilon"} <= seen
+
+
+@pytest.mark.slow
+def test_package_designs_the_survey_of_every_saved_spec():
+    system = Current()
+    for case in load():
+        design = system.export(system.design(case["spec"]))
+        assert design == case["design"], first_difference(case["design"], design)

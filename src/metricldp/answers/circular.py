@@ -102,7 +102,8 @@ class CircularMean(Answer):
         opposite = 0 if side > 0 else _DIRECTIONS // 2
 
         def rejected(answers: Sequence[Answer]) -> int:
-            return next(k for k, one in enumerate(answers) if _is_negative(one, level))
+            found = (k for k, one in enumerate(answers) if _is_negative(one, level))
+            return next(found, len(answers) - 1)
 
         # Below the estimate A is positive, and so -A, which is A in the opposite direction, is not.
         turned = [self._around[(opposite + side * k) % _DIRECTIONS] for k in range(_DIRECTIONS)]

@@ -326,8 +326,10 @@ class Continuous(Interval, OnLine):
     def _edge_at(self, number: float) -> int | None:
         """Which edge a number is, up to rounding or as messages print the edge; None for none."""
         nearest = int(np.abs(self.bin_edges - number).argmin())
-        near, edge = 1e-9 * self.widths[0], float(self.bin_edges[nearest])
-        same = math.isclose(number, edge, abs_tol=near)
+        edge = float(self.bin_edges[nearest])
+        # Relative to the width of a bin: one of seconds since 1970 is small beside its edges.
+        near = max(1e-9 * self.widths[0], 4 * math.ulp(edge))
+        same = abs(number - edge) <= near
         return nearest if same or float(self._edge(nearest).replace(",", "")) == number else None
 
     def _cut(self, number: float) -> str:

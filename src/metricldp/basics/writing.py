@@ -80,12 +80,16 @@ def path_of(path: object, refusal: Refusal) -> Path:
 
 
 def create_private(path: Path) -> None:
-    """An empty file that only its owner can read, for a library that writes it; an old one stays.
+    """An empty file that only its owner can read, for a library that writes it.
 
-    An old one is not opened: closing it again would release the locks that SQLite has on it.
+    An old one gets the same mode. It is not opened: closing it again would release the locks that
+    SQLite has on it.
     """
-    with contextlib.suppress(FileExistsError):
+    try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+    except FileExistsError:
+        if path.stat().st_mode & 0o077:
+            path.chmod(PRIVATE)
 
 
 def scratch(folder: str | Path) -> BinaryIO:

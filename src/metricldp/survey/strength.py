@@ -68,6 +68,8 @@ def from_no_answer(survey: Agreement, name: str) -> dict[str, float]:
     ends = [0.0, float(attribute.distance(attribute.middle, far))]
     epsilons = [survey.metric.join([float(whether.epsilon), end]) for end in ends]
     values = [plain(attribute.middle), plain(far)]
+    if values[0] == values[1]:
+        values = [str(attribute.middle), str(far)]
     return dict(zip(values, epsilons, strict=True))
 
 
@@ -123,8 +125,8 @@ def times(exponent: float) -> str:
 def _ratio(exponent: float) -> str:
     """e^exponent, rounded up; beyond a million the exponent says more than the digits."""
     if exponent >= 13:
-        return f"e^{rounded(exponent)}"
-    ratio = math.exp(exponent)
+        return f"e^{plain(up(exponent))}"
+    ratio = math.nextafter(math.exp(exponent), math.inf)
     digits = (
         2 - math.floor(math.log10(ratio - 1)) if ratio < 1.1 else 2 - math.floor(math.log10(ratio))
     )
