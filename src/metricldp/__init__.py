@@ -13,6 +13,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.circular import CircularMean
 from metricldp.answers.comparisons import holm
 from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
@@ -60,6 +61,7 @@ __all__ = [
     "Cdf",
     "Certificate",
     "CertificateError",
+    "CircularMean",
     "Coins",
     "Continuous",
     "Cyclic",

@@ -233,11 +233,13 @@ class Asking:
 
     def _circular_mean(self, attribute: str, where: Where | None, about: str) -> CircularMean:
         described = attribute_of(self.survey, attribute)
-        sums, like = self.circular_sums(attribute, where, about)
+        sums, like = self._circular_sums(attribute, where, about)
         return circular_mean(sums, described, attribute, like)
 
-    def circular_sums(self, attribute: str, where: Where | None, about: str) -> tuple[Sums, Answer]:
-        """Sums of functions of an attribute over a group, and the words and notes of the group."""
+    def _circular_sums(
+        self, attribute: str, where: Where | None, about: str
+    ) -> tuple[Sums, Answer]:
+        """Sums of functions of an attribute over a group, and an answer with the group's words."""
         check_about(about, self.n)
         if not self.n:
             raise QueryError("a mean of no reports at all has no answer")

@@ -241,7 +241,7 @@ def circular_mean_of_all(
     tallies: Sequence[Tally], attribute: str, where: Where | None, about: str
 ) -> CircularMean:
     """The circular mean over the people of all tallies: their sums are added."""
-    each = [tally.circular_sums(attribute, where, about) for tally in tallies]
+    each = [tally._circular_sums(attribute, where, about) for tally in tallies]
     circles = {
         (one.is_cyclic, *one.circle(attribute)[:2])
         for one in (attribute_of(tally.survey, attribute) for tally in tallies)
