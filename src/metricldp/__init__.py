@@ -13,6 +13,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
+from metricldp.answers.circular import CircularMean
 from metricldp.answers.conditions import all_of, any_of, none_of
 from metricldp.answers.fits import Fit
 from metricldp.answers.pooled import Pool, pool
@@ -59,6 +60,7 @@ __all__ = [
     "Cdf",
     "Certificate",
     "CertificateError",
+    "CircularMean",
     "Coins",
     "Continuous",
     "Cyclic",

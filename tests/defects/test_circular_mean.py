@@ -174,7 +174,7 @@ def test_interval_is_unwrapped_and_printed_inside_the_domain():
 
 
 def test_direction_that_cannot_be_estimated_has_the_whole_circle():
-    """As many at 0 as at 12, and a group of nobody."""
+    """As many at 0 as at 12, and an empty group."""
     reports = SURVEY.encode(
         {"bed": [0, 12] * 500, "sex": ["male"] * 1000, "age": [30] * 1000}, coins=Coins.seeded(5)
     )
@@ -359,10 +359,10 @@ def test_page_and_http_answer_with_the_circular_mean(tally):
     assert data["value"] == pytest.approx(tally.mean("bed").value)
     assert (data["low"], data["high"]) == pytest.approx(tally.mean("bed").interval())
     for question in ("quantile", "cdf", "sum"):
-        found = client.get(f"{address}/{question}?attribute=bed")
-        assert found.status_code == 400 and "bed is cyclic" in found.text
-    found = client.get(f"{address}/groups?by=sex&of=bed")
-    assert found.status_code == 400 and "bed is cyclic" in found.text
+        reply = client.get(f"{address}/{question}?attribute=bed")
+        assert reply.status_code == 400 and "bed is cyclic" in reply.text
+    reply = client.get(f"{address}/groups?by=sex&of=bed")
+    assert reply.status_code == 400 and "bed is cyclic" in reply.text
     for show in ("histogram", "groups", "count", "heatmap"):
         text = client.get(f"/surveys/{SURVEY.fingerprint}?show={show}&attribute=bed").text
         assert "mean bed" in text or show != "histogram"

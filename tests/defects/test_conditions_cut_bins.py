@@ -175,10 +175,10 @@ def test_bars_and_groups_that_cut_bins_are_rejected(tally, width):
 
 @pytest.mark.parametrize("width", [10_000, 20_000, 30_000, 100_000, 250_000])
 def test_bars_of_whole_bins_are_accepted(tally, width):
-    found = tally.histogram("income", width=width)
-    assert len(found) == -(-100_000 // min(width, 100_000))
-    assert found.edges[-1] == 100_000
-    assert sum(found.values) == pytest.approx(N, rel=0.2)
+    bars = tally.histogram("income", width=width)
+    assert len(bars) == -(-100_000 // min(width, 100_000))
+    assert bars.edges[-1] == 100_000
+    assert sum(bars.values) == pytest.approx(N, rel=0.2)
 
 
 def test_bars_of_uneven_bins_are_accepted_where_all_are_edges():

@@ -43,7 +43,7 @@ def tally():
 
 @pytest.fixture(scope="module")
 def regions():
-    """Three regions, in one of which nobody lives."""
+    """Three regions, one of which is empty."""
     survey = Survey(
         {
             "age": Integer(0, 99, epsilon=1, within=10),
@@ -100,11 +100,11 @@ def test_same_query_has_the_same_interval_everywhere(tally, other):
 
 @open_defect("cdf().interval() is pointwise; print and tables show the simultaneous band")
 def test_interval_of_a_cdf_is_what_its_table_shows(tally):
-    found = tally.cdf("age")
-    table = found.to_arrow().to_pydict()
+    answers = tally.cdf("age")
+    table = answers.to_arrow().to_pydict()
     assert (table["low"], table["high"]) == (
-        pytest.approx(found.interval()[0].tolist()),
-        pytest.approx(found.interval()[1].tolist()),
+        pytest.approx(answers.interval()[0].tolist()),
+        pytest.approx(answers.interval()[1].tolist()),
     )
 
 
@@ -121,11 +121,11 @@ def test_printed_mean_and_interval_are_inside_of_the_domain():
 
 @open_defect("a histogram draws a bar for a group that is not distinguishable from empty")
 def test_histogram_has_no_bar_for_a_group_that_may_be_empty(regions):
-    found = regions.histogram("region")
-    low, high = found.interval()
+    answers = regions.histogram("region")
+    low, high = answers.interval()
     distinguishable = int((low > 0).sum())
     require(distinguishable == 2 and high[2] < 100)
-    bars = [patch for patch in found.plot().axes[0].patches if patch.get_width() != 0]
+    bars = [patch for patch in answers.plot().axes[0].patches if patch.get_width() != 0]
     assert len(bars) == distinguishable
 
 

@@ -183,11 +183,11 @@ def test_slices_and_chunks_read_alike(survey, cuts, random):
     for part in parts[1:]:
         merged = merged + survey.tally(part)
     assert merged == tally
-    first = survey.attributes["x0"]
     value = people_of(survey, 1)["x0"][0]
-    where = {
-        "x0": first.values_at(first.position(value, "x0")) if first.kind == "continuous" else value
-    }
+    described = survey.attributes["x0"]
+    where = {"x0": value}
+    if described.in_bins:
+        where = {"x0": described.values_at(described.position(value))}
     one, other = merged.count(where), tally.count(where)
     assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
     assert one.stderr == pytest.approx(other.stderr, rel=1e-9, abs=1e-9)

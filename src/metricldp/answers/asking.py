@@ -236,7 +236,7 @@ class Asking:
     def _circular_sums(
         self, attribute: str, where: Where | None, about: str
     ) -> tuple[Sums, Answer]:
-        """Sums of functions of an attribute over a group, and the words and notes of the group."""
+        """Sums of functions of an attribute over a group, and an answer with the group's words."""
         check_about(about, self.n)
         if not self.n:
             raise QueryError("a mean of no reports at all has no answer")

@@ -7,10 +7,9 @@ Jupp, Directional Statistics, section 2.2. C and S are sums over people, estimat
 For every direction t, A(t) = sum of sin(angle - t) is such a sum, too, and is 0 at the mean
 direction. The interval has all directions that this test does not reject and that are connected
 with the estimate, as Fieller's interval has for a ratio. A(t) is 0 in the opposite direction as
-well. So the interval is the whole circle unless (C, S) lies outside of the joint confidence region
-(chi-square with 2 degrees of freedom) around no direction at all; then coverage is kept however
-short the resultant is. Values in bins: A(t) is replaced by the most that values anywhere in their
-bins can make of it.
+well. So the interval is the whole circle unless (C, S) differs from (0, 0) at the same level, by a
+chi-square test with 2 degrees of freedom; then coverage holds however short the resultant is. For
+values in bins, A(t) is replaced by the most that values anywhere in their bins can make of it.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ class CircularMean(Answer):
 
     @cached_property
     def _around(self) -> list[Answer]:
-        turns = np.arange(_DIRECTIONS) * (2 * math.pi / _DIRECTIONS)
-        return self.tested((self.direction + turns).tolist())
+        angles = np.arange(_DIRECTIONS) * (2 * math.pi / _DIRECTIONS)
+        return self.tested((self.direction + angles).tolist())
 
     def is_known(self, level: float = 0.95) -> bool:
         """Whether the reports contradict at that level that there is no mean direction."""
@@ -86,7 +85,7 @@ class CircularMean(Answer):
     def interval(
         self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
-        """The directions that are not rejected; the whole circle if none can be told."""
+        """The directions that are not rejected; the whole circle if there is no mean direction."""
         if flag("anytime", anytime):
             raise QueryError(
                 "no interval of a circular mean is known for monitoring; leave anytime out"
@@ -197,7 +196,7 @@ def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Answer) -> 
     if circle.half:
         half = plain(circle.half * circle.period / (2 * math.pi))
         notes.append(f"{name} taken at the middle of its bins, at most {half} off each")
-    found = CircularMean(
+    mean = CircularMean(
         wrapped(circle.low + direction * circle.period / (2 * math.pi), circle.low, circle.period),
         (error * circle.period / (2 * math.pi)) ** 2,
         f"{name} among {like.question}",
@@ -210,14 +209,14 @@ def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Answer) -> 
         low=circle.low,
         period=circle.period,
         direction=direction,
-        tested=lambda turns: sums(lambda a: [_most(a.circle(name), turn) for turn in turns]),
+        tested=lambda angles: sums(lambda a: [_most(a.circle(name), t) for t in angles]),
     )
-    return found if found.is_known() else replace(found, variance=math.inf)
+    return mean if mean.is_known() else replace(mean, variance=math.inf)
 
 
-def _most(circle: Circle, turn: float) -> Floats:
-    """The most that sin(angle - turn) is at each position, wherever in its bin a value is."""
-    apart = circle.angles - turn
+def _most(circle: Circle, direction: float) -> Floats:
+    """The most that sin(angle - direction) is at each position, wherever in its bin a value is."""
+    apart = circle.angles - direction
     ends = np.maximum(np.sin(apart - circle.half), np.sin(apart + circle.half))
     from_top = (apart - math.pi / 2 + math.pi) % (2 * math.pi) - math.pi
     return np.where(np.abs(from_top) <= circle.half, 1.0, ends)

@@ -157,8 +157,8 @@ class Fit:
         profile = self._profile(attribute, self._parsed(where, attribute))
         unbiased: CircularMean = self._tally.mean(attribute, where, about=about)
         value = mean_direction(profile, self._held(attribute).circle(attribute))
-        found = Fitted.of(unbiased.nearest(value), unbiased)
-        return replace(found, value=unbiased.wrapped(found.value))
+        fitted = Fitted.of(unbiased.nearest(value), unbiased)
+        return replace(fitted, value=unbiased.wrapped(fitted.value))
 
     def histogram(
         self,

@@ -241,9 +241,9 @@ def _linear_mean(tally: Tally, attribute: str, where: Where | None, about: str) 
         raise QueryError(
             f"{attribute} is cyclic, and common_mean is for means along a line; use mean (circular)"
         )
-    found = tally.mean(attribute, where, about=about)
-    assert isinstance(found, Ratio)
-    return found
+    mean = tally.mean(attribute, where, about=about)
+    assert isinstance(mean, Ratio)
+    return mean
 
 
 # Weights

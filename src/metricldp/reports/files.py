@@ -148,7 +148,7 @@ def read_people(
     except MemoryError:
         why = "it does not fit the memory"
     except (pa.ArrowException, OSError, ValueError, OverflowError) as wrong:
-        # Other words of a library may quote a cell; neither they nor the exception are kept.
+        # Other words of a library may quote a cell; neither they nor the exception are shown.
         why = getattr(wrong, "strerror", None) or (
             f"it is damaged, or not a {'Parquet' if is_parquet else 'CSV'} file; save it again"
         )
@@ -197,19 +197,19 @@ def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, f
 
 
 def _header(path: Path) -> list[str]:
-    found = None
+    names = None
     with (
         path.open(encoding="utf-8-sig", newline="") as file,
         contextlib.suppress(csv.Error, UnicodeDecodeError),
     ):
-        found = next((row for row in csv.reader(file) if row), [])
-    if found is None:
+        names = next((row for row in csv.reader(file) if row), [])
+    if names is None:
         raise ValueRefused(f"{path} is not a CSV file in UTF-8; save it as one")
-    if not found:
+    if not names:
         raise ValueRefused(f"{path} is empty; the first line names the columns")
-    if found[0].lstrip().startswith(("{", "[")):
+    if names[0].lstrip().startswith(("{", "[")):
         raise ValueRefused(f"{path} is JSON and not CSV; save it as CSV or Parquet")
-    return found
+    return names
 
 
 def _read_parquet(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
