@@ -20,7 +20,7 @@ SLACK = 25
 
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
-    "src/metricldp": (191, 203, ""),
+    "src/metricldp": (192, 203, ""),
     "src/metricldp/answers": (7_516, 7_564, ""),
     "src/metricldp/app": (2_225, 2_318, ""),
     "src/metricldp/app/plots": (1_170, 1_130, "charts of compare and risk moved here from lab"),
@@ -50,7 +50,7 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (33_198, 36_843, ""),
+    "src": (33_199, 36_843, ""),
     "tests": (38_986, 39_020, ""),
     "research": (771, 0, "scripts for the figures and tables of the paper, from lab/reproduce"),
 }
