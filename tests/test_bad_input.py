@@ -461,46 +461,46 @@ def test_survey_files_that_are_not_there(tmp_path, refused):
 @pytest.mark.parametrize(
     ("name", "values", "needles"),
     [
-        ("age", [1, 2, 100], ("row 3", "100", "0 to 99")),
-        ("age", [1, -1, 2], ("row 2", "-1")),
-        ("age", [1, 1.5, 2], ("row 2", "1.5", "whole")),
-        ("age", [1, INF, 2], ("row 2", "inf", "finite")),
+        ("age", [1, 2, 100], ("row 3", "0 to 99")),
+        ("age", [1, -1, 2], ("row 2", "outside")),
+        ("age", [1, 1.5, 2], ("row 2", "whole")),
+        ("age", [1, INF, 2], ("row 2", "finite")),
         ("age", [1, None, 2], ("row 2", "missing")),
         ("age", [1, NAN, 2], ("row 2", "missing")),
-        ("age", ["1", "x", "2"], ("row 2", "'x'", "number")),
+        ("age", ["1", "x", "2"], ("row 2", "number")),
         ("age", ["1", "", "2"], ("row 2", "missing")),
         ("age", ["1", " ", "2"], ("row 2", "missing")),
-        ("age", ["1", "nan", "2"], ("row 2", "'nan'")),
-        ("age", ["1", "0x10", "2"], ("row 2", "'0x10'")),
-        ("age", ["1", "1_0", "2"], ("row 2", "'1_0'")),
-        ("age", [1, "x", 2], ("'x'",)),
+        ("age", ["1", "nan", "2"], ("row 2", "finite")),
+        ("age", ["1", "0x10", "2"], ("row 2", "not a number")),
+        ("age", ["1", "1_0", "2"], ("row 2", "not a number")),
+        ("age", [1, "x", 2], ("row 2", "not a number")),
         ("age", [1, 10**30, 2], ("age",)),
         ("age", [[1], [2], [3]], ("list",)),
         ("age", [1j, 2, 3], ("age",)),
         ("age", np.array([1j, 2, 3]), ("age",)),
         ("age", np.zeros((3, 1)), ("age",)),
         ("age", np.array(["2020-01-01"] * 3, "datetime64[D]"), ("date",)),
-        ("age", np.array([1, 2, 2**63], "uint64"), ("row 3", 2**63)),
+        ("age", np.array([1, 2, 2**63], "uint64"), ("row 3", "outside")),
         ("age", pd.Series([1, None, 2], dtype="Int8"), ("row 2", "missing")),
         ("age", 3, ("age",)),
         ("age", None, ("age",)),
-        ("income", [1, 2, 200_000.01], ("row 3", "200000.01", "0 to 200,000")),
-        ("income", [1, -INF, 2], ("row 2", "-inf")),
-        ("income", ["1", "2", "1e999"], ("row 3", "'1e999'")),
+        ("income", [1, 2, 200_000.01], ("row 3", "0 to 200,000")),
+        ("income", [1, -INF, 2], ("row 2", "finite")),
+        ("income", ["1", "2", "1e999"], ("row 3", "finite")),
         (
             "region",
             ["north", "nowhere", "south"],
-            ("row 2", "'nowhere'", "'north', 'south', 'east'"),
+            ("row 2", "'north', 'south', 'east'"),
         ),
         ("region", ["north", None, "south"], ("row 2", "missing")),
         ("region", ["north", "", "south"], ("row 2", "missing")),
-        ("region", ["north", "North", "south"], ("row 2", "'North'")),
-        ("region", [1, 2, 3], ("row 1", "(1)")),
+        ("region", ["north", "North", "south"], ("row 2", "not one of")),
+        ("region", [1, 2, 3], ("row 1", "not one of")),
         ("region", [["north"]] * 3, ("list",)),
         ("region", [b"\xff"] * 3, ("bytes",)),
         ("region", [1.0, 2.0, 3.0], ("double",)),
         ("region", pd.Series(["north", None, "east"]).astype("category"), ("row 2", "missing")),
-        ("often", ["never", "no\nway", "often"], ("row 2", r"'no\nway'")),
+        ("often", ["never", "no\nway", "often"], ("row 2", "not one of")),
         ("often", ["never", "rarely"], ("length",)),
     ],
     ids=lambda v: " ".join(repr(v).split())[:40],
@@ -509,7 +509,7 @@ def test_values(survey, people, name, values, needles):
     people = {**people, name: values}
     wrong = says(
         ValueRefused,
-        lambda: survey.encode(people, coins=NoCoins(), show_values=True),
+        lambda: survey.encode(people, coins=NoCoins()),
         *needles,
     )
     assert wrong.row is None or f"{name} in row {wrong.row + 1} " in str(wrong)
@@ -556,25 +556,25 @@ BAD_PEOPLE = {
     "tabs": ((HEAD + GOOD).replace(",", "\t"), ("'age'", "separate columns by commas")),
     "capitals": ("Age" + HEAD[3:] + GOOD, ("'age'", "'Age' differs only in its case")),
     "typo": ("age,incom,region,often\n" + GOOD, ("'income'", "did you mean 'incom'?")),
-    "text": (HEAD + GOOD + "x,1,north,never\n", ("age in row 2", "'x'", "number")),
+    "text": (HEAD + GOOD + "x,1,north,never\n", ("age in row 2", "number")),
     "empty number": (HEAD + GOOD + ",1,north,never\n", ("age in row 2", "missing")),
     "blank number": (HEAD + GOOD + "1, ,north,never\n", ("income in row 2", "missing")),
     "empty category": (HEAD + GOOD + "1,1,,never\n", ("region in row 2", "missing")),
     "empty level": (HEAD + GOOD + "1,1,north,\n", ("often in row 2", "missing")),
     "too large": (
         HEAD + GOOD + "100,1,north,never\n",
-        ("age in row 2", "'100'", "0 to 99", "clip=True, --clip"),
+        ("age in row 2", "0 to 99", "clip=True, --clip"),
     ),
-    "negative": (HEAD + GOOD + "1,-0.01,north,never\n", ("income in row 2", "-0.01")),
-    "much too large": (HEAD + f"{10**30},1,north,never\n", ("age in row 1", 10**30)),
-    "fraction": (HEAD + GOOD + "1.5,1,north,never\n", ("age in row 2", "'1.5'", "whole")),
-    "nan": (HEAD + GOOD + "nan,1,north,never\n", ("age in row 2", "'nan'", "finite")),
-    "inf": (HEAD + GOOD + "1,inf,north,never\n", ("income in row 2", "'inf'", "finite")),
-    "NULL": (HEAD + GOOD + "1,NULL,north,never\n", ("income in row 2", "'NULL'")),
-    "hexadecimal": (HEAD + "0x1f,1,north,never\n", ("age in row 1", "'0x1f'")),
-    "unknown category": (HEAD + GOOD + "1,1,up,never\n", ("region in row 2", "'up'", "north")),
-    "unknown level": (HEAD + GOOD + "1,1,north,Never\n", ("often in row 2", "'Never'")),
-    "newline": (HEAD + '1,1,"no\nrth",never\n', ("region in row 1", r"'no\nrth'")),
+    "negative": (HEAD + GOOD + "1,-0.01,north,never\n", ("income in row 2", "outside")),
+    "much too large": (HEAD + f"{10**30},1,north,never\n", ("age in row 1", "outside")),
+    "fraction": (HEAD + GOOD + "1.5,1,north,never\n", ("age in row 2", "whole")),
+    "nan": (HEAD + GOOD + "nan,1,north,never\n", ("age in row 2", "finite")),
+    "inf": (HEAD + GOOD + "1,inf,north,never\n", ("income in row 2", "finite")),
+    "NULL": (HEAD + GOOD + "1,NULL,north,never\n", ("income in row 2", "not a number")),
+    "hexadecimal": (HEAD + "0x1f,1,north,never\n", ("age in row 1", "not a number")),
+    "unknown category": (HEAD + GOOD + "1,1,up,never\n", ("region in row 2", "north")),
+    "unknown level": (HEAD + GOOD + "1,1,north,Never\n", ("often in row 2", "not one of")),
+    "newline": (HEAD + '1,1,"no\nrth",never\n', ("region in row 1", "not one of")),
     "empty file": ("", ("is empty",)),
     "only blank lines": ("\n\n", ("is empty",)),
     "only a header": (HEAD, ("no people",)),
@@ -593,10 +593,10 @@ def test_csv_files(case, survey, at_work, refused):
     (at_work / "people.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     says(
         ValueRefused,
-        lambda: files.encode_file(survey, "people.csv", "out.parquet", show_values=True),
+        lambda: files.encode_file(survey, "people.csv", "out.parquet"),
         *needles,
     )
-    line = refused("encode", "survey.toml", "people.csv", "-o", "out.parquet", "--show-values")
+    line = refused("encode", "survey.toml", "people.csv", "-o", "out.parquet")
     for needle in needles:
         assert str(needle) in line
     assert not list(at_work.glob("out*"))
@@ -635,9 +635,9 @@ def test_csv_files_that_work(text, survey, at_work):
 @pytest.mark.parametrize(
     ("bad", "needles"),
     [
-        ("30,1000.5,nowhere,never\n", ("region in row 300001 ", "'nowhere'")),
-        ("30,x,north,never\n", ("income in row 300001 ", "'x'")),
-        ("130,1000.5,north,never\n", ("age in row 300001 ", "'130'")),
+        ("30,1000.5,nowhere,never\n", ("region in row 300001 ", "not one of")),
+        ("30,x,north,never\n", ("income in row 300001 ", "not a number")),
+        ("130,1000.5,north,never\n", ("age in row 300001 ", "0 to 99")),
         ("30,north,never\n", ("row 300001 of", "3 cells")),
     ],
 )
@@ -645,7 +645,7 @@ def test_rows_are_counted_beyond_the_first_block(bad, needles, survey, at_work, 
     text = HEAD + GOOD * 300_000 + bad + GOOD * 10
     assert len(text) > 5_000_000
     (at_work / "people.csv").write_text(text)
-    line = refused("encode", "survey.toml", "people.csv", "-o", "out.parquet", "--show-values")
+    line = refused("encode", "survey.toml", "people.csv", "-o", "out.parquet")
     for needle in needles:
         assert needle in line
     assert not list(at_work.glob("out*"))

@@ -20,27 +20,27 @@ SLACK = 25
 
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
-    "src/metricldp": (192, 203, ""),
-    "src/metricldp/answers": (7_516, 7_564, ""),
-    "src/metricldp/app": (2_225, 2_318, ""),
+    "src/metricldp": (186, 203, ""),
+    "src/metricldp/answers": (7_274, 7_564, ""),
+    "src/metricldp/app": (2_217, 2_318, ""),
     "src/metricldp/app/plots": (1_170, 1_130, "charts of compare and risk moved here from lab"),
     "src/metricldp/app/web": (1_397, 1_450, ""),
     "src/metricldp/attributes": (
-        1_374,
+        1_371,
         1_346,
         "positions on a circle; conditions that cut bins name the nearest edges",
     ),
-    "src/metricldp/basics": (466, 516, ""),
+    "src/metricldp/basics": (463, 516, ""),
     "src/metricldp/channels": (2_207, 2_192, "fields name values that no report can have"),
     "src/metricldp/coins": (424, 484, ""),
     "src/metricldp/collector": (2_094, 2_206, ""),
     "src/metricldp/design": (3_764, 3_796, ""),
-    "src/metricldp/lab": (1_991, 2_260, ""),
+    "src/metricldp/lab": (1_988, 2_260, ""),
     "src/metricldp/lab/audit": (1_211, 1_227, ""),
-    "src/metricldp/lab/peers": (1_812, 1_898, ""),
+    "src/metricldp/lab/peers": (1_827, 1_898, ""),
     "src/metricldp/metrics": (1_030, 1_019, "Relative suggests the intended difference"),
     "src/metricldp/reports": (
-        1_362,
+        1_347,
         1_340,
         "readers hide values; tables are identified by object; messages name rows and columns",
     ),
@@ -50,8 +50,8 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (33_199, 36_843, ""),
-    "tests": (38_986, 39_020, ""),
+    "src": (32_934, 36_843, ""),
+    "tests": (38_806, 39_020, ""),
     "research": (771, 0, "scripts for the figures and tables of the paper, from lab/reproduce"),
 }
 

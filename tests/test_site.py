@@ -170,7 +170,7 @@ def test_the_site_loads_nothing_from_elsewhere(site):
 @pytest.mark.slow
 def test_signatures_are_in_the_api_reference(site):
     text = re.sub(r"<[^>]+>", "", (site / "api" / "survey.html").read_text("utf-8"))
-    for words in ("show_values: bool = False", "certify() -&gt; Certificate", "from_toml("):
+    for words in ("clip: bool = False", "certify() -&gt; Certificate", "from_toml("):
         assert words in text
 
 

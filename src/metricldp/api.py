@@ -57,21 +57,18 @@ class Survey(Parted):
         *,
         coins: Coins | None = None,
         clip: bool = False,
-        show_values: bool = False,
         shuffle: bool = False,
     ) -> pa.Table:
         """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         Lazy frames and DuckDB relations are computed, as far as the survey needs their columns.
         A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
-        nearest end instead. A refusal names the row; the value only with `show_values=True`, since
-        messages end up in logs. With `shuffle` the reports stand in a random order, not in that of
+        nearest end instead. An error names the row and never shows the value, since messages end up
+        in logs. With `shuffle` the reports stand in a random order, not in that of
         the people. Coins come from the operating system unless a test passes others.
         """
-        _check_asked(coins, clip=clip, show_values=show_values, shuffle=shuffle)
-        return encode.encode(
-            self, people, coins=coins, clip=clip, show_values=show_values, shuffle=shuffle
-        )
+        _check_asked(coins, clip=clip, shuffle=shuffle)
+        return encode.encode(self, people, coins=coins, clip=clip, shuffle=shuffle)
 
     def report(
         self,
@@ -79,21 +76,18 @@ class Survey(Parted):
         *,
         coins: Coins | None = None,
         clip: bool = False,
-        show_values: bool = False,
         memory: Memory | None = None,
     ) -> bytes:
         """Blur one person's values on their device: the bytes to send.
 
-        A refusal names the attribute; the value only with `show_values=True`. `memory` is a dict
+        An error names the attribute and never shows the value. `memory` is a dict
         that the device keeps and saves for attributes with the mechanism `memoised`: the first blur
         of every value so far. Without it each report has a first blur of its own, and spends anew.
         """
-        _check_asked(coins, clip=clip, show_values=show_values)
+        _check_asked(coins, clip=clip)
         if memory is not None and not isinstance(memory, MutableMapping):
             raise ValueRefused(f"a memory is a dict that the device keeps, not {shown(memory)}")
-        return self._device.report(
-            person, coins=coins, clip=clip, show_values=show_values, memory=memory
-        )
+        return self._device.report(person, coins=coins, clip=clip, memory=memory)
 
     @cached_property
     def _device(self) -> Device:

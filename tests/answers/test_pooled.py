@@ -1,12 +1,7 @@
-"""Pools: what is added, what is weighted, and what means different things and is refused.
-
-The weighted mean of shares is proved to be unbiased by enumeration, and weights found in the same
-reports are shown not to be.
-"""
+"""Pools: what is added, and what means different things and is rejected."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from functools import partial
@@ -16,7 +11,6 @@ import pytest
 from crowd_sums import tallies as drawn_tallies
 from scipy import stats
 
-from checks import every_report_of
 from metricldp import (
     Answer,
     Categorical,
@@ -34,7 +28,6 @@ from metricldp import (
     pool,
 )
 from metricldp.answers.answer import normal_reach
-from metricldp.answers.predict import one_draw
 from metricldp.answers.queries import parse
 from metricldp.attributes.meaning import meaning
 
@@ -150,13 +143,6 @@ def test_one_tally_alone_answers_as_it_does_itself(both):
     alone, (tally, _) = pool(both[:1]), both
     assert alone.count(WHERE) == tally.count(WHERE)
     assert alone.mean("age", WHERE).interval() == pytest.approx(tally.mean("age", WHERE).interval())
-    share = alone.common_fraction(WHERE)
-    expected = tally.fraction(WHERE, about="population")
-    assert (share.value, share.variance) == pytest.approx((expected.value, expected.variance))
-    assert share.interval(method="normal") == pytest.approx(expected.interval(method="normal"))
-    mean = alone.common_mean("age", WHERE)
-    expected = tally.mean("age", WHERE, about="population")
-    assert (mean.value, mean.stderr) == pytest.approx((expected.value, expected.stderr))
 
 
 def test_sums_take_bins_that_differ(both):
@@ -198,146 +184,14 @@ def test_weights_and_rounded_values_are_added():
     assert abs(mean.value - 5) < 5 * mean.stderr
 
 
-# One population ----------------------------------------------------------------------------------
-
-
-def coin(epsilon):
-    return Survey({"x": Categorical(["a", "b"], epsilon=epsilon, mechanism="response")})
-
-
-def every_tally(survey, n):
-    """A tally for each number of "a" among n reports."""
-    table, _ = every_report_of(survey)
-    return [survey.tally(table.take([0] * k + [1] * (n - k))) for k in range(n + 1)]
-
-
-def chances(survey, n, share):
-    """How likely each of them is, for people drawn with that share of "a"."""
-    _, law = every_report_of(survey)
-    return stats.binom.pmf(np.arange(n + 1), n, share * law[0, 0] + (1 - share) * law[1, 0])
-
-
-def naive(answers):
-    """The broken twin: weights from the variances that the same reports gave."""
-    weights = [1 / max(one.variance, 1e-9) for one in answers]
-    return sum(w * one.value for w, one in zip(weights, answers, strict=True)) / sum(weights)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize("prior", ["uniform", [[0.2, 0.8], [0.99, 0.01]]])
-def test_a_common_share_is_unbiased_and_naive_weights_are_not(share, prior):
-    """Exact: the mean over all numbers of reports that two surveys could have got."""
-    agreed, sizes = [coin(2), coin(3)], (10, 6)
-    parts = [every_tally(survey, n) for survey, n in zip(agreed, sizes, strict=True)]
-    laws = [chances(survey, n, share) for survey, n in zip(agreed, sizes, strict=True)]
-    alone = [[t.fraction({"x": "a"}, about="population") for t in some] for some in parts]
-    means = dict.fromkeys(("value", "square", "variance", "naive"), 0.0)
-    for (i, one), (j, two) in itertools.product(enumerate(parts[0]), enumerate(parts[1])):
-        chance = laws[0][i] * laws[1][j]
-        found = pool([one, two]).common_fraction({"x": "a"}, prior=prior)
-        means["value"] += chance * found.value
-        means["square"] += chance * found.value**2
-        means["variance"] += chance * found.variance
-        means["naive"] += chance * naive([alone[0][i], alone[1][j]])
-    assert means["value"] == pytest.approx(share, abs=1e-12)
-    assert means["variance"] == pytest.approx(means["square"] - share**2, abs=1e-12)
-    if share == 0.5:  # where both sides are alike, biases cancel
-        assert means["naive"] == pytest.approx(share, abs=1e-9)
-    else:
-        assert abs(means["naive"] - share) > 0.02
-
-
-def test_naive_weights_are_worse_the_more_surveys_there_are():
-    """A hundred surveys of 200 people, a tenth of whom are "a": the bias is as large as the error.
-
-    It was measured as -0.0041, with an error of 0.0037. The limit is half of the error, 18 standard
-    errors of this simulation away. Stated weights, which are equal as the surveys are, have to be
-    within 5: a false alarm in two million.
-    """
-    survey, n, share, runs = coin(2), 200, 0.1, 1000
-    found = [t.fraction({"x": "a"}, about="population") for t in every_tally(survey, n)]
-    value, variance = (
-        np.array([getattr(a, part) for a in found]) for part in ("value", "variance")
-    )
-    k = np.random.default_rng(1).choice(n + 1, (runs, 100), p=chances(survey, n, share))
-    stated = value[k].mean(axis=1)
-    error = stated.std()
-    assert abs(stated.mean() - share) < 5 * error / math.sqrt(runs)
-    weights = 1 / np.maximum(variance[k], 1e-9)
-    naively = (weights * value[k]).sum(axis=1) / weights.sum(axis=1)
-    assert naively.mean() - share < -error / 2
-
-
-def test_weights_are_known_before_any_report():
-    """The same for all reports, and the inverse of the variance where the prior is right."""
-    agreed = [coin(1), coin(2)]
-    found = set()
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        parts = [
-            tallied(s, {"x": rng.choice(["a", "b"], n)}, seed)
-            for s, n in zip(agreed, (300, 500), strict=True)
-        ]
-        answer = pool(parts).common_fraction({"x": "a"})
-        found.add(answer.notes[-1])
-    assert len(found) == 1
-    expected = [
-        n / one_draw(s, parse(s, {"x": "a"}), "uniform")[1]
-        for s, n in zip(agreed, (300, 500), strict=True)
-    ]
-    told = ", ".join(f"{w / sum(expected):.3g}" for w in expected)
-    assert found == {f"weights {told}, known before any report"}
-    predicted = agreed[0].predict({"x": "a"}, n=1, prior="uniform")
-    mean, variance = one_draw(agreed[0], parse(agreed[0], {"x": "a"}), "uniform")
-    assert mean == 0.5
-    assert variance == pytest.approx(predicted**2 + 0.25)
-
-
-def test_what_is_certain_needs_no_weight(both):
-    whole = pool(both).common_fraction()
-    assert (whole.value, whole.stderr) == (1.0, 0.0)
-    exact = pool(both).common_mean("age", {"age": 30})
-    assert exact.value == pytest.approx(30)
-
-
-def test_common_answers_are_better_than_the_best_alone(both):
-    together = pool(both)
-    share = together.common_fraction(WHERE)
-    alone = [tally.fraction(WHERE, about="population").stderr for tally in both]
-    assert share.stderr < min(alone)
-    assert (share.about, share.unit) == ("population", "of all")
-    mean = together.common_mean("age", {"region": "south"})
-    alone = [tally.mean("age", {"region": "south"}, about="population") for tally in both]
-    assert mean.stderr < min(one.stderr for one in alone)
-    low, high = mean.interval()
-    assert low < mean.value < high
-    assert mean.denominator == pytest.approx(0.7 * 9000, rel=0.1)
-    bars = together.common_histogram("region")
-    assert bars.values.sum() == pytest.approx(1)
-    assert bars["north"].about == "population"
-    assert bars["north"].unit == "of all"
-    income = together.common_mean("income")
-    low, high = (one.value for one in income.between)
-    assert low < income.value < high
-    assert "known before any report" in str(share)
-
-
-def test_a_tally_of_one_report_is_left_out(both):
-    single = tallied(surveys()[0], crowd(1, 1), 1)
-    nobody = surveys()[0].tally([])
-    share = pool([*both, single, nobody]).common_fraction(WHERE)
-    assert share.value == pool(both).common_fraction(WHERE).value
-    assert "2 tallies of one report at most left out" in share.notes
-    assert pool([*both, nobody]).mean("age").value == pool(both).mean("age").value
-    assert pool([*both, nobody]).count(WHERE).value == pool(both).count(WHERE).value
-    for ask in (
-        lambda: pool([nobody]).fraction(WHERE),
-        lambda: pool([nobody]).mean("age"),
-        lambda: pool([single]).common_fraction(WHERE),
-    ):
+def test_a_tally_without_reports_adds_nothing(both):
+    empty = surveys()[0].tally([])
+    assert pool([*both, empty]).mean("age").value == pool(both).mean("age").value
+    assert pool([*both, empty]).count(WHERE).value == pool(both).count(WHERE).value
+    for ask in (lambda: pool([empty]).fraction(WHERE), lambda: pool([empty]).mean("age")):
         with pytest.raises(QueryError, match="there is no answer to that"):
             ask()
-    assert pool([nobody]).count(WHERE).value == 0
+    assert pool([empty]).count(WHERE).value == 0
 
 
 # Coverage ----------------------------------------------------------------------------------------
@@ -378,10 +232,12 @@ def coverage(reps, seed):
     mean = people @ AGES / people.sum()
     note("mean", [one.mean("age") for one in same], mean)
     fresh, _ = pools(reps, seed + 1, drawn=True)
-    note("common share", [one.common_fraction(where) for one in fresh], LAW[inside].sum())
-    note("common mean", [one.common_mean("age") for one in fresh], LAW @ AGES)
-    bars = [one.common_histogram("age", width=10)[1] for one in fresh]
-    note("common bar", bars, LAW[10:20].sum())
+    shares = [one.fraction(where, about="population") for one in fresh]
+    note("share of a population", shares, LAW[inside].sum())
+    means = [one.mean("age", about="population") for one in fresh]
+    note("mean of a population", means, LAW @ AGES)
+    bars = [one.histogram("age", width=10, about="population")[1] for one in fresh]
+    note("bar of a population", bars, LAW[10:20].sum() * sum(SIZES))
     return held
 
 
@@ -475,9 +331,9 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
 def test_words_that_mean_different_things_are_refused(one, other, asked, words):
     tallies = [one_of(one), one_of(other)]
     together = pool(tallies)
-    asks = [together.count, together.fraction, together.common_fraction]
+    asks = [together.count, together.fraction]
     if not one.named and not other.named:
-        asks += [partial(ask, "x") for ask in (together.sum, together.mean, together.common_mean)]
+        asks += [partial(ask, "x") for ask in (together.sum, together.mean)]
     for ask in asks:
         with pytest.raises(QueryError, match=words) as refused:
             ask({"x": asked})
@@ -516,7 +372,7 @@ def test_words_that_mean_the_same_are_taken(one, other, asked):
 def test_bars_have_to_agree():
     together = pool([one_of(BINS), one_of(FINER)])
     assert len(together.histogram("x", width=10)) == 10
-    assert len(together.common_histogram("x", width=20)) == 5
+    assert len(together.histogram("x", width=20)) == 5
     with pytest.raises(QueryError, match=r"bar 1 of x means 0 to 10 in .* and 0 to 5 in"):
         together.histogram("x")
     longer = pool([one_of(Integer(0, 9, epsilon=1)), one_of(Integer(0, 12, epsilon=1))])
@@ -527,17 +383,10 @@ def test_bars_have_to_agree():
         shorter.histogram("x", width=5)
 
 
-def test_those_who_answer_are_another_population():
+def test_counts_take_attributes_that_are_optional_in_one_survey():
     must, may = Integer(0, 9, epsilon=1), Integer(0, 9, epsilon=1, optional=2)
     together = pool([one_of(must), one_of(may)])
     assert together.count({"x": (0, 5)}).value > 0
-    for ask in (
-        lambda: together.common_fraction({"x": (0, 5)}),
-        lambda: together.common_mean("x"),
-        lambda: together.common_histogram("x"),
-    ):
-        with pytest.raises(QueryError, match=r"may be left out in tally 2 .* and not in tally 1"):
-            ask()
     with pytest.raises(QueryError, match="tally 1"):
         together.count({"x": None})
     assert pool([one_of(may)]).count({"x": None}).value < 50
@@ -554,12 +403,6 @@ def test_those_who_answer_are_another_population():
         (lambda b: pool(b).sum("aeg"), r"tally 1 \(survey .*no attribute 'aeg'"),
         (lambda b: pool(b).sum("region"), "its values are names"),
         (lambda b: pool(b).count(about="nobody"), "an answer is about"),
-        (lambda b: pool(b).common_fraction(prior="worst"), "a prior is 'uniform', or a list"),
-        (lambda b: pool(b).common_fraction(prior=["uniform"]), "each of the 2 tallies"),
-        (
-            lambda b: pool(b).common_fraction({"age": 1}, prior=[[1, 2], "uniform"]),
-            r"tally 1 .*: a prior for age has shape \(100,\)",
-        ),
     ],
 )
 def test_mistakes_are_told(both, ask, words):

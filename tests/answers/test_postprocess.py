@@ -1,4 +1,4 @@
-"""Norm-Sub is the projection onto the simplex; a consistent tree is weighted least squares."""
+"""Norm-Sub is the projection onto the simplex."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from metricldp import Categorical, Coins, Integer, QueryError, Survey
-from metricldp.answers.postprocess import NOTE, consistent_tree, norm_sub
+from metricldp.answers.postprocess import NOTE, norm_sub
 
 COUNTS = st.lists(st.floats(-1000, 1000), min_size=1, max_size=12)
 
@@ -126,79 +126,3 @@ def test_norm_sub_is_biased():
     np.testing.assert_allclose(raw, [2, 0, 0], atol=1e-12)
     assert moved[0] < 1.7
     assert (moved[1:] > 0.15).all()
-
-
-# Trees
-
-
-def design(sizes, branching):
-    """Which leaves each node of each level holds."""
-    rows, leaves = [], np.arange(sizes[-1])
-    for level, size in enumerate(sizes):
-        span = branching ** (len(sizes) - 1 - level)
-        rows += [leaves // span == node for node in range(size)]
-    return np.array(rows, dtype=float)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "branching"),
-    [((1, 2, 4, 8), 2), ((1, 2, 3, 5), 2), ((1, 4, 16), 4), ((1, 2, 5), 3), ((3, 7), 3), ((4,), 2)],
-)
-@pytest.mark.parametrize("even", [True, False])
-def test_a_consistent_tree_is_least_squares(sizes, branching, even):
-    rng = np.random.default_rng([sum(sizes), branching])
-    levels = [rng.normal(50, 20, size) for size in sizes]
-    variances = [2.0] * len(sizes) if even else [rng.uniform(0.5, 9, size) for size in sizes]
-    a, y = design(sizes, branching), np.concatenate(levels)
-    weights = np.concatenate([np.broadcast_to(v, s) for v, s in zip(variances, sizes, strict=True)])
-    root = 1 / np.sqrt(weights)
-    leaves = np.linalg.lstsq(a * root[:, None], y * root, rcond=None)[0]
-    found = consistent_tree(levels, variances, branching)
-    np.testing.assert_allclose(np.concatenate(found), a @ leaves, rtol=1e-10)
-    assert [len(level) for level in found] == list(sizes)
-
-
-def test_a_known_root_and_a_level_that_nobody_saw():
-    levels = [[100.0], [np.nan, np.nan], [10.0, 20.0, 30.0, 60.0]]
-    root, middle, leaves = consistent_tree(levels, [0.0, np.inf, 1.0], 2)
-    np.testing.assert_allclose(root, [100])
-    np.testing.assert_allclose(leaves, [5, 15, 25, 55])
-    np.testing.assert_allclose(middle, [20, 80])
-    known = consistent_tree([[9.0], [1.0, 7.0]], [1.0, 0.0], 2)
-    np.testing.assert_allclose(known[0], [8])
-
-
-@pytest.mark.parametrize(
-    ("levels", "variances", "branching", "words"),
-    [
-        ([[1.0], [1.0, 2.0]], [1.0], 2, "1 levels of variances do not fit 2 levels"),
-        ([[1.0], [1.0, 2.0, 3.0]], [1.0, 1.0], 2, "level 1 has 3 nodes, so level 0 has 2, not 1"),
-        ([[1.0], [1.0, 2.0]], [1.0, -1.0], 2, "level 1 has a variance below zero"),
-        ([[1.0], [1.0, 2.0]], [1.0, np.inf], 2, "a leaf has an infinite variance"),
-        ([[1.0]], [1.0], 1, "at least 2 branches at a node, not 1"),
-        ([], [], 2, "a tree has at least one level, and there is none"),
-        ([[1.0], [np.nan, 2.0]], [1.0, 1.0], 2, "node 0 of level 1 is nan; give a finite count"),
-        ([[np.inf], [1.0, 2.0]], [1.0, 1.0], 2, "node 0 of level 0 is inf; give a finite count"),
-        ([["many"], [1.0, 2.0]], [1.0, 1.0], 2, "counts of level 0 are numbers, not ['many']"),
-        ([["3"], [1.0, 2.0]], [1.0, 1.0], 2, "counts of level 0 are numbers, not ['3']"),
-        ([[1.0], [1.0, [2.0]]], [1.0, 1.0], 2, "counts of level 1 are numbers"),
-        ([[1.0], [1.0, 2.0]], [1.0, "few"], 2, "variances of level 1 are numbers, not 'few'"),
-        ([[1.0], [1.0, 2.0]], [1.0, [1.0] * 3], 2, "one for each of its 2 nodes, not [1.0, 1.0"),
-        ([3.0, [1.0, 2.0]], [1.0, 1.0], 2, "level 0 is a list of counts, one for each node, not 3"),
-        ([[1.0], []], [1.0, 1.0], 2, "level 1 is a list of counts, one for each node, not []"),
-        (7, [1.0], 2, "counts are a list with an entry for each level, not 7"),
-        ("tree", [1.0], 2, "counts are a list with an entry for each level, not 'tree'"),
-        ([[1.0]], 1.0, 2, "variances are a list with an entry for each level, not 1.0"),
-        ([[9.0], [1.0, 7.0]], [0.0, 0.0], 2, "node 0 of level 0 is known to be 9, but the known"),
-        (
-            [[9.0], [5.0, 5.0], [1.0, 2.0, 3.0, 4.0]],
-            [0.0, np.inf, 0.0],
-            2,
-            "node 0 of level 0 is known to be 9, but the known counts below it add up to 10",
-        ),
-    ],
-)
-def test_a_tree_that_is_none(levels, variances, branching, words):
-    with pytest.raises(QueryError) as refused:
-        consistent_tree(levels, variances, branching)
-    assert words in str(refused.value)

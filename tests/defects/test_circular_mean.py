@@ -289,7 +289,6 @@ def test_other_statistics_along_a_line_are_rejected(tally):
         lambda: tally.decoded(of="bed"),
         lambda: SURVEY.decode(tally.store.table, of="bed"),
         lambda: SURVEY.plan("mean", attribute="bed", error=0.5, n=1000),
-        lambda: pool([tally]).common_mean("bed"),
     ):
         with pytest.raises(QueryError, match="bed is cyclic"):
             ask()

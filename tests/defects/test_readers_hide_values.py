@@ -117,11 +117,6 @@ def test_frames_with_impossible_values(kind, row):
     hidden(lambda: SURVEY.encode(FRAMES[kind](["income", "region"], row)))
 
 
-def test_value_is_shown_on_request():
-    with pytest.raises(ValueRefused, match="7319"):
-        SURVEY.encode({"income": [7319], "region": ["north"]}, show_values=True)
-
-
 @pytest.mark.parametrize("names", [["7319", "Canary"], ["income", "Canary"]])
 def test_parquet_files_without_a_header(tmp_path, names):
     path = tmp_path / "people.parquet"

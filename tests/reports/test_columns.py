@@ -182,8 +182,6 @@ def test_a_wrong_value_is_named_by_its_row():
         told = refusal(attribute, column)
         assert (told.row, told.attribute) == (row - 1, "a"), column
         assert str(told).startswith(f"a in row {row} {why}"), column
-        shown = str(refusal(attribute, column, show_values=True))
-        assert shown.startswith(f"a in row {row} ("), column
 
 
 def test_a_column_that_is_wrong_as_a_whole():
@@ -277,7 +275,7 @@ def test_rows_of_an_optional_attribute_count_those_without_an_answer():
         told = refusal(attribute, column)
         assert told.row == row - 1, column
         assert str(told).endswith(blank) is bool(hint), column
-        assert "n/a" in str(refusal(attribute, column, show_values=True)) or attribute is MAYBE
+        assert "n/a" not in str(told), column
     told = refusal(MOOD, [None, 1.5, 2.5])
     assert (told.row, str(told)) == (
         None,

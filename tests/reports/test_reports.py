@@ -310,8 +310,8 @@ def test_dictionaries_may_hold_names_that_nobody_has():
     expected = survey.encode({"x": ["high", "low", "high"]}, coins=Coins.seeded(1))
     assert survey.encode({"x": fine}, coins=Coins.seeded(1)).equals(expected)
     wrong = pa.DictionaryArray.from_arrays(pa.array([0, 2, 2], pa.int8()), names)
-    with pytest.raises(ValueRefused, match=r"row 2 \('higher'\) is not one of"):
-        survey.encode({"x": wrong}, show_values=True)
+    with pytest.raises(ValueRefused, match=r"row 2 is not one of"):
+        survey.encode({"x": wrong})
 
 
 @pytest.mark.parametrize("column", [[], np.array([]), pa.array([], pa.string()), pd.Series([])])

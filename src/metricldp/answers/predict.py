@@ -70,16 +70,9 @@ def predicted(
     if isinstance(prior, str) and prior == "worst":
         _, pairs = _fronts([(second[0], square[0]) for second, square in readings.pairs()])
     else:
-        pairs = np.array([_means(survey, readings, query, prior, ("second", "square"))])
+        pairs = np.array([_means(survey, readings, query, prior)])
     second, square = _weight_pair(survey, weights)
     return math.sqrt(n * max(0.0, float((pairs[:, 0] * second - pairs[:, 1] * square).max())))
-
-
-def one_draw(survey: Agreement, query: Query, prior: Prior) -> tuple[float, float]:
-    """The mean and the variance of what one person adds who is drawn from such people."""
-    readings = read(survey, query.functions)
-    value, second = _means(survey, readings, query, prior, ("value", "second"))
-    return value, max(0.0, second - value**2)
 
 
 def predicted_total(
@@ -238,10 +231,8 @@ def _front(pairs: Floats, sign: int) -> Floats:
     return np.asarray(pairs[order][ranked < best_before])
 
 
-def _means(
-    survey: Agreement, readings: Readings, query: Query, prior: Prior, rows: Sequence[str]
-) -> list[float]:
-    """The mean of each row, such as E[F^2] and f^2, over people spread as the prior says.
+def _means(survey: Agreement, readings: Readings, query: Query, prior: Prior) -> list[float]:
+    """The means of E[F^2] and f^2 over people spread as the prior says.
 
     That takes the attributes asked about, and those blurred together with them where E[F^2] differs
     in them all the same. Everybody answers what is optional, unless the prior says otherwise.
@@ -251,7 +242,7 @@ def _means(
         whether = {name: a for name, a in whether.items() if name not in prior}
     found = [
         _all_answered([part.terms(row, readings.rows) for part in readings.parts], whether)
-        for row in rows
+        for row in ("second", "square")
     ]
     varying = {
         name

@@ -58,9 +58,6 @@ People = Annotated[
     int, typer.Option("--n", parser=whole, metavar="NUMBER", help="how many people are expected")
 ]
 Clip = Annotated[bool, typer.Option("--clip", help="move values outside to the end")]
-ShowValues = Annotated[
-    bool, typer.Option("--show-values", help="show the value that is refused, for your eyes only")
-]
 _STOPPED = 130
 """The exit code of an interrupt, which typer may return instead of raising it."""
 
@@ -115,7 +112,6 @@ def risk(
         typer.Option("--prior", help="people as the attacker expects them, .csv or .parquet"),
     ] = None,
     clip: Clip = False,
-    show_values: ShowValues = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="a picture to write")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of what is sampled")] = 1,
     as_json: AsJson = False,
@@ -129,7 +125,7 @@ def risk(
     told = None
     if people is not None:
         names = chances.asked_about(agreed, attribute)
-        prior, told = chances.shares_in(agreed, names, people, clip=clip, show_values=show_values)
+        prior, told = chances.shares_in(agreed, names, people, clip=clip)
     found = chances.risk(
         agreed, attribute, prior=prior, within=within, reports=reports, seed=seed, told=told
     )
@@ -222,7 +218,6 @@ def encode(
     people: PeopleFile,
     output: ReportsOut,
     clip: Clip = False,
-    show_values: ShowValues = False,
     in_order: Annotated[
         bool, typer.Option("--no-shuffle", help="keep the order of the people, which may tell")
     ] = False,
@@ -237,7 +232,6 @@ def encode(
             people,
             output,
             clip=clip,
-            show_values=show_values,
             shuffle=not in_order,
             progress=progress,
         )
@@ -295,7 +289,6 @@ def compare(
     ] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of questions and simulation")] = 1,
     clip: Clip = False,
-    show_values: ShowValues = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare mechanisms on a survey and people of one's own; nobody's reports are made."""
@@ -310,7 +303,6 @@ def compare(
             queries=queries,
             seed=seed,
             clip=clip,
-            show_values=show_values,
             progress=progress,
         )
     written = []

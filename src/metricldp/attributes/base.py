@@ -149,10 +149,7 @@ class Attribute(ABC):
 
     def _stated(self, value: object) -> int:
         """The position of a value that is nobody's, so that a refusal may show it."""
-        try:
-            return self.position_if_any(value, f"the {self.kind} value")
-        except ValueRefused as wrong:
-            raise wrong.showing(value) from None
+        return self.position_if_any(value, f"the {self.kind} value ({shown(value)})")
 
     @property
     def is_public(self) -> bool:

@@ -8,10 +8,8 @@ MetricLdpError
 ├── CertificateError   a channel was asked to promise what it cannot keep
 └── MissingLibrary     what was asked for needs a library that is not installed
 
-Each message names the value, the place and the remedy, in one line; a person's value only if asked.
+Each message names the place and the remedy in one line. No message shows a respondent's value.
 """
-
-from metricldp.basics.text import shown
 
 
 class MetricLdpError(Exception):
@@ -26,8 +24,8 @@ class ValueRefused(MetricLdpError, ValueError):
     """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
 
     Where one value is to blame, `attribute` says of what, `row` (from 0) in which row, and
-    `reason` is one word to count by: missing, kind, whole, range or name. The value itself is not
-    in it, unless who asked wanted to see it.
+    `reason` is one word to count by: missing, kind, whole, range or name. It does not contain
+    the value.
     """
 
     def __init__(
@@ -53,11 +51,6 @@ class ValueRefused(MetricLdpError, ValueError):
     def adding(self, words: str) -> "ValueRefused":
         """The same refusal with more words behind it."""
         why = f"{self.why}; {words}"
-        return ValueRefused(why, attribute=self.attribute, row=self.row, reason=self.reason)
-
-    def showing(self, value: object) -> "ValueRefused":
-        """The same refusal with the value in it, for those who may see it."""
-        why = f"({shown(value)}) {self.why}"
         return ValueRefused(why, attribute=self.attribute, row=self.row, reason=self.reason)
 
 

@@ -182,7 +182,6 @@ def compare(
     queries: int = 100,
     seed: int = 1,
     clip: bool = False,
-    show_values: bool = False,
     repetitions: int = REPETITIONS,
     progress: Progress = silent,
 ) -> Comparison:
@@ -199,7 +198,6 @@ def compare(
         attributes,
         people,
         clip=clip,
-        show_values=show_values,
         progress=lambda done: progress(0.1 * done),
     )
     notes += _heaped(attributes, people, clip)

@@ -238,7 +238,6 @@ def shares_in(
     people: Path,
     *,
     clip: bool = False,
-    show_values: bool = False,
 ) -> tuple[dict[str, Floats], str]:
     """How people in a file are spread, for all attributes that are looked at; and in words."""
     found, count = {}, 0
@@ -247,7 +246,7 @@ def shares_in(
     wanted = {n: a for n, a in asked.items() if not a.asks_whether and a.size <= MOST_POSITIONS}
     if not wanted:
         raise QueryError(f"a file of people says nothing of {names[0]}; leave the prior out")
-    read = read_positions(wanted, people, clip=clip, show_values=show_values)
+    read = read_positions(wanted, people, clip=clip)
     for name, positions in read.items():
         parts = 1 << FRACTION_BITS if wanted[name].rounded_at_random else 1
         nearest = np.rint(positions / parts).astype(np.int64)

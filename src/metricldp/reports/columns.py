@@ -33,9 +33,7 @@ T = TypeVar("T")
 Refusal = Callable[[str], MetricLdpError]
 
 
-def checked(
-    survey: Agreement, people: Any, *, clip: bool, show_values: bool = False
-) -> dict[str, Positions]:
+def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Positions]:
     """The position of every value of a table of people, or a refusal."""
     people = _frame(people, list(survey.asked))
     found = {
@@ -44,7 +42,6 @@ def checked(
             _column(people, attribute.source(name)),
             attribute.source(name),
             clip=clip,
-            show_values=show_values,
         )
         for name, attribute in survey.attributes.items()
     }
@@ -60,7 +57,6 @@ def positions_of(
     name: str,
     *,
     clip: bool = False,
-    show_values: bool = False,
 ) -> Positions:
     """The positions of one column."""
     try:
@@ -74,14 +70,14 @@ def positions_of(
     if attribute.asks_whether:
         return np.asarray(~_missing(values), dtype=np.int64)
     if attribute.optional is None:
-        return _Column(attribute, values, name, clip, show_values).positions()
+        return _Column(attribute, values, name, clip).positions()
     rows = np.flatnonzero(~_missing(values))
     some = (
         [values[row] for row in rows] if isinstance(values, list) else values.take(pa.array(rows))
     )
     found = np.full(len(values), attribute.position_if_any(None))
     try:
-        found[rows] = _Column(attribute, some, name, clip, show_values).positions()
+        found[rows] = _Column(attribute, some, name, clip).positions()
     except ValueRefused as wrong:
         if wrong.reason in ("kind", "name"):
             wrong = wrong.adding("a missing value is left blank")
@@ -120,7 +116,6 @@ class _Column:
     values: pa.Array | list[Any]
     name: str
     clip: bool
-    show_values: bool
 
     def positions(self) -> Positions:
         numbers = None if isinstance(self.values, list) else self._numbers(self.values)
@@ -140,7 +135,7 @@ class _Column:
         try:
             return self.attribute.position(value, self.name, clip=self.clip)
         except ValueRefused as wrong:
-            raise (wrong.showing(value) if self.show_values else wrong).at(row) from None
+            raise wrong.at(row) from None
 
     def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
         """As integers, floats or codes of names; None where only a look at each value can tell."""

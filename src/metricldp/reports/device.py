@@ -84,11 +84,10 @@ class Device:
         *,
         coins: Coins | None,
         clip: bool,
-        show_values: bool = False,
         memory: Memory | None = None,
     ) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
-        positions = self._positions(person, clip, show_values)
+        positions = self._positions(person, clip)
         return self._blurred(positions, Tape(coins or Coins()), memory)
 
     def from_tape(
@@ -102,7 +101,7 @@ class Device:
         """The same from coins that are written down: for tests only, it gives no privacy."""
         return self._blurred(self._positions(person, clip), tape, memory)
 
-    def _positions(self, person: Mapping[str, Any], clip: bool, show: bool = False) -> list[int]:
+    def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
         if not isinstance(person, Mapping):
             kind = type(person).__name__
             raise ValueRefused(f"a person is a dict of values by attribute, not {kind}")
@@ -121,13 +120,7 @@ class Device:
                 named, meant = "something that is no name", ""
             why = f"the person has a value for {named}, which is not in the survey"
             raise ValueRefused(f"{why}{meant or f'; it asks for {listed(names)}'}")
-        found = []
-        for name, position in self._attributes:
-            try:
-                found.append(position(person.get(name), name, clip=clip))
-            except ValueRefused as wrong:
-                raise (wrong.showing(person.get(name)) if show else wrong) from None
-        return found
+        return [position(person.get(name), name, clip=clip) for name, position in self._attributes]
 
     def _blurred(self, positions: list[int], tape: Tape, memory: Memory | None) -> bytes:
         fields, new = 0, dict[str, int]()

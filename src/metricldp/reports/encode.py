@@ -28,14 +28,13 @@ def encode(
     *,
     coins: Coins | None = None,
     clip: bool = False,
-    show_values: bool = False,
     shuffle: bool = False,
 ) -> pa.Table:
     """Blur a table of people. All values are checked before the first coin is drawn.
 
     Reports stand in the order of the people, or in a random one.
     """
-    found = checked(survey, people, clip=clip, show_values=show_values)
+    found = checked(survey, people, clip=clip)
     source = coins or Coins()
     columns = {}
     for name, column in found.items():

@@ -42,7 +42,6 @@ def encode_file(
     *,
     coins: Coins | None = None,
     clip: bool = False,
-    show_values: bool = False,
     shuffle: bool = True,
     progress: Callable[[float], None] = lambda done: None,
 ) -> int:
@@ -56,7 +55,7 @@ def encode_file(
         found = read_people(people, list(survey.asked), progress)
         for batch in arrow.regrouped(found, parquet.ROW_GROUP):
             with _rows_from(count):
-                table = encode(survey, batch, coins=source, clip=clip, show_values=show_values)
+                table = encode(survey, batch, coins=source, clip=clip)
             yield table
             count += batch.num_rows
         if not count:
@@ -73,7 +72,6 @@ def read_positions(
     people: str | Path,
     *,
     clip: bool = False,
-    show_values: bool = False,
     progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """The positions of everybody in a file of people, for some of its columns."""
@@ -84,7 +82,7 @@ def read_positions(
         with _rows_from(count):
             for name, attribute in attributes.items():
                 values = batch.column(name).combine_chunks()
-                found = positions_of(attribute, values, name, clip=clip, show_values=show_values)
+                found = positions_of(attribute, values, name, clip=clip)
                 parts[name].append(found)
         count += batch.num_rows
     if not count:

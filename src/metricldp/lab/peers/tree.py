@@ -7,7 +7,7 @@ written as weights of nodes in many ways:
 `least_squares`  the smallest sum of squares. Estimates that are decoded so add up along the tree:
                  it is the transpose of the consistent tree of Hay, Rastogi, Miklau and Suciu,
                  "Boosting the Accuracy of Differentially Private Histograms Through Consistency"
-                 (PVLDB 3(1), 2010), which is `answers.postprocess`
+                 (PVLDB 3(1), 2010), which is `add_up`
 `fewest`         each function has its value at the largest nodes on which it is constant: a range
                  is its canonical decomposition
 """
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.postprocess import add_up
 from metricldp.channels import Floats
 
 
@@ -52,8 +51,7 @@ class Tree:
         return tuple(-(-self.size // width) for width in self.widths)
 
     def _joined(self, values: Floats) -> Floats:
-        starts = np.arange(0, values.shape[-1], self.branching)
-        return np.asarray(np.add.reduceat(values, starts, axis=-1))
+        return _of_children(values, self.branching)
 
     def _shared(self, values: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
         """The value of its parent for each of `count` nodes."""
@@ -119,3 +117,30 @@ class Tree:
     def unwrite(self, people: Floats, nodes: list[Floats]) -> Floats:
         spreads = [np.zeros(1), *map(np.ones, self.counts)]
         return add_up([people, *nodes], spreads, self.branching)[-1]
+
+
+def add_up(counts: list[Floats], variances: list[Floats], branching: int) -> list[Floats]:
+    """Counts (..., nodes) of trees, root first, made to add up: the least squares estimate.
+
+    Node j of a level has the nodes j * branching to (j + 1) * branching - 1 of the next, as far as
+    there are any. A variance of 0 means a known count. Two passes as in Hay et al., for any
+    variances: up, each node with the sum of its children, weighted by inverse variance; down, the
+    difference between a parent and its children's sum is divided by their variances.
+    """
+    for level in range(len(counts) - 2, -1, -1):
+        sums, below = (_of_children(x[level + 1], branching) for x in (counts, variances))
+        own = variances[level]
+        weight = np.where(own > 0, below / np.where(own > 0, below + own, 1.0), 1.0)
+        counts[level] = weight * counts[level] + (1 - weight) * sums
+        variances[level] = weight * own
+    for level in range(1, len(counts)):
+        parents = np.arange(counts[level].shape[-1]) // branching
+        missing = counts[level - 1] - _of_children(counts[level], branching)
+        below = _of_children(variances[level], branching)
+        part = variances[level] / np.where(below > 0, below, 1.0)[parents]
+        counts[level] = counts[level] + part * missing[..., parents]
+    return counts
+
+
+def _of_children(level: Floats, branching: int) -> Floats:
+    return np.add.reduceat(level, np.arange(0, level.shape[-1], branching), axis=-1)
