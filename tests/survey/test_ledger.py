@@ -367,9 +367,9 @@ def test_mistakes(ledger, tmp_path):
         (lambda: ledger.worst("w"), "in the clear"),
         (lambda: ledger.worst(["age"]), "no attribute"),
         (lambda: ledger.worst(np.array(["age", "w"])), "no attribute"),
-        (lambda: ledger.spent("age", 1, 200), r"age \(200\) is outside 0 to 9"),
-        (lambda: ledger.spent("site", "news", "shop"), r"site \('shop'\) is not one of"),
-        (lambda: ledger.spent("site", "news", None), r"site \(None\) is missing"),
+        (lambda: ledger.spent("age", 1, 200), "age is outside 0 to 9"),
+        (lambda: ledger.spent("site", "news", "shop"), "site is not one of"),
+        (lambda: ledger.spent("site", "news", None), "site is missing"),
     ):
         with pytest.raises(QueryError, match=needle):
             call()
