@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "metricldp"
 LAYERS = (
     *("basics", "coins", "metrics", "attributes", "channels", "design", "survey", "reports"),
-    *("store", "answers", "lab", "collector", "app", "api"),
+    *("store", "estimate", "answers", "lab", "collector", "app", "api"),
 )
 """In the order of the data flow: a layer imports itself and layers before it."""
 ABOVE = {"__init__", "__main__"}

@@ -14,7 +14,7 @@ unbiased value and its error. `survey.certify` proves the promise from the integ
 from metricldp.answers.answer import Answer
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.circular import CircularMean
-from metricldp.answers.conditions import all_of, any_of, none_of
+from metricldp.answers.conditions import all_of, any_of, between, none_of
 from metricldp.answers.fits import Fit
 from metricldp.answers.pooled import Pool, pool
 from metricldp.answers.quantiles import Cdf, Quantile
@@ -98,6 +98,7 @@ __all__ = [
     "Workload",
     "all_of",
     "any_of",
+    "between",
     "draft",
     "fit_together",
     "none_of",

@@ -6,7 +6,7 @@ errors add up to: see `arithmetic.py`. All counts and their differences are foun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from metricldp.answers import pictures
 from metricldp.answers.answer import Answer
-from metricldp.answers.conditions import Where
+from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.queries import EVERYBODY, Query, if_answered, parse
 from metricldp.answers.ratio import Ratio
@@ -71,7 +71,7 @@ def mean_of(tally: Tally, attribute: str) -> Measure:
 def share_of(tally: Tally, where: Where) -> Measure:
     """The share of a group that meets a condition on one attribute."""
     query = parse(tally.survey, where)
-    if not isinstance(where, Mapping) or len(where) != 1 or len(query.factors) != 1:
+    if len(attributes_in(where)) != 1 or len(query.factors) != 1:
         raise QueryError(
             "a share of groups is of one condition on one attribute, not of "
             f"{shown(query.words)}; other conditions belong into where"

@@ -159,16 +159,17 @@ def _wald(apart: Floats, shared: Floats) -> tuple[float, int]:
 
 def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, about: str) -> Test:
     """Whether the share of people who meet some conditions rises or falls along an attribute."""
-    if not isinstance(share, Mapping) or not share:
-        raise QueryError(f'a share is of conditions such as {{"vote": "yes"}}, not {shown(share)}')
+    if not isinstance(share, Mapping | str) or not share:
+        raise QueryError(f"a share is of a condition such as vote == 'yes', not {shown(share)}")
     described = attribute_of(tally.survey, attribute)
     if not described.ordered:
         raise QueryError(f"{attribute} has no order, so nothing rises along it; ask independence")
-    if attribute in share:
+    names = attributes_in(share)
+    if attribute in names:
         raise QueryError(f"the share is of {attribute} itself; name conditions on others")
-    people = People.of(tally, where, about, [attribute, *share])
+    people = People.of(tally, where, about, [attribute, *names])
     inside = tally._parsed(share)
-    if shared := [name for name in share if name in attributes_in(where or {})]:
+    if shared := [name for name in names if name in attributes_in(where or {})]:
         raise QueryError(f"{shared[0]} is in the share and in where; leave it out of one")
     scores = np.arange(described.size, dtype=np.float64)
     if not described.named:

@@ -80,6 +80,10 @@ def both(one: Part, other: Part) -> Part:
     """What is in one part and in the other."""
     if isinstance(one, Stretches) and isinstance(other, Stretches):
         return one & other
+    if isinstance(one, Span) and isinstance(other, Span):
+        first, end = max(one.first, other.first), min(one.end, other.end)
+        if first < end:
+            return Span(first, end, one.size)
     return inside(one) * inside(other).astype(np.float64)
 
 
