@@ -100,7 +100,10 @@ def _selection(survey: Agreement, where: Where) -> Selection:
         words = ", ".join(labels) or EVERYBODY
         return Selection([product], words if len(where) == 1 else f"({words})", notes)
     parts = [_selection(survey, part) for part in where.parts]
-    labels = [words for _, words, _ in parts]
+    labels = [
+        f"({words})" if isinstance(part, str) and ", " in words else words
+        for part, (_, words, _) in zip(where.parts, parts, strict=True)
+    ]
     notes = tuple(dict.fromkeys(note for _, _, some in parts for note in some))
     if where.kind == ALL:
         products: list[Product] = [{}]

@@ -137,8 +137,13 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self._formula(node.operand, negated=not negated)
         if isinstance(node, ast.BoolOp):
-            parts = tuple(self._formula(value, negated=negated) for value in node.values)
-            return Combination(isinstance(node.op, ast.And) != negated, parts)
+            every = isinstance(node.op, ast.And) != negated
+            parts: list[Formula] = []
+            for value in node.values:
+                part = self._formula(value, negated=negated)
+                nested = isinstance(part, Combination) and part.every == every
+                parts += part.parts if isinstance(part, Combination) and nested else [part]
+            return Combination(every, tuple(parts))
         if isinstance(node, ast.Compare):
             return self._chain(node, negated=negated)
         if (name := self._name(node)) is not None:
@@ -230,9 +235,9 @@ class _Selector:
     def selection(self, formula: Formula) -> Selection:
         products, words = self._products(formula)
         if not products:
-            raise QueryError(f"no respondent can satisfy {words}; its conditions exclude each other")
-        if isinstance(formula, Combination) and formula.every:
-            words = words[1:-1]
+            raise QueryError(
+                f"no respondent can satisfy {words}; its conditions exclude each other"
+            )
         return Selection(products, words, tuple(self.notes))
 
     def _products(self, formula: Formula) -> tuple[list[Product], str]:
@@ -240,14 +245,14 @@ class _Selector:
             return self._one([formula])
         parts = self._joined_ranges(formula) if formula.every else [[p] for p in formula.parts]
         results = [self._one(part) for part in parts]
-        words = (", " if formula.every else " or ").join(words for _, words in results)
-        words = words if len(results) == 1 and not formula.every else f"({words})"
+        labels = [words for _, words in results]
         if not formula.every:
-            return union([products for products, _ in results]), words
+            labels = [f"({words})" if ", " in words else words for words in labels]
+            return union([products for products, _ in results]), f"({' or '.join(labels)})"
         products: list[Product] = [{}]
         for some, _ in results:
             products = intersection(products, some)
-        return products, words
+        return products, ", ".join(labels)
 
     def _joined_ranges(self, formula: Combination) -> list[list[Formula]]:
         """The parts; a lower and an upper bound of one attribute that follow each other are one."""
@@ -308,10 +313,8 @@ class _Selector:
             chosen = self._chosen(attribute, name, ends, at)
             low, high = (low if ends[0] is None else end), (high if ends[1] is None else end)
         if len(bounds) == 2:
-            ends = (self._rank(attribute, end) for end in (low, high))
-            first, last = ends
-            if first > last:
-                wraps = f"; around the circle it is {name} >= ... or {name} <= ..."
+            if self._rank(attribute, low) > self._rank(attribute, high):
+                wraps = f"; around the circle it is {name} >= {low} or {name} <= {high}"
                 message = f"no {name} is in this range{wraps if attribute.is_cyclic else ''}"
                 raise self.source.error(message, bounds[0].value_at)
             chosen = self._chosen(attribute, name, (low, high), bounds[0].value_at)
@@ -331,7 +334,9 @@ class _Selector:
         self._chosen(attribute, name, value, at)
         position = self._rank(attribute, value) + {"<": -1, ">": 1}.get(symbol, 0)
         if not 0 <= position < attribute.size:
-            message = f"{name} has nothing {symbol} {shown(value)}; {name} is {attribute.describe()}"
+            message = (
+                f"{name} has nothing {symbol} {shown(value)}; {name} is {attribute.describe()}"
+            )
             raise self.source.error(message, at)
         return attribute.name_of(position)
 

@@ -128,51 +128,54 @@ class Source:
             if token.kind == "operator":
                 self._check_operator(token, before, after)
             elif token.kind == "string":
-                self._check_string(token, before)
+                self._check_string(token)
             elif token.kind == "name":
-                self._check_name(token, after)
-            elif token.kind == "number" and after is not None:
-                if after.kind in ("name", "number") and after.start == _end(token):
+                self._check_name(token)
+            elif token.kind == "number" and after is not None and after.start == _end(token):
+                if after.kind in ("name", "number"):
                     message = f"{_short(token.text + after.text)} is not a number such as 50_000"
                     raise self.error(message, token.start)
+            if before is not None and _is_end(before) and _is_value(token):
+                self._check_prefix(before, token)
+                message = "two values follow each other; write an operator between them"
+                raise self.error(message, token.start)
 
     def _check_operator(self, token: Token, before: Token | None, after: Token | None) -> None:
         if token.text not in _OPERATORS:
             remedy = _REMEDIES.get(token.text, f"write conditions such as {EXAMPLE}")
             raise self.error(f"a condition has no {token.text}; {remedy}", token.start)
-        if token.text == "(" and before is not None and _is_value(before):
+        if token.text == "(" and before is not None and _is_end(before):
             raise self.error("a condition has no functions; compare attributes", token.start)
         if token.text == "[" and (before is None or before.text not in ("in", "[", "==", "!=")):
             message = "a list follows in or not in, as in region in ['north', 'south']"
             raise self.error(message, token.start)
         if token.text in "-+":
-            signs = before is None or not (_is_value(before) or before.text in (")", "]"))
-            if not signs or after is None or after.kind != "number":
+            binary = before is not None and _is_end(before)
+            if binary or after is None or after.kind != "number":
                 message = f"a condition has no arithmetic; {token.text} stands before a number only"
                 raise self.error(message, token.start)
 
-    def _check_string(self, token: Token, before: Token | None) -> None:
-        if before is not None and before.kind == "string":
-            message = "two strings follow each other; write a comma or an operator between them"
-            raise self.error(message, token.start)
-        if before is not None and before.kind == "name" and _end(before) == token.start:
-            if before.text not in KEYWORDS:
-                raise self.error("a string has no prefix; leave it out", before.start)
+    def _check_prefix(self, before: Token, token: Token) -> None:
+        adjacent = _end(before) == token.start
+        if adjacent and before.kind == "name" and token.kind == "string":
+            raise self.error("a string has no prefix; leave it out", before.start)
+
+    def _check_string(self, token: Token) -> None:
         if wrong := re.search(r"\\(?!['\"\\])", re.sub(r"\\\\", "  ", token.text)):
             message = "a backslash stands before a quote or another backslash only"
             raise self.error(message, token.start + wrong.start())
 
-    def _check_name(self, token: Token, after: Token | None) -> None:
+    def _check_name(self, token: Token) -> None:
         if token.text.lower() in KEYWORDS[:5] and token.text not in KEYWORDS:
             raise self.error(f"write {token.text.lower()} in small letters", token.start)
         if keyword.iskeyword(token.text) and token.text not in KEYWORDS:
             message = f"{token.text} is a word of Python; an attribute `{token.text}` has backticks"
             raise self.error(message, token.start)
         if not token.text.isidentifier():
-            message = f"{_short(token.text)} is neither a name nor a number; use backticks for names"
+            message = (
+                f"{_short(token.text)} is neither a name nor a number; use backticks for names"
+            )
             raise self.error(message, token.start)
-        if after is not None and after.kind == "number" and after.start == _end(token):
-            raise self.error("write a space before a number", after.start)
 
     def _check_nesting(self, tokens: list[Token]) -> None:
         opened: list[Token] = []
@@ -198,9 +201,13 @@ def _end(token: Token) -> int:
 
 
 def _is_value(token: Token) -> bool:
-    return token.kind not in ("operator", "name") or (
-        token.kind == "name" and token.text not in KEYWORDS[:5]
-    )
+    """Whether a token is a name or a literal, and not a symbol or a word such as `and`."""
+    return token.kind != "operator" and (token.kind != "name" or token.text not in KEYWORDS[:5])
+
+
+def _is_end(token: Token) -> bool:
+    """Whether a value ends with this token."""
+    return _is_value(token) or (token.kind == "operator" and token.text in (")", "]"))
 
 
 def _short(text: str) -> str:
