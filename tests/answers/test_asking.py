@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from metricldp.answers.where_text import parse_text
 
 from metricldp import (
     Categorical,
@@ -21,7 +22,6 @@ from metricldp import (
     Table,
 )
 from metricldp.answers.queries import parse
-from metricldp.answers.where_text import parse_text
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 MECHANISMS = ["response", "unary", "geometric", "threshold", "matrix"]

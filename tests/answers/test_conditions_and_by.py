@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metricldp.answers.where_text import parse_text
 
 from checks import every_report_of
 from metricldp import (
@@ -24,7 +25,6 @@ from metricldp import (
 from metricldp.answers.answer_table import Grid
 from metricldp.answers.conditions import Condition
 from metricldp.answers.queries import parse, parse_all
-from metricldp.answers.where_text import parse_text
 
 TINY = Survey(
     {

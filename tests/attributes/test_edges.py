@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metricldp.answers.where_text import parse_text
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, QueryError, Survey, SurveyError
-from metricldp.answers.where_text import parse_text
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import Geometric
 from metricldp.metrics import Line

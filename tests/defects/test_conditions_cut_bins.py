@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from metricldp.answers.where_text import parse_text
 
 from metricldp import (
     Categorical,
@@ -17,7 +18,6 @@ from metricldp import (
     none_of,
     pool,
 )
-from metricldp.answers.where_text import parse_text
 
 N = 4_000
 INCOMES = np.random.default_rng(7).gamma(2, 15_000, N).clip(0, 100_000)

@@ -246,7 +246,7 @@ ERRORS = [
     ("income in [5, 6]", 10, "ask for the bin, 0 to 10"),
     ("height == 1", 10, "compare it by <"),
     ("mood > 'good'", 7, "nothing > 'good'"),
-    ("w > 1", 4, "ask for its sum"),
+    ("w > 1", 0, "ask for its sum"),
     ("region is None", 0, "not optional"),
     ("age == None", 7, "age is None"),
     ("age is 1", 7, "compare with =="),
@@ -357,8 +357,17 @@ def test_hostile_text_is_rejected_at_once_in_few_words(text):
         st.text(max_size=60),
         st.lists(
             st.sampled_from(
-                [*"()[],<>=!-+`'\"\\#.:", "age", "region", "'north'", "1", "2.5", "1e9", "not "]
-                + [
+                [
+                    *(
+                        "age",
+                        "region",
+                        "'north'",
+                        "1",
+                        "2.5",
+                        "1e9",
+                        "not ",
+                        *"()[],<>=!-+`'\"\\#.:",
+                    ),
                     " and ",
                     " or ",
                     " in ",

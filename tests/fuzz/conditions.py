@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 from fuzzing import tried
+from metricldp.answers.where_text import parse_text
 
 from metricldp import Categorical, Continuous, Integer, Ordinal, Real, Survey, Weight
 from metricldp.answers.queries import parse
-from metricldp.answers.where_text import parse_text
 from metricldp.coins.stream import Coins
 
 AT_ONCE = 500

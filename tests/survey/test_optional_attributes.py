@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from metricldp.answers.where_text import parse_text
 
 from checks import every_report_of, people_of
 from metricldp import (
@@ -34,7 +35,6 @@ from metricldp import (
     ValueRefused,
     Weight,
 )
-from metricldp.answers.where_text import parse_text
 from metricldp.app import cli
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,12 +15,16 @@ from metricldp.app.terminal import watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.progress import Progress
 from metricldp.design.shapes import watching
+from metricldp.estimate.source import EXAMPLE
 from metricldp.survey.agreement import Agreement
 
+CONDITION_HELP = "a condition in quotes, such as \"18 <= age <= 29 and region == 'north'\""
 SURVEYS = (".toml", ".json")
 _PEOPLE = ".csv"
 _COLLECTED = (".parquet", ".pq", ".totals")
 
+
+_COMPARES = re.compile(r"[=<>≤≥≠]|\s(in|is)\s")
 
 Typed = str | float
 """A word, or the default of an option, which goes through its parser, too."""
@@ -61,9 +66,24 @@ def share(text: Typed) -> float:
     return number(digits) / 100 if digits != str(text) else number(digits)
 
 
+def is_condition(word: str) -> bool:
+    """Whether a word of the command line compares something, and so is not a name or a number."""
+    return bool(_COMPARES.search(word))
+
+
+def only_condition(words: Sequence[str]) -> str | None:
+    """The condition of a command, if there is one."""
+    if len(words) > 1:
+        raise QueryError(
+            f"a command takes one condition, not {len(words)}; join them with and, in quotes: "
+            f"{EXAMPLE!r}"
+        )
+    return words[0] if words else None
+
+
 def survey_in(path: Path) -> Agreement:
     """The survey of a file; other files and conditions in its place are told to move."""
-    if path.suffix in (_PEOPLE, *_COLLECTED) or ("=" in path.name and not path.exists()):
+    if path.suffix in (_PEOPLE, *_COLLECTED) or (is_condition(str(path)) and not path.exists()):
         raise QueryError(f"{path} is not a survey; that, a .toml or .json file, comes first")
     with designing():
         return Parted.load(path)
@@ -98,7 +118,7 @@ def check_order(
         )
     if reports.suffix in SURVEYS:
         raise QueryError(f"{reports} is a survey; reports come after it: {usage}")
-    asks = "=" in reports.name or reports.name in survey.attributes
+    asks = is_condition(str(reports)) or reports.name in survey.attributes
     if asks and not reports.exists():
         raise QueryError(f"{reports} is not a file of reports, which come second: {usage}")
     for word in words if attribute is None else (attribute, *words):
@@ -106,5 +126,5 @@ def check_order(
             raise QueryError(f"{word} is a file, which comes before what is asked: {usage}")
     if attribute is None or attribute in survey.attributes:
         return
-    if "=" in attribute or any(word in survey.attributes for word in words):
+    if is_condition(attribute) or any(word in survey.attributes for word in words):
         raise QueryError(f"{attribute!r} is not an attribute, which comes third: {usage}")

@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from metricldp.answers.decoded import decode_file
-from metricldp.answers.where_text import parse_text
-from metricldp.app.arguments import check_order, survey_in
+from metricldp.app.arguments import check_order, only_condition, survey_in
 from metricldp.app.questions import AsJson, Conditions, Fingerprint, ReportsFile, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
 from metricldp.basics.writing import check_apart
 
-_USAGE = "metricldp decode SURVEY REPORTS CONDITIONS -o COLUMN"
+_USAGE = "metricldp decode SURVEY REPORTS CONDITION -o COLUMN"
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +42,7 @@ def _decode(
     agreed = survey_in(survey)
     words = conditions or []
     check_order(agreed, reports, None, words, _USAGE)
-    where = parse_text(agreed, words)
+    where = only_condition(words)
     check_apart(output, [survey], QueryError)
     decoder, rows = decode_file(
         agreed, reports, output, where, of, public=public, fingerprint=fingerprint

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import where_text
+from metricldp.answers.conditions import attributes_in
 from metricldp.answers.wishes import EVENLY, FRACTION, MEAN, MEASURES, WORST
-from metricldp.app.arguments import SURVEYS, designing, number, share, survey_in, whole
+from metricldp.app.arguments import (
+    CONDITION_HELP,
+    SURVEYS,
+    designing,
+    is_condition,
+    number,
+    only_condition,
+    share,
+    survey_in,
+    whole,
+)
 from metricldp.app.drafts import draft
 from metricldp.app.plots import check_picture
 from metricldp.app.plots.plans import trade_off
@@ -21,8 +30,6 @@ from metricldp.basics.writing import check_apart
 from metricldp.lab import risk
 from metricldp.lab.plans import FINDS, plan
 from metricldp.survey.agreement import Agreement
-
-_CONDITION = re.compile(r"[=<>≤≥≠]")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +43,7 @@ def _plan(
     kind: Annotated[str, typer.Argument(help="the answer wanted: count, fraction or mean")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(help="for a mean the attribute; then conditions such as age=18..29"),
+        typer.Argument(help=f"for a mean the attribute; then {CONDITION_HELP}"),
     ] = None,
     error: Annotated[
         str,
@@ -94,7 +101,7 @@ def _plan(
         check_apart(output, inputs, QueryError, "survey", SURVEYS)
     agreed = survey_in(survey)
     attribute, conditions = _asked(kind, words or [])
-    where = where_text.parse_text(agreed, conditions)
+    where = only_condition(conditions)
     with designing():
         found = plan(
             agreed,
@@ -144,12 +151,12 @@ def _draft(
 
 def _asked(kind: str, words: list[str]) -> tuple[str | None, list[str]]:
     """The attribute of a mean, and conditions."""
-    named = [word for word in words if not _CONDITION.search(word)]
-    conditions = [word for word in words if _CONDITION.search(word)]
+    named = [word for word in words if not is_condition(word)]
+    conditions = [word for word in words if is_condition(word)]
     if kind == MEAN and len(named) != 1:
         raise QueryError("a mean is of one attribute: metricldp plan SURVEY mean ATTRIBUTE")
     if kind != MEAN and named:
-        raise QueryError(f"{named[0]!r} is not a condition; write one such as age=18..29")
+        raise QueryError(f"{named[0]!r} is not a condition; write one such as age >= 18")
     return (named[0] if named else None), conditions
 
 
@@ -168,7 +175,8 @@ def _prior(survey: Agreement, said: str | None, attribute: str | None, where: An
     """A word, or the shares of people in a file, attribute by attribute."""
     if said is None or said in (WORST, EVENLY):
         return said
-    names = [name for name in survey.asked if name == attribute or name in where]
+    compared = attributes_in(where or {})
+    names = [name for name in survey.asked if name == attribute or name in compared]
     for block in survey.blocks.values():
         if not set(block.names).isdisjoint(names):
             names += [name for name in block.names if name not in names]

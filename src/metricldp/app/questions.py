@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import where_text
+from metricldp.answers import queries
 from metricldp.answers.answer import percent
 from metricldp.answers.answer_table import Answers
 from metricldp.answers.by import Quantiles
@@ -23,7 +22,15 @@ from metricldp.answers.quantiles import Quantile
 from metricldp.answers.searches import ISOTONIC
 from metricldp.answers.tally import Tally
 from metricldp.app import plots
-from metricldp.app.arguments import check_order, number, share, survey_in
+from metricldp.app.arguments import (
+    CONDITION_HELP,
+    check_order,
+    is_condition,
+    number,
+    only_condition,
+    share,
+    survey_in,
+)
 from metricldp.app.terminal import show, watched
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, plain, table
@@ -40,13 +47,11 @@ ReportsFile = Annotated[
 ]
 Conditions = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="conditions such as age=18..29, 'income>=50000' or region=north,south, all to be met"
-    ),
+    typer.Argument(help=CONDITION_HELP),
 ]
 _ProbabilitiesAndConditions = Annotated[
     list[str] | None,
-    typer.Argument(help="probabilities such as 0.25 0.5, then conditions such as age=18..29"),
+    typer.Argument(help=f"probabilities such as 0.25 0.5, then {CONDITION_HELP}"),
 ]
 _About = Annotated[
     str,
@@ -75,7 +80,6 @@ _Plot = Annotated[Path | None, typer.Option("--plot", help="a picture to write")
 _OF_PEOPLE = {"of", "less", "over"}
 """Options that are conditions."""
 _MAY_BE_LEFT_OUT = {"by", *_OF_PEOPLE}
-_CONDITION = re.compile(r"[=<>≤≥≠]")
 ALWAYS: dict[str, tuple[Any, Any]] = {
     "about": (_About, "respondents"),
     "level": (_Level, 0.95),
@@ -126,14 +130,15 @@ class Question:
             check_apart(plot, [survey, reports], QueryError)
         words = conditions or []
         if self.probabilities or self.others:
-            named = [word for word in words if not _is_condition(word)]
-            words = [word for word in words if _is_condition(word)]
+            named = [word for word in words if not is_condition(word)]
+            words = [word for word in words if is_condition(word)]
         agreed = survey_in(survey)
         check_order(agreed, reports, given.get("attribute"), conditions or [], self._usage)
-        where = where_text.parse_text(agreed, words)
+        where = only_condition(words)
+        queries.parse_all(agreed, where)
         given = {k: v for k, v in given.items() if v is not None or k not in _MAY_BE_LEFT_OUT}
         for name in _OF_PEOPLE & given.keys():
-            given[name] = where_text.parse_text(agreed, given[name])
+            queries.parse_all(agreed, given[name])
         if "by" in given:
             given["by"] = _groups(given["by"])
         said = {*given} if given.get("fit") else {*given} - {"fit"}
@@ -155,13 +160,13 @@ class Question:
             data["liars"] = {"devices": liars, "without_them": [[*ends] for _, *ends in rows]}
             text = f"{text}\n{_moved_text(rows, liars)}"
         if plot is not None and self.draw is not None:
-            among = f" among {', '.join(words)}" if words else ""
+            among = f" among {where}" if where else ""
             title = f"{given['attribute']}{among}, from blurred reports"
             self.draw(found, plot, title=title, level=level, **how)
             data["picture"], text = str(plot), f"{text}\npicture in {plot}"
         show(data, text, as_json)
 
-    def _asked(self, tally: Tally, where: Where, given: dict[str, Any]) -> Any:
+    def _asked(self, tally: Tally, where: Where | None, given: dict[str, Any]) -> Any:
         """The tally's answer or, with --fit, that of a fit over the attributes in question."""
         for name in ("less", "over"):
             if name in given:
@@ -175,9 +180,9 @@ class Question:
         if not given.pop("fit", False):
             return self.ask(tally, where=where, **given)
         names = [given["attribute"]] if self.attribute else []
-        names += [name for name in attributes_in(where) if name not in names]
+        names += [name for name in attributes_in(where or {}) if name not in names]
         if not names:
-            raise QueryError("--fit needs an attribute to fit; give a condition such as age=18..29")
+            raise QueryError("--fit needs an attribute to fit; give a condition such as age >= 18")
         if given.pop("method", ISOTONIC) != ISOTONIC:
             raise QueryError("a fit rises by itself; leave --method out with --fit")
         with watched("fitting") as progress:
@@ -188,13 +193,13 @@ class Question:
     def _usage(self) -> str:
         attribute = " ATTRIBUTE" if self.attribute else ""
         more = " PROBABILITIES" if self.probabilities else " ATTRIBUTES" if self.others else ""
-        return f"metricldp {self.name} SURVEY REPORTS{attribute}{more} CONDITIONS"
+        return f"metricldp {self.name} SURVEY REPORTS{attribute}{more} CONDITION"
 
     def register(self, app: typer.Typer) -> None:
         """As a command with the parameters that it takes."""
         words: Any = _ProbabilitiesAndConditions if self.probabilities else Conditions
         if self.others:
-            said = f"{self.others}, then conditions such as age=18..29"
+            said = f"{self.others}, then {CONDITION_HELP}"
             words = Annotated[list[str] | None, typer.Argument(help=said)]
         taken: dict[str, tuple[Any, Any]] = {
             "survey": (SurveyFile, inspect.Parameter.empty),
@@ -246,16 +251,12 @@ def _groups(said: Sequence[str]) -> dict[str, float | None]:
     return found
 
 
-def _is_condition(word: str) -> bool:
-    return bool(_CONDITION.search(word)) or word.lower() in where_text.OPERATORS
-
-
 def _probability(word: str) -> float:
     try:
         return share(word)
     except typer.BadParameter:
         raise QueryError(
-            f"{word!r} is neither a probability such as 0.5 nor a condition such as age=18..29"
+            f"{word!r} is neither a probability such as 0.5 nor a condition such as age >= 18"
         ) from None
 
 
@@ -326,13 +327,13 @@ _BY = Annotated[
     typer.Option("--by", help="an attribute whose groups are asked, or age=10 for bars; or two"),
 ]
 _OF = Annotated[
-    list[str] | None, typer.Option("--of", help="the people that it is a share of: conditions")
+    str | None, typer.Option("--of", help="the people that it is a share of: a condition")
 ]
 _COMPARED = {
-    name: (Annotated[list[str] | None, typer.Option(f"--{name}", help=said)], None)
+    name: (Annotated[str | None, typer.Option(f"--{name}", help=said)], None)
     for name, said in (
-        ("less", "less the same of other people: their conditions"),
-        ("over", "divided by the same of other people: their conditions"),
+        ("less", "less the same of other people: a condition"),
+        ("over", "divided by the same of other people: a condition"),
     )
 }
 _METHOD = Annotated[str, typer.Option(help="isotonic or binary-search")]
@@ -347,26 +348,26 @@ _WORKLOAD = Annotated[str, typer.Option("--workload", help="values, prefixes, ra
 QUESTIONS = (
     Question(
         "count",
-        "Count the people who meet all conditions, with the error.",
+        "Count the people who meet the condition, with the error.",
         Tally.count,
         options={"by": (_BY, None), **_COMPARED},
     ),
     Question(
         "fraction",
-        "Give the share of all people who meet the conditions, with the error.",
+        "Give the share of all people who meet the condition, with the error.",
         Tally.fraction,
         options={"of": (_OF, None), "by": (_BY, None), **_COMPARED},
     ),
     Question(
         "sum",
-        "Add up an attribute or a weight over the people who meet the conditions, with the error.",
+        "Add up an attribute or a weight over the people who meet the condition, with the error.",
         Tally.sum,
         attribute="the attribute or weight to add up",
         options={"by": (_BY, None), **_COMPARED},
     ),
     Question(
         "mean",
-        "Average an attribute over the people who meet the conditions, with the error.",
+        "Average an attribute over the people who meet the condition, with the error.",
         Tally.mean,
         attribute="the attribute to average",
         options={"by": (_BY, None), **_COMPARED},

@@ -11,7 +11,6 @@ from metricldp.answers.regression import Regression
 from metricldp.answers.tally import Tally
 from metricldp.answers.top import Top
 from metricldp.answers.wald import Test
-from metricldp.answers.where_text import parse_text
 from metricldp.app.arguments import number
 from metricldp.app.questions import ALWAYS, Question
 from metricldp.basics.errors import QueryError
@@ -37,8 +36,8 @@ _WIDTHS = Annotated[
     typer.Option("--width", help="of an attribute's bars, such as age=10; repeatable"),
 ]
 _SHARE = Annotated[
-    list[str] | None,
-    typer.Option("--share", help="a condition that the share is of; repeatable, needed"),
+    str | None,
+    typer.Option("--share", help="a condition that the share is of; needed"),
 ]
 _K = Annotated[int, typer.Option("--k", help="how many values")]
 _OTHER = "the other attribute"
@@ -46,7 +45,7 @@ _OTHER = "the other attribute"
 
 def _one(others: Sequence[str]) -> str:
     if len(others) != 1:
-        raise QueryError(f"name one other attribute, then conditions, not {listed(others)}")
+        raise QueryError(f"name one other attribute, then a condition, not {listed(others)}")
     return others[0]
 
 
@@ -73,7 +72,7 @@ def _regression(
     tally: Tally, attribute: str, others: Sequence[str], base: list[str] | None, **how: Any
 ) -> Regression:
     if not others:
-        raise QueryError("name the predictors after the outcome, then conditions")
+        raise QueryError("name the predictors after the outcome, then a condition")
     return tally.regression(attribute, others, base=_pairs(base, "a base"), **how)
 
 
@@ -87,10 +86,10 @@ def _independence(
     return tally.independence(attribute, _one(others), widths=widths, **how)
 
 
-def _trend(tally: Tally, attribute: str, share: list[str] | None, **how: Any) -> Test:
+def _trend(tally: Tally, attribute: str, share: str | None, **how: Any) -> Test:
     if not share:
-        raise QueryError("say what the share is of, as with --share vote=yes")
-    return tally.trend(parse_text(tally.survey, list(share)), attribute, **how)
+        raise QueryError("say what the share is of, as with --share \"vote == 'yes'\"")
+    return tally.trend(share, attribute, **how)
 
 
 def _top(tally: Tally, attribute: str, k: int, **how: Any) -> Top:
@@ -100,21 +99,21 @@ def _top(tally: Tally, attribute: str, k: int, **how: Any) -> Top:
 STATISTICS = (
     Question(
         "variance",
-        "Give the variance of an attribute over the people who meet the conditions.",
+        "Give the variance of an attribute over the people who meet the condition.",
         Tally.variance,
         attribute="an attribute whose values are numbers",
         taken=ALWAYS,
     ),
     Question(
         "std",
-        "Give the standard deviation of an attribute over the people who meet the conditions.",
+        "Give the standard deviation of an attribute over the people who meet the condition.",
         Tally.std,
         attribute="an attribute whose values are numbers",
         taken=ALWAYS,
     ),
     Question(
         "covariance",
-        "Give the covariance of two attributes over the people who meet the conditions.",
+        "Give the covariance of two attributes over the people who meet the condition.",
         _covariance,
         attribute="an attribute whose values are numbers",
         others=_OTHER,
@@ -122,7 +121,7 @@ STATISTICS = (
     ),
     Question(
         "correlation",
-        "Give the correlation of two attributes over the people who meet the conditions.",
+        "Give the correlation of two attributes over the people who meet the condition.",
         _correlation,
         attribute="an attribute whose values are numbers",
         others=_OTHER,

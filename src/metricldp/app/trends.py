@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from metricldp.answers import where_text
+from metricldp.answers import queries
 from metricldp.answers.comparisons import p_text
 from metricldp.answers.tally import Tally
 from metricldp.answers.waves import WaveAnswers, Waves
 from metricldp.app import plots
-from metricldp.app.arguments import check_order, share, survey_in
+from metricldp.app.arguments import (
+    CONDITION_HELP,
+    check_order,
+    is_condition,
+    only_condition,
+    share,
+    survey_in,
+)
 from metricldp.app.questions import AsJson, SurveyFile
 from metricldp.app.terminal import show
 from metricldp.basics.errors import QueryError
@@ -23,17 +29,16 @@ from metricldp.basics.text import listed, shown
 from metricldp.basics.writing import check_apart
 from metricldp.survey.agreement import Agreement
 
-_SIGNS = re.compile(r"[=<>≤≥≠]")
 _SURVEYS = (".toml", ".json")
 _KINDS = ("fraction", "count", "mean", "sum", "quantile")
 _OF_ATTRIBUTES = _KINDS[2:]
-_USAGE = "metricldp waves SURVEY WAVE1 WAVE2 ... CONDITIONS"
+_USAGE = "metricldp waves SURVEY WAVE1 WAVE2 ... CONDITION"
 
 _Words = Annotated[
     list[str],
     typer.Argument(
         help="reports of each wave in time order, a survey before those that have another; then "
-        "conditions such as age=18..29, all to be met"
+        f"{CONDITION_HELP}"
     ),
 ]
 _Ask = Annotated[str, typer.Option("--ask", help="fraction, count, mean, sum or quantile")]
@@ -97,9 +102,10 @@ def _trend(
     if plot is not None:
         plots.check_picture(plot)
         check_apart(plot, [survey, *map(Path, words)], QueryError)
-    conditions = [word for word in words if _SIGNS.search(word) and not Path(word).exists()]
+    conditions = [word for word in words if is_condition(word) and not Path(word).exists()]
     agreed = survey_in(survey)
-    where = where_text.parse_text(agreed, conditions)
+    where = only_condition(conditions)
+    queries.parse_all(agreed, where)
     files = _files(agreed, [word for word in words if word not in conditions], attribute)
     names = _labels(labels, [path for path, _ in files])
     tallies = {name: Tally.of(own, path) for name, (path, own) in zip(names, files, strict=True)}

@@ -96,6 +96,10 @@ def either(one: Part, other: Part) -> Part:
 
 def rest(part: Part) -> Part:
     """What is not in a part."""
+    if isinstance(part, Span) and part.first == 0 < part.size - part.end:
+        return Span(part.end, part.size, part.size)
+    if isinstance(part, Span) and part.first > 0 and part.end == part.size:
+        return Span(0, part.first, part.size)
     return ~part if isinstance(part, Stretches) else 1.0 - inside(part)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen, rest
 from metricldp.basics.errors import QueryError
@@ -43,8 +42,7 @@ _SYMBOLS: dict[type[ast.cmpop], str] = {
     ast.Is: "is",
     ast.IsNot: "is not",
 }
-_NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_NEGATED |= {"in": "not in", "not in": "in", "is": "is not", "is not": "is"}
+_NEGATED = {"==": "!=", "!=": "==", "in": "not in", "not in": "in", "is": "is not", "is not": "is"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 
@@ -56,6 +54,8 @@ class Comparison(NamedTuple):
     value: Any
     name_at: int
     value_at: int
+    negated: bool = False
+    """Whether a comparison by order has to be false. Each has to be possible as it is written."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def select(survey: Agreement, text: str) -> Selection:
 def entries(text: str) -> list[tuple[str, Any]]:
     """Each attribute that a condition compares, with values, a pair of ends, or None for missing."""
     result: list[tuple[str, Any]] = []
-    for name, symbol, value, _, _ in _comparisons(_Reader(Source.of(text)).formula()):
+    for name, symbol, value, *_ in _comparisons(_Reader(Source.of(text)).formula()):
         if symbol[0] in "<>":
             result.append((name, (value, None) if symbol[0] == ">" else (None, value)))
         else:
@@ -158,7 +158,10 @@ class _Reader:
             symbol = _SYMBOLS[type(operator)]
             comparison = self._comparison(left, symbol, right)
             if negated:
-                comparison = comparison._replace(symbol=_NEGATED[comparison.symbol])
+                opposite = _NEGATED.get(comparison.symbol)
+                comparison = comparison._replace(
+                    symbol=opposite or comparison.symbol, negated=opposite is None
+                )
             comparisons.append(comparison)
         if len(comparisons) == 1:
             return comparisons[0]
@@ -171,7 +174,7 @@ class _Reader:
         if name is None:
             message = "a comparison needs the name of an attribute, as in 18 <= age"
             raise self.source.error(message, self._at(left))
-        if (other := self._name(right)) is not None:
+        if (other := self._name(right)) is not None and symbol in _MIRRORED:
             message = (
                 f"{_brief(name)} is compared with a name; write a category in quotes, "
                 f"{_brief(other)}"
@@ -270,6 +273,8 @@ class _Selector:
         if isinstance(first, Combination):
             return self._products(first)
         attribute = self.survey.attributes[first.name]
+        if attribute.is_weight:
+            self._chosen(attribute, first.name, first.value, first.name_at)
         if first.symbol in ("is", "is not"):
             subset, words = self._missing(attribute, first)
         elif first.symbol[0] in "<>":
@@ -289,7 +294,7 @@ class _Selector:
 
     def _members(self, attribute: Attribute, comparison: Comparison) -> tuple[Subset, str]:
         """The values of ==, !=, in and not in."""
-        name, symbol, value, _, at = comparison
+        name, symbol, value, _, at, _ = comparison
         values = value if isinstance(value, list) else [value]
         for one in values:
             self._check_kind(attribute, name, one, at)
@@ -307,7 +312,7 @@ class _Selector:
         """A range with one or two ends; each end is checked by itself, for its position."""
         low = high = None
         for bound in bounds:
-            name, symbol, _, _, at = bound
+            name, symbol, _, _, at, negated = bound
             end = self._end(attribute, bound)
             ends = (end, None) if symbol[0] == ">" else (None, end)
             chosen = self._chosen(attribute, name, ends, at)
@@ -318,11 +323,13 @@ class _Selector:
                 message = f"no {name} is in this range{wraps if attribute.is_cyclic else ''}"
                 raise self.source.error(message, bounds[0].value_at)
             chosen = self._chosen(attribute, name, (low, high), bounds[0].value_at)
+        if negated:
+            return responded(attribute, rest(chosen.part)), f"not {chosen.words}"
         return responded(attribute, chosen.part), chosen.words
 
     def _end(self, attribute: Attribute, bound: Comparison) -> Any:
         """The last value inside, of which < and > exclude their own."""
-        name, symbol, value, _, at = bound
+        name, symbol, value, _, at, _ = bound
         self._check_kind(attribute, name, value, at)
         if not attribute.ordered:
             message = f"{name} has no order; use ==, !=, in or not in"
@@ -370,7 +377,8 @@ def _are_bounds(one: Formula, other: Formula) -> bool:
     """Whether two comparisons bound one attribute below and above."""
     if not isinstance(one, Comparison) or not isinstance(other, Comparison):
         return False
-    return one.name == other.name and {one.symbol[0], other.symbol[0]} == {"<", ">"}
+    opposite = {one.symbol[0], other.symbol[0]} == {"<", ">"}
+    return one.name == other.name and opposite and not one.negated and not other.negated
 
 
 def _brief(name: str) -> str:

@@ -48,6 +48,12 @@ _REMEDIES = {
 }
 
 
+def name_in_text(name: str) -> str:
+    """An attribute's name as a condition has it: in backticks if Python could not read it."""
+    plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+    return name if plain else f"`{name}`"
+
+
 class Token(NamedTuple):
     """A piece of the text, with the kind that the pattern gives it."""
 

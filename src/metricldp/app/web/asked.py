@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from metricldp.answers import queries, where_text
+from metricldp.answers import queries
 from metricldp.answers.answer import normal_reach
 from metricldp.answers.estimate import RESPONDENTS, check_about
 from metricldp.app.arguments import number, share, whole
@@ -21,7 +21,7 @@ from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-MOST_WORDS, LONGEST_WORD, LONGEST_ADDRESS = 16, 1000, 8000
+LONGEST_WORD, LONGEST_ADDRESS = 4000, 8000
 MOST_BARS, MOST_CELLS, MOST_GROUPS, MOST_QUANTILES = 512, 2500, 24, 20
 """What one address may ask for."""
 USUAL_BARS, USUAL_SIDE, USUAL_GROUPS = 25, 10, 8
@@ -37,9 +37,20 @@ SHOWS = {
 """What the page draws, in the order of its menu."""
 NAMES = (*(question.name for question in QUESTIONS), HEATMAP, GROUPS)
 USUAL_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_SEVERAL = ("where", "p")
+_SEVERAL = ("p",)
 _SINGLE = (
-    *("show", "attribute", "by", "of", "against", "width", "by_width", "workload", "method"),
+    *(
+        "show",
+        "where",
+        "attribute",
+        "by",
+        "of",
+        "against",
+        "width",
+        "by_width",
+        "workload",
+        "method",
+    ),
     *("simultaneous", "level", "about", "anytime", "liars"),
 )
 _UNSAID = (("level", "0.95"), ("about", RESPONDENTS), ("liars", "0"))
@@ -53,8 +64,7 @@ class Asked:
     survey: Agreement
     name: str
     given: tuple[tuple[str, str], ...]
-    where: Mapping[str, Any]
-    words: tuple[str, ...]
+    where: str | None
     attribute: str = ""
     by: str = ""
     of: str = ""
@@ -87,13 +97,8 @@ def asked(survey: Agreement, name: str, said: Iterable[tuple[str, str]]) -> Aske
     words = _words(said)
     several = {name: [w for n, w in words if n == name] for name in _SEVERAL}
     single = {n: w for n, w in words if n not in _SEVERAL}
-    conditions = several["where"]
-    if len(conditions) > MOST_WORDS:
-        raise QueryError(f"at most {MOST_WORDS} conditions at once, not {len(conditions)}")
-    where = where_text.parse_text(survey, conditions)
+    where = single.get("where")
     queries.parse(survey, where)
-    if not isinstance(where, Mapping):
-        raise QueryError("this page takes plain conditions, which all have to be met")
     level = _read(single, "level", share, 0.95)
     normal_reach(level)
     about = single.get("about", RESPONDENTS)
@@ -114,7 +119,6 @@ def asked(survey: Agreement, name: str, said: Iterable[tuple[str, str]]) -> Aske
         name,
         tuple(sorted(worth_saying, key=lambda word: order[word[0]])),
         where,
-        tuple(conditions),
         single.get("attribute", ""),
         single.get("by", ""),
         single.get("of", ""),

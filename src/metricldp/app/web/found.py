@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from metricldp.answers import differences, grids, watched, where_text
+from metricldp.answers import differences, grids, watched
 from metricldp.answers.answer import Answer, percent
 from metricldp.answers.answer_table import Answers, Histogram
 from metricldp.answers.circular import CircularMean
@@ -70,11 +70,11 @@ def _asked_of(tally: Quick, asked: Asked, **more: Any) -> Any:
         if not asked.attribute:
             raise QueryError(f"{asked.name} needs attribute=, {question.attribute}")
         more["attribute"] = asked.attribute
-    return question.ask(tally, where=dict(asked.where), about=asked.about, **more)
+    return question.ask(tally, where=asked.where, about=asked.about, **more)
 
 
 def among(asked: Asked) -> str:
-    return f" among {', '.join(asked.words)}" if asked.words else ""
+    return f" among {asked.where}" if asked.where else ""
 
 
 def _noted(asked: Asked, notes: Sequence[str] = ()) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _heatmap(tally: Quick, asked: Asked) -> Found:
     found = grids.grid(
         tally,
         names,
-        dict(asked.where),
+        asked.where,
         widths=widths,
         about=asked.about,
         table=table_is_best(tally, asked),
@@ -329,7 +329,7 @@ def _groups(tally: Quick, asked: Asked) -> Found:
     found = differences.groups(
         tally,
         asked.by,
-        dict(asked.where),
+        asked.where,
         width=asked.by_width,
         measure=measure,
         against=asked.against,
@@ -376,7 +376,7 @@ def _measure(tally: Quick, asked: Asked) -> differences.Measure | None:
         return None
     if said in tally.survey.attributes:
         return differences.mean_of(tally, said)
-    return differences.share_of(tally, where_text.parse_text(tally.survey, [said]))
+    return differences.share_of(tally, said)
 
 
 def _numbers(one: Answer, ask: dict[str, Any]) -> dict[str, Any]:
@@ -407,10 +407,10 @@ def headline(tally: Quick, asked: Asked) -> list[tuple[str, str]]:
     """How many people meet the conditions, and their mean of what is asked about, in words."""
     if not tally.n:
         return []
-    found, where = [], dict(asked.where)
+    found, where = [], asked.where
     if where and asked.name != "count":
         count = tally.count(where, about=asked.about)
-        found.append((f"people with {', '.join(asked.words)}", single_line(count, asked)))
+        found.append((f"people with {asked.where}", single_line(count, asked)))
     if where and asked.name != "fraction":
         share = tally.fraction(where, about=asked.about)
         found.append(("share of all", single_line(share, asked)))

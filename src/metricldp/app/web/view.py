@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from metricldp.answers import where_text
 from metricldp.answers.answer import percent
+from metricldp.answers.conditions import attributes_in
 from metricldp.answers.quick import Quick
 from metricldp.app.web import charts
 from metricldp.app.web.asked import (
     GROUPS,
     HEATMAP,
-    MOST_WORDS,
     SHOWS,
     USUAL_BARS,
     USUAL_GROUPS,
@@ -34,6 +33,7 @@ from metricldp.basics.errors import MetricLdpError
 from metricldp.basics.optional import optional
 from metricldp.basics.text import plain as written
 from metricldp.collector.base import Status
+from metricldp.estimate.source import name_in_text
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
     except MetricLdpError as mistake:
         wrong, drawn = str(mistake), completed(question)
     over_time, times = _over_time(status)
-    words = [word for name, word in said if name == "where" and word.strip()][:MOST_WORDS]
     conditions = _conditions(agreed)
     page = _filled(
         "survey.html",
@@ -118,7 +117,6 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
         attributes=asked_about(agreed),
         attribute=drawn.attribute,
         by=drawn.by,
-        words=[*words, ""] if words and len(words) < MOST_WORDS else (words or ["", ""]),
         example=" or ".join(conditions[:2]),
         example1=conditions[0],
         conditions=conditions,
@@ -145,19 +143,17 @@ def survey(tally: Quick, status: Status, said: list[tuple[str, str]]) -> tuple[i
 
 def _usual_show(survey: Agreement, said: list[tuple[str, str]]) -> str:
     """A histogram; where every attribute has a condition there is none to draw, only a number."""
-    words = [word for name, word in said if name == "where" and word.strip()][:MOST_WORDS]
+    where = next((word for name, word in said if name == "where" and word.strip()), None)
     try:
-        where = where_text.parse_text(survey, words)
+        compared = attributes_in(where or {})
     except MetricLdpError:
         return "histogram"
-    if not isinstance(where, Mapping):
-        return "histogram"
     chosen = any(name == "attribute" and word for name, word in said)
-    return "histogram" if chosen or {*asked_about(survey)} - {*where} else "count"
+    return "histogram" if chosen or {*asked_about(survey)} - {*compared} else "count"
 
 
 def _nothing(survey: Agreement) -> Asked:
-    return Asked(survey, "histogram", (), {}, ())
+    return Asked(survey, "histogram", (), None)
 
 
 def _said(said: list[tuple[str, str]]) -> Any:
@@ -168,7 +164,8 @@ def _said(said: list[tuple[str, str]]) -> Any:
 def completed(question: Asked) -> Asked:
     """What is meant where nothing is said: attributes without a condition, not too many bars."""
     survey, names = question.survey, asked_about(question.survey)
-    free = [name for name in names if name not in question.where]
+    compared = attributes_in(question.where or {})
+    free = [name for name in names if name not in compared]
     attribute = question.attribute or [*free, names[0]][0]
     by = question.by
     if not by or (by == attribute and question.name == HEATMAP):
@@ -210,19 +207,22 @@ def _shows(survey: Agreement) -> dict[str, str]:
 
 def _conditions(survey: Agreement) -> list[str]:
     """Conditions to choose from: every category, and a range of every attribute of numbers."""
-    found = []
-    for name in asked_about(survey):
-        one = survey.asked[name]
+    firsts, others = [], []
+    for attribute in asked_about(survey):
+        one, name = survey.asked[attribute], name_in_text(attribute)
         if one.named:
-            found += [f"{name}={one.name_of(k)}" for k in range(min(one.size, _MOST_OFFERED))]
+            labels = [one.name_of(k) for k in range(min(one.size, _MOST_OFFERED))]
+            first, *more = (f"{name} == {label!r}" for label in labels)
+            firsts.append(first)
+            others += more
         else:
             last = max(0, one.size // 2 - 1)
             ends = [written(end) for end in (one.values_at(0)[0], one.values_at(last)[1])]
             if one.in_bins:  # with the digits that an edge needs
                 ends = [one.name_of(0).partition(" to ")[0], one.until(last)]
-            found.append(f"{name}={'..'.join(end.replace(',', '') for end in ends)}")
-    firsts = list({word.partition("=")[0]: word for word in reversed(found)}.values())[::-1]
-    return [*firsts, *(word for word in found if word not in firsts)][:_MOST_OFFERED]
+            low, high = (end.replace(",", "") for end in ends)
+            firsts.append(f"{low} <= {name} {'<' if one.in_bins else '<='} {high}")
+    return [*firsts, *others][:_MOST_OFFERED]
 
 
 def _measures(survey: Agreement) -> list[str]:
