@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.selection import Chosen, rest
+from metricldp.attributes.selection import Chosen, Part, both, inside, rest
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.estimate.selections import (
@@ -91,7 +93,7 @@ def select(survey: Agreement, text: str) -> Selection:
 
 
 def entries(text: str) -> list[tuple[str, Any]]:
-    """Each attribute that a condition compares, with values, a pair of ends, or None for missing."""
+    """Each attribute that a condition compares, with values, a pair of ends, or None."""
     result: list[tuple[str, Any]] = []
     for name, symbol, value, *_ in _comparisons(_Reader(Source.of(text)).formula()):
         if symbol[0] in "<>":
@@ -234,6 +236,8 @@ class _Selector:
         self.survey = survey
         self.source = source
         self.notes: dict[str, None] = {}
+        self.empty_range: QueryError | None = None
+        """The error to raise if nothing else is selected."""
 
     def selection(self, formula: Formula) -> Selection:
         products, words = self._products(formula)
@@ -311,17 +315,23 @@ class _Selector:
     def _range(self, attribute: Attribute, bounds: Sequence[Comparison]) -> tuple[Subset, str]:
         """A range with one or two ends; each end is checked by itself, for its position."""
         low = high = None
+        parts: list[Part] = []
         for bound in bounds:
             name, symbol, _, _, at, negated = bound
             end = self._end(attribute, bound)
             ends = (end, None) if symbol[0] == ">" else (None, end)
             chosen = self._chosen(attribute, name, ends, at)
+            parts.append(chosen.part)
             low, high = (low if ends[0] is None else end), (high if ends[1] is None else end)
         if len(bounds) == 2:
-            if self._rank(attribute, low) > self._rank(attribute, high):
+            part = both(*parts)
+            if not np.any(inside(part)):
                 wraps = f"; around the circle it is {name} >= {low} or {name} <= {high}"
                 message = f"no {name} is in this range{wraps if attribute.is_cyclic else ''}"
-                raise self.source.error(message, bounds[0].value_at)
+                self.empty_range = self.empty_range or self.source.error(
+                    message, bounds[0].value_at
+                )
+                return responded(attribute, part), "in an empty range"
             chosen = self._chosen(attribute, name, (low, high), bounds[0].value_at)
         if negated:
             return responded(attribute, rest(chosen.part)), f"not {chosen.words}"

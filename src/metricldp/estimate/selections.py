@@ -148,7 +148,7 @@ def _alternatives(name: str, subset: Subset) -> list[Mapping[str, Part]]:
 
 
 def _by_attribute(parts: Sequence[Sequence[Product]]) -> list[Sequence[Product]]:
-    """The same union; conditions on one attribute alone are joined, so that their number shrinks."""
+    """The same union; conditions on one attribute are joined."""
     single: dict[str, Subset] = {}
     others: list[Sequence[Product]] = []
     for part in parts:

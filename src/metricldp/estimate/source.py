@@ -137,14 +137,17 @@ class Source:
                 self._check_string(token)
             elif token.kind == "name":
                 self._check_name(token)
-            elif token.kind == "number" and after is not None and after.start == _end(token):
-                if after.kind in ("name", "number"):
-                    message = f"{_short(token.text + after.text)} is not a number such as 50_000"
-                    raise self.error(message, token.start)
+            elif token.kind == "number" and after is not None:
+                self._check_number(token, after)
             if before is not None and _is_end(before) and _is_value(token):
                 self._check_prefix(before, token)
                 message = "two values follow each other; write an operator between them"
                 raise self.error(message, token.start)
+
+    def _check_number(self, token: Token, after: Token) -> None:
+        if after.start == _end(token) and after.kind in ("name", "number"):
+            message = f"{_short(token.text + after.text)} is not a number such as 50_000"
+            raise self.error(message, token.start)
 
     def _check_operator(self, token: Token, before: Token | None, after: Token | None) -> None:
         if token.text not in _OPERATORS:
@@ -188,9 +191,9 @@ class Source:
         for token in tokens:
             if token.kind == "operator" and token.text in "([":
                 opened.append(token)
-            elif token.kind == "operator" and token.text in ")]":
-                if not opened or opened.pop().text + token.text not in ("()", "[]"):
-                    raise self.error(f"{token.text} closes nothing", token.start)
+            closes = token.kind == "operator" and token.text in ")]"
+            if closes and (not opened or opened.pop().text + token.text not in ("()", "[]")):
+                raise self.error(f"{token.text} closes nothing", token.start)
             if len(opened) > MAX_DEPTH:
                 message = f"parentheses are nested more than {MAX_DEPTH} deep"
                 raise self.error(message, token.start)
