@@ -2,8 +2,9 @@
 
     python benchmarks/collector.py [--small] [--seconds 5] [--store 10_000_000]
 
-The server is `metricldp serve` in a process of its own; this process sends. Times are those that
-the system books for the server's processes (utime + stime), so a busy machine changes little.
+The server is `metricldp collector serve` in a process of its own; this process sends. Times are
+those that the system books for the server's processes (utime + stime), so a busy machine changes
+little.
 """
 
 import asyncio
@@ -39,10 +40,12 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), loop="uvloop", http="h
 
 
 def survey():
-    return Survey(
+    return Survey.design(
         {
             "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
-            "region": Categorical(["north", "south", "east"], epsilon=2, mechanism="response"),
+            "region": Categorical(
+                ["north", "south", "east"], epsilon=2, mechanism="randomized-response"
+            ),
         }
     )
 
@@ -110,7 +113,9 @@ def collector(folder, agreed, *more):
     port = free_port()
     path = Path(folder) / "survey.toml"
     agreed.save(path)
-    return Server([sys.executable, "-m", "metricldp", "serve", path, "--port", port, *more], port)
+    return Server(
+        [sys.executable, "-m", "metricldp", "collector", "serve", path, "--port", port, *more], port
+    )
 
 
 class Connection(asyncio.Protocol):

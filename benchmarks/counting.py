@@ -22,13 +22,13 @@ MECHANISMS = ("geometric", "threshold")
 def counts(mechanism: str, n: int, rounds: int) -> list[dict[str, object]]:
     survey = measure.survey_of(mechanism)
     values = measure.respondents_of(survey, n)
-    reports = survey.encode(values)
+    reports = survey.randomize(values)
     rng = np.random.default_rng(3)
     where = measure.random_ranges(rng)
     wheres = [measure.random_ranges(rng) for _ in range(10_000)]
     kept = survey.tally(reports)
-    weighted = Survey({**survey.attributes, "w": Weight(0, 10)})
-    tally = weighted.tally(weighted.encode({**values, "w": rng.uniform(0, 10, n)}))
+    weighted = Survey.design({**survey.attributes, "w": Weight(0, 10)})
+    tally = weighted.tally(weighted.randomize({**values, "w": rng.uniform(0, 10, n)}))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "reports.parquet"
         survey.tally(reports).save(file)
@@ -53,9 +53,9 @@ def stream(mechanism: str, n: int) -> dict[str, object]:
     """Encode and tally n respondents in batches; the same batch of values each time."""
     survey = measure.survey_of(mechanism)
     values = measure.respondents_of(survey, BATCH)
-    survey.tally((survey.encode(values) for _ in range(2)), keep=[measure.NAMES])
+    survey.tally((survey.randomize(values) for _ in range(2)), keep=[measure.NAMES])
     started = time.perf_counter(), time.process_time()
-    reports = (survey.encode(values) for _ in range(n // BATCH))
+    reports = (survey.randomize(values) for _ in range(n // BATCH))
     tally = survey.tally(reports, keep=[measure.NAMES])
     seconds, processor = time.perf_counter() - started[0], time.process_time() - started[1]
     estimate = tally.count(dict.fromkeys(measure.NAMES, (50, 199)))

@@ -8,18 +8,20 @@ import multiprocessing
 import time
 
 import measure
-from metricldp import Cyclic, Integer, MatrixPlan, SensitiveSet, Survey
+from metricldp import Integer, Matrix, SensitiveSet, Survey, SurveySpec
 
 SETTINGS = {
-    "0.5 per step": lambda size, plan: Integer(0, size - 1, epsilon=0.5, mechanism=plan),
+    "0.5 per step": lambda size, plan: Integer(0, size - 1, epsilon=0.5, mechanism=plan, per=1),
     "1 within 5": lambda size, plan: Integer(0, size - 1, epsilon=1, within=5, mechanism=plan),
     "1 within 5, at most 3": lambda size, plan: Integer(
-        0, size - 1, epsilon=1, within=5, cap=3, mechanism=plan
+        0, size - 1, epsilon=1, within=5, max_epsilon=3, mechanism=plan
     ),
     "1 for all pairs": lambda size, plan: Integer(
         0, size - 1, epsilon=1, within=size - 1, mechanism=plan
     ),
-    "0.5 per step, cyclic": lambda size, plan: Cyclic(size, epsilon=0.5, mechanism=plan),
+    "0.5 per step, cyclic": lambda size, plan: Integer(
+        0, size - 1, epsilon=0.5, mechanism=plan, per=1, cyclic=True
+    ),
     "1, a tenth sensitive": lambda size, plan: Integer(
         0,
         size - 1,
@@ -39,7 +41,9 @@ def jobs(small: bool) -> list[tuple[str, int, str, str]]:
         for size in ([8] if small else [16, 64, 256])
         for workload in ("ranges", "values")
     ]
-    found += [("1 within 5", size, "shaped", "ranges") for size in ([16] if small else [100, 1000])]
+    found += [
+        ("1 within 5", size, "additive", "ranges") for size in ([16] if small else [100, 1000])
+    ]
     sizes = [10] if small else [100, 500]
     for metric in ("0.5 per step", "1, a tenth sensitive", "1 for all pairs"):
         found += [(metric, size, "matrix", "ranges") for size in sizes if size * len(metric) < 9000]
@@ -47,12 +51,12 @@ def jobs(small: bool) -> list[tuple[str, int, str, str]]:
 
 
 def design(metric: str, size: int, mechanism: str, workload: str) -> dict[str, object]:
-    plan = MatrixPlan(workload=workload) if mechanism == "matrix" else {"name": mechanism}
+    plan = Matrix(workload=workload) if mechanism == "matrix" else {"name": mechanism}
     if mechanism != "matrix":
         plan["workload"] = workload
     attribute = SETTINGS[metric](size, plan)
     processor = time.process_time()
-    survey = Survey({"x": attribute})
+    survey = Survey.design({"x": attribute})
     spent = time.process_time() - processor
     return {
         "metric": metric,
@@ -62,26 +66,30 @@ def design(metric: str, size: int, mechanism: str, workload: str) -> dict[str, o
         "processor s": spent,
         "file bytes": len(survey.to_toml()),
         "report bytes": len(survey.report({"x": 0})),
-        "error": survey.predict(attribute="x", workload=workload, prior="uniform"),
+        "error": survey.expected_error(
+            attribute="x", workload=workload, prior="uniform", n=1
+        ).stderr,
         "peak MB": measure.peak_megabytes(),
     }
 
 
 def block(size: int, attributes: int, epsilon: float) -> dict[str, object]:
     names = tuple("xyz"[:attributes])
-    sides = dict.fromkeys(names, Integer(0, size - 1, epsilon=epsilon))
+    sides = dict.fromkeys(names, Integer(0, size - 1, epsilon=epsilon, per=1))
     processor = time.process_time()
-    survey = Survey(sides, joint=[list(names)])
+    survey = Survey.design(SurveySpec(sides, joint=[list(names)]))
     spent = time.process_time() - processor
     return {
         "metric": f"{epsilon:g} per step, {attributes} attributes together",
         "values": size,
         "workload": "ranges of all",
-        "mechanism": "shaped",
+        "mechanism": survey.blocks["+".join(names)].mechanism.name,
         "processor s": spent,
         "file bytes": len(survey.to_toml()),
         "report bytes": len(survey.report(dict.fromkeys(names, 0))),
-        "error": survey.predict(dict.fromkeys(names, (size // 4, 3 * size // 4)), prior="uniform"),
+        "error": survey.expected_error(
+            dict.fromkeys(names, (size // 4, 3 * size // 4)), prior="uniform", n=1
+        ).stderr,
         "peak MB": measure.peak_megabytes(),
     }
 

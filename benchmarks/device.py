@@ -6,7 +6,7 @@ import numpy as np
 
 import measure
 
-MECHANISMS = ("threshold", "geometric", "response", "shaped")
+MECHANISMS = ("threshold", "geometric", "randomized-response", "additive")
 
 
 def main() -> None:

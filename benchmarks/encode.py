@@ -16,7 +16,7 @@ import numpy as np
 import measure
 
 SIZE, EPSILON = 256, 1.0
-MECHANISMS = ("threshold", "geometric", "response", "shaped")
+MECHANISMS = ("threshold", "geometric", "randomized-response", "additive")
 
 
 def installed(module: str) -> bool:
@@ -85,7 +85,7 @@ def main() -> None:
         survey = measure.survey_of(mechanism, ["a"], SIZE)
         works[f"metricldp {mechanism}"] = (
             n,
-            partial(survey.encode, measure.respondents_of(survey, n)),
+            partial(survey.randomize, measure.respondents_of(survey, n)),
         )
     works |= others(np.random.default_rng(2).integers(0, SIZE, n // 20))
     seconds = measure.median_seconds({name: work for name, (_, work) in works.items()}, rounds)

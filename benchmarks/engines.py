@@ -20,7 +20,7 @@ FILES = 8
 WHERE = dict.fromkeys(measure.NAMES, (50, 199))
 QUERIES = {
     "count": lambda tally: tally.count(WHERE),
-    "32 bars in a range": lambda tally: tally.histogram("b", {"a": (50, 199)}, width=8),
+    "32 bins in a range": lambda tally: tally.histogram("b", {"a": (50, 199)}, bins=32),
 }
 
 
@@ -40,12 +40,12 @@ def engines(small: bool) -> list[str]:
 def write(survey, folder: Path, n: int) -> None:
     folder.mkdir()
     for k in range(FILES):
-        reports = survey.encode(measure.respondents_of(survey, n // FILES, seed=k))
+        reports = survey.randomize(measure.respondents_of(survey, n // FILES, seed=k))
         survey.tally(reports).save(folder / f"part-{k}.parquet")
 
 
 def values_of(answer) -> list[float]:
-    return [one.value for one in answer] if hasattr(answer, "__len__") else [answer.value]
+    return answer.values.tolist() if hasattr(answer, "__len__") else [answer.value]
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 import measure
-from metricldp import Coins, Integer, SeededCoinsWarning, Survey
+from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 
 BOXES = 100
 
@@ -45,9 +45,9 @@ POPULATIONS = {"hills": hills, "points": points, "even": even, "ring": ring}
 
 
 def survey_of(sizes: tuple[int, ...], epsilon: float, mechanism: str) -> Survey:
-    return Survey(
+    return Survey.design(
         {
-            f"x{d}": Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism)
+            f"x{d}": Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism, per=1)
             for d, size in enumerate(sizes)
         }
     )
@@ -65,9 +65,9 @@ def ratio(population: str, sizes: tuple[int, ...], epsilon: float, n: int, mecha
     shares = np.histogramdd(values, bins=[np.arange(size + 1) for size in sizes])[0] / n
     rng = np.random.default_rng(2)
     columns = dict(zip(survey.attributes, values.T, strict=True))
-    reports = survey.encode(columns, coins=Coins.seeded(1))
+    reports = survey.randomize(columns, randomness=Randomness.seeded(1))
     started = time.process_time()
-    fit = survey.tally(reports).fit(list(survey.attributes))
+    fit = survey.tally(reports).fit_distribution(list(survey.attributes))
     seconds = time.process_time() - started
     unbiased, fitted = [], []
     for _ in range(BOXES):
@@ -75,7 +75,7 @@ def ratio(population: str, sizes: tuple[int, ...], epsilon: float, n: int, mecha
         ends = [tuple(np.sort(rng.integers(1, size, 2)).tolist()) for size in sizes]
         inside = tuple(slice(a, b + 1) for a, b in ends)
         where = dict(zip(survey.attributes, ends, strict=True))
-        unbiased.append(survey.predict(where, n=n, prior=shares) ** 2)
+        unbiased.append(survey.expected_error(where, n=n, prior=shares).stderr ** 2)
         fitted.append((n * float(fit.shares[inside].sum() - shares[inside].sum())) ** 2)
     return {
         "population": population,
@@ -91,7 +91,7 @@ def ratio(population: str, sizes: tuple[int, ...], epsilon: float, n: int, mecha
 
 def main() -> None:
     small = measure.arguments(__doc__).small
-    warnings.simplefilter("ignore", SeededCoinsWarning)
+    warnings.simplefilter("ignore", SeededRandomnessWarning)
     if small:
         jobs = [("hills", (16,), 0.5, 2000, "geometric"), ("ring", (8, 8), 0.5, 2000, "geometric")]
     else:

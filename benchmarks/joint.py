@@ -4,7 +4,7 @@
 
 Errors are exact for these respondents, as standard errors in per cent of the true count. HDG and
 trees are biased, and so simulated: the root of the mean square of the error over some runs. The
-block and shaped noise have epsilon within 5 and at most 4 for each attribute; HIO, HDG and trees
+block and additive noise have epsilon within 5 and at most 4 for each attribute; HIO, HDG and trees
 have 2 epsilon for any two respondents. Without a file, respondents are drawn at random.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import measure
-from metricldp import Integer, Survey
+from metricldp import Integer, Survey, SurveySpec
 from metricldp.lab.peers.grids import collected
 from metricldp.lab.peers.pripl import pripl_tree
 
@@ -33,7 +33,7 @@ RANGES = [
     ((60, 90), (1, 30)),
     ((65, 90), (35, 60)),
 ]
-COLUMNS = ("as one", "apart, shaped", "apart, geometric", "hio")
+COLUMNS = ("as one", "apart, additive", "apart, geometric", "hio")
 FITTED = {"hdg": {}, "pripl-trees, hdg's grids": {"alone": pripl_tree}}
 RUNS = 40
 
@@ -58,18 +58,20 @@ def simulated(
 
 def surveys(names: list[str], epsilon: float) -> dict[str, Survey]:
     ends = (17, 90), (1, 99)
-    said = {"epsilon": epsilon, "within": 5, "cap": 4}
+    said = {"epsilon": epsilon, "within": 5, "max_epsilon": 4}
 
     def both(**more: object) -> dict[str, Integer]:
         return {name: Integer(*end, **more) for name, end in zip(names, ends, strict=True)}
 
     return {
-        "as one": Survey(both(**said), joint=[names]),
-        "apart, shaped": Survey(both(**said, mechanism="shaped")),
-        "apart, geometric": Survey(both(epsilon=epsilon, per=5, mechanism="geometric")),
-        "hio": Survey(
-            both(epsilon=2 * epsilon, within=99),
-            joint={tuple(names): {"name": "hio", "consistent": True}},
+        "as one": Survey.design(SurveySpec(both(**said), joint=[names])),
+        "apart, additive": Survey.design(both(**said, mechanism="additive")),
+        "apart, geometric": Survey.design(both(epsilon=epsilon, per=5, mechanism="geometric")),
+        "hio": Survey.design(
+            SurveySpec(
+                both(epsilon=2 * epsilon, within=99),
+                joint={tuple(names): {"name": "hio", "consistent": True}},
+            )
         ),
     }
 
@@ -105,7 +107,7 @@ def main() -> None:
                 error = (
                     biased[column][k]
                     if column in FITTED
-                    else made[column].predict(where, n=len(people), prior=shares)
+                    else made[column].expected_error(where, n=len(people), prior=shares).stderr
                 )
                 line[column] = 100 * error / truth[k] if truth[k] else None
             lines.append(line)

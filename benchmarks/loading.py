@@ -27,8 +27,9 @@ def timed(name, work):
     return result
 values = {name: np.arange(n) % 256 for name in "ab"}
 for mechanism in ("geometric", "threshold"):
-    survey = Survey({name: Integer(0, 255, epsilon=1, mechanism=mechanism) for name in "ab"})
-    reports = timed(f"encode, {mechanism}", lambda: survey.encode(values))
+    one = Integer(0, 255, epsilon=1, per=1, mechanism=mechanism)
+    survey = Survey.design({name: one for name in "ab"})
+    reports = timed(f"randomize, {mechanism}", lambda: survey.randomize(values))
     where = {"a": (20, 200), "b": (50, 180)}
     timed(f"count, {mechanism}", lambda: survey.tally(reports).count(where))
     timed(f"histogram, {mechanism}", lambda: survey.tally(reports).histogram("a"))

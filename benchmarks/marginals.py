@@ -40,7 +40,9 @@ def surveys() -> dict:
     from metricldp import Integer, Survey
 
     return {
-        name: Survey({k: Integer(0, size - 1, epsilon=1, mechanism=mechanism) for k in NAMES})
+        name: Survey.design(
+            {k: Integer(0, size - 1, epsilon=1, mechanism=mechanism, per=1) for k in NAMES}
+        )
         for name, (mechanism, size) in SURVEYS.items()
     }
 
@@ -49,7 +51,7 @@ def write(folder: Path, n: int) -> None:
     rng = np.random.default_rng(1)
     for name, survey in surveys().items():
         people = {k: rng.integers(0, SURVEYS[name][1], n) for k in NAMES}
-        survey.tally(survey.encode(people)).save(folder / f"{name}.parquet")
+        survey.tally(survey.randomize(people)).save(folder / f"{name}.parquet")
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -90,8 +92,8 @@ def cases(folder: Path) -> dict[str, Callable[[], Timed]]:
         def bars(survey=survey, path=path, size=size) -> Timed:
             tally = survey.tally(path, engine="duckdb")
             given = {"a": (size // 5, size // 2)}
-            answer, *seconds = timed(lambda: tally.histogram("b", given, width=size // 8))
-            return *seconds, str(answer[3])
+            answer, *seconds = timed(lambda: tally.histogram("b", given, bins=8))
+            return *seconds, str(answer.iloc[3])
 
         made[f"{name}: joint table"] = table
         made[f"{name}: joint table, DuckDB"] = lambda t=table, p=path: t(reports=p, engine="duckdb")

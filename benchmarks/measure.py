@@ -101,8 +101,8 @@ def peak_megabytes() -> float:
 
 def survey_of(mechanism: str, names: Sequence[str] = NAMES, size: int = 256) -> Survey:
     """Attributes of 256 values, epsilon 1 per step."""
-    one = Integer(0, size - 1, epsilon=1, mechanism=mechanism)
-    return Survey(dict.fromkeys(names, one))
+    one = Integer(0, size - 1, epsilon=1, mechanism=mechanism, per=1)
+    return Survey.design(dict.fromkeys(names, one))
 
 
 def respondents_of(survey: Survey, n: int, seed: int = 1) -> dict[str, np.ndarray]:

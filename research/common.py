@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from metricldp import SeededCoinsWarning
+from metricldp import SeededRandomnessWarning
 
 SEED = 2026
 COLORS = ("#0072b2", "#d55e00", "#1a1a1a", "#8a2be2", "#7a3b00", "#a0006d")
@@ -34,7 +34,7 @@ class Run:
     @classmethod
     def from_arguments(cls, name: str, description: str | None) -> Run:
         # Simulations use fixed seeds, so that a figure can be drawn again.
-        warnings.filterwarnings("ignore", category=SeededCoinsWarning)
+        warnings.filterwarnings("ignore", category=SeededRandomnessWarning)
         parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
         parser.add_argument("--quick", action="store_true", help="small sizes, for a first look")
         parser.add_argument("--output", type=Path, default=Path("build", "research", name))

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from common import COLORS, GREY, Run, label, new_figure, print_table
 
-from metricldp import Integer, Survey
+from metricldp import Integer, Survey, SurveySpec
 from metricldp.lab.limits import nearness
 
-PRODUCTS = ("threshold", "geometric", "shaped")
+PRODUCTS = ("threshold", "geometric", "additive")
 METHODS = {
     "bound": ("paper's order, (2/ε²)^D", GREY, "--"),
     "threshold": ("product, threshold", COLORS[1], "o-"),
     "geometric": ("product, geometric", COLORS[0], "o-"),
-    "shaped": ("product, shaped", COLORS[3], "o-"),
-    "block": ("block, shaped over cells", COLORS[5], "o-"),
+    "additive": ("product, additive", COLORS[3], "o-"),
+    "block": ("block, additive over cells", COLORS[5], "o-"),
     "limit": ("no mechanism is below (proved)", COLORS[2], "--"),
 }
 MOST_CELLS = 27
@@ -40,16 +40,23 @@ def row(values: int, attributes: int, epsilon: float) -> dict[str, Any]:
     result: dict[str, Any] = {"values": values, "attributes": attributes, "epsilon": epsilon}
     result["bound"] = (2 / epsilon**2) ** attributes
     for mechanism in PRODUCTS:
-        one = Survey({"v1": Integer(0, values - 1, epsilon=epsilon, mechanism=mechanism)})
-        variance = one.predict(attribute="v1", workload="ranges", prior="uniform") ** 2
+        one = Survey.design(
+            {"v1": Integer(0, values - 1, epsilon=epsilon, mechanism=mechanism, per=1)}
+        )
+        variance = (
+            one.expected_error(attribute="v1", workload="ranges", prior="uniform", n=1).stderr ** 2
+        )
         result[mechanism] = (variance + mean_square) ** attributes - mean_square**attributes
     names = tuple(f"v{d + 1}" for d in range(attributes))
-    block = one  # the last product, of shaped noise, if there is one attribute
+    block = one  # the last product, of additive noise, if there is one attribute
     if attributes > 1:
-        side = Integer(0, values - 1, epsilon=epsilon)
-        block = Survey(dict.fromkeys(names, side), joint={names: "shaped"})
+        side = Integer(0, values - 1, epsilon=epsilon, per=1)
+        block = Survey.design(SurveySpec(dict.fromkeys(names, side), joint={names: "additive"}))
     boxes = product(ranges, repeat=attributes)
-    errors = [block.predict(dict(zip(names, box, strict=True)), prior="uniform") for box in boxes]
+    errors = [
+        block.expected_error(dict(zip(names, box, strict=True)), prior="uniform", n=1).stderr
+        for box in boxes
+    ]
     result["block"] = float(np.mean(np.square(errors)))
     result["limit"], result["attained"] = None, False
     if values**attributes <= MOST_CELLS:

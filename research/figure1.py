@@ -12,7 +12,7 @@ import math
 import numpy as np
 from common import COLORS, GREY, SEED, Run, label, mean_and_error, new_figure, print_table
 
-from metricldp import Coins, Integer, SensitiveSet, Survey
+from metricldp import Integer, Randomness, SensitiveSet, Survey
 
 EPSILON = 1.0
 MECHANISMS = {
@@ -36,12 +36,16 @@ def sensitive_survey(size: int, sensitive: int, mechanism: str) -> Survey:
     """One attribute under E_S; the first `sensitive` values are in S."""
     metric = SensitiveSet(range(sensitive))
     value = Integer(0, size - 1, epsilon=EPSILON, metric=metric, mechanism=MECHANISMS[mechanism])
-    return Survey({"value": value})
+    return Survey.design({"value": value})
 
 
 def total_error(survey: Survey, n: int, size: int) -> float:
     """The expected squared error of all frequencies, added up, for evenly spread respondents."""
-    return size * survey.predict(attribute="value", workload="values", n=n, prior="uniform") ** 2
+    return (
+        size
+        * survey.expected_error(attribute="value", workload="values", n=n, prior="uniform").stderr
+        ** 2
+    )
 
 
 def laplace_error(size: int, sensitive: int, n: int) -> float:
@@ -63,9 +67,9 @@ def plain_errors(size: int, n: int) -> dict[str, float]:
         "histogram": n * size * 8 / EPSILON**2,
         "optimised": n * (size * 4 * growth / (growth - 1) ** 2 + 1),
     }
-    for name in ("subset", "response"):
+    for name in ("subset", "randomized-response"):
         plain = Integer(0, size - 1, epsilon=EPSILON, within=size - 1, mechanism=name)
-        errors[name] = total_error(Survey({"value": plain}), n, size)
+        errors[name] = total_error(Survey.design({"value": plain}), n, size)
     return errors
 
 
@@ -85,7 +89,7 @@ def curves(size: int, n: int) -> list[dict[str, float]]:
 
 def simulate(size: int, n: int, shown: list[int], repetitions: int) -> list[dict[str, object]]:
     """The mean total squared error of histograms from simulated reports."""
-    coins = Coins.seeded(SEED)
+    randomness = Randomness.seeded(SEED)
     values = np.arange(n) % size
     truth = np.bincount(values, minlength=size)
     rows: list[dict[str, object]] = []
@@ -94,8 +98,8 @@ def simulate(size: int, n: int, shown: list[int], repetitions: int) -> list[dict
             survey = sensitive_survey(size, k, mechanism)
             errors = []
             for _ in range(repetitions):
-                tally = survey.tally(survey.encode({"value": values}, coins=coins))
-                estimates = np.array([bar.value for bar in tally.histogram("value")])
+                tally = survey.tally(survey.randomize({"value": values}, randomness=randomness))
+                estimates = tally.histogram("value").values
                 errors.append(float(((estimates - truth) ** 2).sum()))
             mean, error = mean_and_error(errors)
             exact = total_error(survey, n, size)

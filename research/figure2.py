@@ -25,7 +25,7 @@ from common import (
     print_table,
 )
 
-from metricldp import Coins, Integer, Survey
+from metricldp import Integer, Randomness, Survey
 
 SIZE, RESPONDENTS, RANGES, ZIPF = 10, 1000, 100, 1.1
 MECHANISMS = ("threshold-paper", "threshold", "geometric")
@@ -90,8 +90,8 @@ class Data:
 
 
 def survey_of(attributes: int, mechanism: str, epsilon: float) -> Survey:
-    one = Integer(1, SIZE, epsilon=epsilon, mechanism=mechanism)
-    return Survey({f"v{d + 1}": one for d in range(attributes)})
+    one = Integer(1, SIZE, epsilon=epsilon, mechanism=mechanism, per=1)
+    return Survey.design({f"v{d + 1}": one for d in range(attributes)})
 
 
 def exact_errors(data: Data, mechanism: str, epsilon: float) -> tuple[Floats, Floats]:
@@ -102,7 +102,10 @@ def exact_errors(data: Data, mechanism: str, epsilon: float) -> tuple[Floats, Fl
     """
     one = survey_of(1, mechanism, epsilon)
     variances = [
-        [one.predict({"v1": v + 1}, prior=np.eye(SIZE)[x]) ** 2 for x in range(SIZE)]
+        [
+            one.expected_error({"v1": v + 1}, prior=np.eye(SIZE)[x], n=1).stderr ** 2
+            for x in range(SIZE)
+        ]
         for v in range(SIZE)
     ]
     moments = np.array(variances) + np.eye(SIZE)
@@ -116,28 +119,28 @@ def exact_errors(data: Data, mechanism: str, epsilon: float) -> tuple[Floats, Fl
     for ends, whole in zip(data.ranges, np.ptp(data.ranges, axis=2) == SIZE - 1, strict=True):
         where = {f"v{d + 1}": (int(a) + 1, int(b) + 1) for d, (a, b) in enumerate(ends)}
         prior = shares.sum(axis=tuple(np.flatnonzero(whole)))  # of the attributes that are cut
-        ranges.append(survey.predict(where, n=RESPONDENTS, prior=prior) ** 2)
+        ranges.append(survey.expected_error(where, n=RESPONDENTS, prior=prior).stderr ** 2)
     return singles - cells, np.array(ranges)
 
 
 def simulated_errors(
-    data: Data, mechanism: str, epsilon: float, repetitions: int, coins: Coins
+    data: Data, mechanism: str, epsilon: float, repetitions: int, randomness: Randomness
 ) -> list[tuple[float, float]]:
     """The mean squared error of single values and of ranges in every repetition.
 
     All attributes have the same channel with independent noise, so one attribute stands for all:
-    the estimate of a cell is the sum over respondents of the product of decoded values.
+    the estimate of a cell is the sum over respondents of the product of contributions.
     """
     one = survey_of(1, mechanism, epsilon)
     values = np.tile(data.positions.ravel() + 1, repetitions)
-    reports = one.encode({"v1": values}, coins=coins)
-    decoded = np.array(
-        [one.decode(reports, {"v1": v + 1}).read_all()["decoded"].to_numpy() for v in range(SIZE)]
-    ).reshape(SIZE, repetitions, data.attributes, RESPONDENTS)
+    tally = one.tally(one.randomize({"v1": values}, randomness=randomness))
+    columns = [tally.contributions({"v1": v + 1})["contribution"] for v in range(SIZE)]
+    shape = SIZE, repetitions, data.attributes, RESPONDENTS
+    contributions = np.array([column.to_numpy() for column in columns]).reshape(shape)
     cells, counts, inside = data.cells, data.counts, data.inside
     errors = []
     for k in range(repetitions):
-        parts = [decoded[:, k, d] for d in range(data.attributes)]
+        parts = [contributions[:, k, d] for d in range(data.attributes)]
         half = data.attributes // 2
         first, second = (reduce(_all_pairs, group) for group in (parts[:half], parts[half:]))
         singles = (first @ second.T).reshape(cells.shape) - cells
@@ -153,7 +156,7 @@ def _all_pairs(one: Floats, other: Floats) -> Floats:
 
 
 def points(
-    attributes: int, epsilons: list[float], repetitions: int, coins: Coins
+    attributes: int, epsilons: list[float], repetitions: int, randomness: Randomness
 ) -> list[dict[str, Any]]:
     data = Data.draw(attributes)
     rows = []
@@ -161,7 +164,7 @@ def points(
         for mechanism in MECHANISMS:
             exact = exact_errors(data, mechanism, epsilon)
             samples = zip(
-                *simulated_errors(data, mechanism, epsilon, repetitions, coins), strict=True
+                *simulated_errors(data, mechanism, epsilon, repetitions, randomness), strict=True
             )
             for queries, errors, drawn in zip(QUERIES, exact, samples, strict=True):
                 cut = data.cut if queries == "ranges" else attributes
@@ -226,11 +229,11 @@ def main() -> None:
     epsilons = [0.5, 1.0, 2.0, 4.0]
     if not run.quick:
         epsilons = sorted({*epsilons, 0.75, 1.25, 1.5, 2.5, 3.0})
-    coins = Coins.seeded(SEED)
+    randomness = Randomness.seeded(SEED)
     rows = [
         row
         for attributes in ([3] if run.quick else [5, 6])
-        for row in points(attributes, epsilons, 30, coins)
+        for row in points(attributes, epsilons, 30, randomness)
     ]
     columns = [name for name in rows[0] if name not in ("ratios", "inside")]
     print_table("Mean squared errors", rows, columns)

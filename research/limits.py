@@ -14,12 +14,19 @@ from typing import Any
 import numpy as np
 from common import COLORS, GREY, Run, label, new_figure, print_table
 
-from metricldp import Cyclic, Integer, Survey, SurveyError
+from metricldp import Integer, InvalidSpecError, Survey
 from metricldp.lab.limits import nearness
 
 WORKLOADS = ("ranges", "values")
 PUBLISHED = (
-    *("geometric", "threshold", "response", "subset", "unary-optimised", "local-hashing"),
+    *(
+        "geometric",
+        "threshold",
+        "randomized-response",
+        "subset",
+        "unary-optimised",
+        "local-hashing",
+    ),
     *("hadamard", "haar", "hierarchy-4", "hierarchy-4-unary"),
 )
 
@@ -28,11 +35,15 @@ def metrics(size: int) -> dict[str, Callable[..., Any]]:
     """Attributes of one size under several metrics; call them with a mechanism."""
     ends = 0, size - 1
     return {
-        "0.5 per step": lambda **more: Integer(*ends, epsilon=0.5, **more),
+        "0.5 per step": lambda **more: Integer(*ends, epsilon=0.5, per=1, **more),
         "1 within 5": lambda **more: Integer(*ends, epsilon=1, within=5, **more),
-        "1 within 5, at most 3": lambda **more: Integer(*ends, epsilon=1, within=5, cap=3, **more),
+        "1 within 5, at most 3": lambda **more: Integer(
+            *ends, epsilon=1, within=5, max_epsilon=3, **more
+        ),
         "1 for all pairs": lambda **more: Integer(*ends, epsilon=1, within=size - 1, **more),
-        "0.5 per step, cyclic": lambda **more: Cyclic(size, epsilon=0.5, **more),
+        "0.5 per step, cyclic": lambda **more: Integer(
+            *ends, epsilon=0.5, per=1, cyclic=True, **more
+        ),
     }
 
 
@@ -40,14 +51,16 @@ def published_errors(attribute: Callable[..., Any], workload: str) -> dict[str, 
     """Errors of all published mechanisms that can serve the attribute."""
     errors = {}
     for name in PUBLISHED:
-        with contextlib.suppress(SurveyError):
-            survey = Survey({"x": attribute(mechanism=name)})
-            errors[name] = survey.predict(attribute="x", workload=workload, prior="uniform")
+        with contextlib.suppress(InvalidSpecError):
+            survey = Survey.design({"x": attribute(mechanism=name)})
+            errors[name] = survey.expected_error(
+                attribute="x", workload=workload, prior="uniform", n=1
+            ).stderr
     return errors
 
 
 def row(metric: str, attribute: Callable[..., Any], size: int, workload: str) -> dict[str, Any]:
-    survey = Survey({"x": attribute(mechanism={"name": "auto", "workload": workload})})
+    survey = Survey.design({"x": attribute(mechanism={"name": "auto", "workload": workload})})
     near = nearness(survey, "x", workload=workload, prior=[1 / size] * size, n=1)
     published = published_errors(attribute, workload)
     best = min(published, key=published.__getitem__)

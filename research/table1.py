@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from common import COLORS, SEED, Run, label, new_figure, print_table
 
-from metricldp import Coins, Integer, Survey
+from metricldp import Integer, Randomness, Survey
 
 LAYOUTS = ("cells", "prefix", "reports")
 MEASURES = {"first": "first answer (s)", "repeated": "repeated answer (s)", "kept": "bytes kept"}
@@ -65,11 +65,11 @@ def paper_order(size: Size, layout: str) -> dict[str, float]:
 
 def measure(size: Size, runs: int) -> list[dict[str, Any]]:
     """The three layouts on the same reports."""
-    one = Integer(0, size.values - 1, epsilon=1, mechanism="threshold-paper")
-    survey = Survey({f"v{d + 1}": one for d in range(size.attributes)})
+    one = Integer(0, size.values - 1, epsilon=1, mechanism="threshold-paper", per=1)
+    survey = Survey.design({f"v{d + 1}": one for d in range(size.attributes)})
     rng = np.random.default_rng(SEED)
     values = {name: rng.integers(0, size.values, size.respondents) for name in survey.attributes}
-    reports = survey.encode(values, coins=Coins.seeded(SEED))
+    reports = survey.randomize(values, randomness=Randomness.seeded(SEED))
     where = dict.fromkeys(survey.attributes, size.ends)
     rows = []
     for layout in LAYOUTS:

@@ -31,38 +31,42 @@ from common import (
     print_table,
 )
 
-from metricldp import Coins, Integer, Survey, SurveyError
+from metricldp import Integer, InvalidSpecError, Randomness, Survey, SurveySpec
 
 EPSILON = 1.0
 STEP, PAIRS, WITHIN = "step", "pairs", "within"
 PROBABILITIES = (0.1, 0.25, 0.5, 0.75, 0.9)
-LARGEST = {"shaped": 1024, "designed": 16, "tents": 128, "auto": 256, "prefix": 1024}
+LARGEST = {"additive": 1024, "extremal": 16, "tight-constraints": 128, "auto": 256, "prefix": 1024}
 """Values up to which a mechanism is quick to design."""
 MOST_CELLS = 256
-"""Cells up to which a block of shaped noise is designed."""
+"""Cells up to which a block of additive noise is designed."""
 ALONE = {
-    STEP: ("geometric", "threshold", "threshold-paper", "shaped", "prefix"),
+    STEP: ("geometric", "threshold", "threshold-paper", "additive", "prefix"),
     PAIRS: (
-        *("haar", "hierarchy-2", "hierarchy-4", "hierarchy-16", "hierarchy-4-unary", "shaped"),
-        *("designed", "unary-optimised", "local-hashing", "hadamard", "response"),
+        *("haar", "hierarchy-2", "hierarchy-4", "hierarchy-16", "hierarchy-4-unary", "additive"),
+        *("extremal", "unary-optimised", "local-hashing", "hadamard", "randomized-response"),
     ),
-    WITHIN: ("shaped", "designed", "tents", "auto"),
+    WITHIN: ("additive", "extremal", "tight-constraints", "auto"),
 }
-TOGETHER = {STEP: ("shaped", "faces"), PAIRS: ("shaped", "hio-hashing"), WITHIN: ("shaped",)}
+TOGETHER = {
+    STEP: ("additive", "faces"),
+    PAIRS: ("additive", "hio-hashing"),
+    WITHIN: ("additive",),
+}
 AXES = {"values": "values m", "within": "w (steps)"}
 STYLES = {STEP: "-", PAIRS: "--", WITHIN: "o-"}
 DRAWN = {
     "geometric": COLORS[0],
     "threshold": COLORS[1],
-    "shaped": COLORS[3],
-    "shaped, block": COLORS[5],
+    "additive": COLORS[3],
+    "additive, block": COLORS[5],
     "faces, block": "#009e73",
     "auto": "#56b4e9",
     "haar": COLORS[2],
     "hierarchy-4-unary": COLORS[4],
     "unary-optimised": "#cc79a7",
     "hio-hashing, block": "#b8860b",
-    "response": GREY,
+    "randomized-response": GREY,
 }
 """The mechanisms in the figures and their colours; the tables contain all."""
 
@@ -121,16 +125,16 @@ def surveys(attributes: int, size: int, within: int = 1) -> Iterator[tuple[str, 
             continue  # the same as epsilon per step
         for mechanism in ALONE[guarantee]:
             if size <= LARGEST.get(mechanism, size):
-                with contextlib.suppress(SurveyError):
+                with contextlib.suppress(InvalidSpecError):
                     one = Integer(0, size - 1, epsilon=EPSILON, mechanism=mechanism, **width)
-                    yield mechanism, guarantee, Survey(dict.fromkeys(names, one))
+                    yield mechanism, guarantee, Survey.design(dict.fromkeys(names, one))
         for mechanism in TOGETHER[guarantee] if attributes > 1 else ():
-            if mechanism != "shaped" or size**attributes <= MOST_CELLS:
-                with contextlib.suppress(SurveyError):
+            if mechanism != "additive" or size**attributes <= MOST_CELLS:
+                with contextlib.suppress(InvalidSpecError):
                     one = Integer(0, size - 1, epsilon=EPSILON, **width)
                     options = {"branching": 4} if mechanism == "hio-hashing" else {}
                     joint = {names: {"name": mechanism, **options}}
-                    survey = Survey(dict.fromkeys(names, one), joint=joint)
+                    survey = Survey.design(SurveySpec(dict.fromkeys(names, one), joint=joint))
                     yield f"{mechanism}, block", guarantee, survey
 
 
@@ -144,7 +148,7 @@ def errors(sizes: Sizes, attributes: int, size: int, within: int = 1) -> Iterato
     widths = {STEP: (size - 1) / within, PAIRS: 1, WITHIN: -(-(size - 1) // within)}
     for mechanism, guarantee, survey in surveys(attributes, size, within):
         budgets = 1 if mechanism == "hio-hashing, block" else attributes
-        variances = [survey.predict(box, prior=shares) ** 2 for box in boxes]
+        variances = [survey.expected_error(box, prior=shares, n=1).stderr ** 2 for box in boxes]
         yield {
             "attributes": attributes,
             "values": size,
@@ -159,14 +163,14 @@ def errors(sizes: Sizes, attributes: int, size: int, within: int = 1) -> Iterato
 
 def quantile_errors(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """Simulated quantile errors of one attribute for all mechanisms."""
-    coins = Coins.seeded(SEED)
+    randomness = Randomness.seeded(SEED)
     for size in sizes.quantiles:
         (values,) = positions(1, size, sizes.respondents)
         percentiles = np.append(0, np.cumsum(np.bincount(values, minlength=size))) / len(values)
         for mechanism, guarantee, survey in surveys(1, size):
             samples = []
             for _ in range(sizes.repetitions):
-                tally = survey.tally(survey.encode({"v1": values}, coins=coins))
+                tally = survey.tally(survey.randomize({"v1": values}, randomness=randomness))
                 quantiles = tally.quantiles("v1", PROBABILITIES)
                 below = np.array([percentiles[q.value] for q in quantiles])
                 upto = np.array([percentiles[q.value + 1] for q in quantiles])

@@ -12,7 +12,7 @@ from scipy import stats
 from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
 from metricldp.coins.draws import FRACTION_BITS, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.reports import arrow
 
@@ -62,10 +62,10 @@ def enumerated_ratio(law: dict, other: dict) -> float | Fraction:
 
 def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None:
     """What `encode` draws has the law that the certificate is computed from."""
-    coins = Coins.seeded(seed)
+    randomness = Randomness.seeded(seed)
     for x in range(channel.size):
         law = exact_law(channel, x)
-        drawn = Counter(key(r) for r in channel.encode(np.full(n, x), coins))
+        drawn = Counter(key(r) for r in channel.encode(np.full(n, x), randomness))
         assert set(drawn) <= set(law), "an impossible report was drawn"
         observed = [drawn[report] for report in law]
         assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
@@ -110,10 +110,10 @@ class EveryCoin:
         return (np.arange(self.people) >> (self.at - 1) & 1).astype(np.uint8)
 
 
-def sampled_law(channel: Channel, x: int, coins: EveryCoin) -> dict[bytes, Fraction]:
+def sampled_law(channel: Channel, x: int, randomness: EveryCoin) -> dict[bytes, Fraction]:
     """The exact law of the sampler itself, by running it on every coin."""
-    drawn = Counter(key(r) for r in channel.encode(np.full(coins.people, x), coins))
-    return {report: Fraction(count, coins.people) for report, count in drawn.items()}
+    drawn = Counter(key(r) for r in channel.encode(np.full(randomness.people, x), randomness))
+    return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
 
 
 class EveryTape(Tape):
@@ -130,12 +130,12 @@ class EveryTape(Tape):
         return self.integer(64)
 
     def integer(self, bits):
-        return self.coins(bits, self.top if bits >= FRACTION_BITS else bits)
+        return self.randomness(bits, self.top if bits >= FRACTION_BITS else bits)
 
     def plane(self, count):
-        return self.coins(count, count)
+        return self.randomness(count, count)
 
-    def coins(self, bits, tossed):
+    def randomness(self, bits, tossed):
         if self.at == len(self.path):
             self.path.append([0, tossed])
         drawn, tossed = self.path[self.at]
@@ -178,7 +178,7 @@ MECHANISMS = (
     "threshold-paper",
     "threshold-dummy",
     "geometric",
-    "response",
+    "randomized-response",
     "unary",
     "matrix",
     *PEERS,
@@ -191,7 +191,11 @@ MECHANISMS = (
 def total_error(survey, attribute, workload, n=1, prior="worst"):
     """The sum of the predicted squared errors of all rows."""
     rows = workload_for(survey, attribute, workload).rows
-    return rows * survey.predict(n=n, prior=prior, attribute=attribute, workload=workload) ** 2
+    return (
+        rows
+        * survey.expected_error(n=n, prior=prior, attribute=attribute, workload=workload).stderr
+        ** 2
+    )
 
 
 def every_report_of(survey, public=()):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metricldp.app import cli
+from metricldp.cli import main as cli
 
 pd = pytest.importorskip("pandas")
 HERE = Path(__file__).parents[1] / "examples" / "adult"

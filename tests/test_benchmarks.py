@@ -5,11 +5,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from test_docs import ROOT
-
+ROOT = Path(__file__).parents[1]
 SHARED = {"all", "measure"}
 FILES = sorted((ROOT / "benchmarks").glob("*.py"))
 SCRIPTS = [path.stem for path in FILES if path.stem not in SHARED]

@@ -1,8 +1,8 @@
-"""The documents keep their word: every block is run, and what it prints is what they show.
+"""Every block of the documents is run, and what it prints is what they show.
 
 `python tests/test_docs.py --write` puts the real output into the documents, or into those that are
-named after it. Coins are seeded here, 1 for the first batch of each document, 2 for the second and
-so on, so that outputs repeat.
+named after it. Randomness is seeded here: 1 for the first batch of each document, 2 for the
+second and so on, so that outputs repeat.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from unittest import mock
 import pytest
 import typer
 
-from metricldp import Coins, SeededCoinsWarning
-from metricldp.app import cli
+from metricldp import Randomness, SeededRandomnessWarning
 from metricldp.attributes.kinds import KINDS
+from metricldp.cli import main as cli
 
 ROOT = Path(__file__).parents[1]
 RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,18 +55,18 @@ def replay(text, name):
 
 @contextlib.contextmanager
 def isolated():
-    """A temporary directory to work in, and coins that fall the same way every time."""
+    """A temporary directory to work in, and seeded randomness."""
     seeds = itertools.count(1)
 
-    def coins():
-        return Coins.seeded(next(seeds))
+    def randomness():
+        return Randomness.seeded(next(seeds))
 
     with (
         tempfile.TemporaryDirectory() as directory,
         contextlib.chdir(directory),
-        mock.patch("metricldp.reports.encode.Coins", coins),
-        mock.patch("metricldp.reports.device.Coins", coins),
-        mock.patch("metricldp.reports.files.Coins", coins),
+        mock.patch("metricldp.reports.encode.Randomness", randomness),
+        mock.patch("metricldp.reports.device.Randomness", randomness),
+        mock.patch("metricldp.reports.files.Randomness", randomness),
     ):
         yield
 
@@ -174,16 +174,37 @@ def commands(group, before=""):
             yield before + name, command
 
 
-def test_the_reference_names_every_command_and_option():
-    rows = (ROOT / "docs" / "reference.md").read_text("utf-8").splitlines()
-    known = dict(commands(typer.main.get_command(cli.app)))
-    assert {"count", "token new"} <= known.keys()
-    for name, command in known.items():
-        row = next((r for r in rows if re.match(rf"\| [^|]*`{name}[ `][^|]*\| [^`]", r)), None)
-        assert row, f"the reference has no row for the command {name}"
-        options = [opt for p in command.params for opt in (*p.opts, *p.secondary_opts)]
-        for option in (opt for opt in options if opt.startswith("-")):
-            assert f"`{option}`" in row, f"the reference does not name {option} of {name}"
+COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.DOTALL)
+
+
+def table_of_commands():
+    """A row for every command with its arguments and options, as the help has them."""
+    rows = ["| command | does | options |", "| --- | --- | --- |"]
+    for name, command in commands(typer.main.get_command(cli.app)):
+        arguments = [
+            p
+            for p in command.params
+            if p.param_type_name == "argument" and not getattr(p, "hidden", False)
+        ]
+        given = " ".join((p.metavar or p.name).strip("[]{}").upper() for p in arguments)
+        options = [
+            f"`{'`, `'.join((*p.opts, *p.secondary_opts))}`"
+            for p in command.params
+            if p.param_type_name == "option" and not getattr(p, "hidden", False)
+        ]
+        does = (command.help or "").partition("\n")[0].rstrip(".")
+        rows.append(f"| `{name}{' ' if given else ''}{given}` | {does} | {', '.join(options)} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_reference_lists_every_command_and_option():
+    text = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    assert {"query count", "collector token new"} <= dict(
+        commands(typer.main.get_command(cli.app))
+    ).keys()
+    assert (
+        COMMANDS.search(text)[0].split("\n", 1)[1].rpartition("<!--")[0] == table_of_commands()
+    ), "run python tests/test_docs.py --write"
 
 
 def test_the_reference_names_every_key_of_every_attribute():
@@ -209,10 +230,12 @@ def test_a_wrong_output_is_noticed():
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
-    warnings.simplefilter("ignore", SeededCoinsWarning)
+    warnings.simplefilter("ignore", SeededRandomnessWarning)
     named = sys.argv[sys.argv.index("--write") + 1 :]
     for document in RUN:
         if named and document.name not in named:
             continue
         before = document.read_text("utf-8")
+        if document.name == "reference.md":
+            before = COMMANDS.sub(lambda m: f"{m[1]}{table_of_commands()}{m[2]}", before)
         document.write_text(replay(before, document.name), "utf-8")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SURVEY = """
-metricldp = 2
+SPEC = """
 [attributes.age]
 kind = "integer"
 low = 0
 high = 9
 epsilon = 1
+per = 1
 mechanism = "exponential"
 """
 
@@ -51,7 +51,7 @@ def environment(tmp_path_factory):
         if file.is_file():
             (copy / file.name).write_text(file.read_text("utf-8"), "utf-8")
     run([*pip, copy], folder)
-    (folder / "survey.toml").write_text(SURVEY)
+    (folder / "spec.toml").write_text(SPEC)
     ages = "\n".join(str(k % 10) for k in range(3000))
     (folder / "people.csv").write_text(f"age\n{ages}\n")
     return python, folder
@@ -63,20 +63,23 @@ def metricldp(environment, *words):
 
 
 def test_it_goes_the_whole_way_on_the_command_line(environment):
+    metricldp(environment, "design", "spec.toml", "-o", "survey.toml")
     assert "certified" in metricldp(environment, "certify", "survey.toml")
-    metricldp(environment, "encode", "survey.toml", "people.csv", "-o", "reports.parquet")
-    words = ("count", "survey.toml", "reports.parquet", "age=0..4", "--json")
-    answer = json.loads(metricldp(environment, *words))
-    assert abs(answer["value"] - 1500) < 6 * answer["stderr"]
+    metricldp(environment, "randomize", "survey.toml", "people.csv", "-o", "reports.parquet")
+    words = ("query", "count", "survey.toml", "reports.parquet", "age <= 4", "--json")
+    (row,) = json.loads(metricldp(environment, *words))["rows"]
+    assert abs(row["estimate"] - 1500) < 6 * row["std_error"]
     assert "exponential" in metricldp(environment, "explain", "survey.toml")
 
 
 def test_it_is_compared_with_all_others(environment):
-    words = ("compare", "survey.toml", "people.csv", "--queries", "5", "--json")
+    metricldp(environment, "design", "spec.toml", "-o", "compared.toml")
+    words = ("lab", "compare", "compared.toml", "people.csv", "--queries", "5", "--json")
     rows = json.loads(metricldp(environment, *words))["rows"]
     assert "exponential" in {row["mechanism"] for row in rows}
-    (environment[1] / "other.toml").write_text(SURVEY.replace("exponential", "geometric"))
-    words = ("compare", "other.toml", "people.csv", "--queries", "5", "--json")
+    (environment[1] / "other spec.toml").write_text(SPEC.replace("exponential", "geometric"))
+    metricldp(environment, "design", "other spec.toml", "-o", "other.toml")
+    words = ("lab", "compare", "other.toml", "people.csv", "--queries", "5", "--json")
     rows = json.loads(metricldp(environment, *words))["rows"]
     assert "exponential" in {row["mechanism"] for row in rows}, "it takes part unasked"
 
@@ -91,7 +94,7 @@ from metricldp_exponential import EXPONENTIAL, exponential
 found = check_channel(EXPONENTIAL)
 assert found.holds, str(found)
 for low, high, epsilon in ((1, 14, 8), (0, 99, 1), (0, 255, 64), (0, 2, 2e-12)):
-    far = Survey({"x": Integer(low, high, epsilon=epsilon, mechanism=EXPONENTIAL)})
+    far = Survey.design({"x": Integer(low, high, epsilon=epsilon, per=1, mechanism=EXPONENTIAL)})
     assert far.certify().holds
     assert far.channels["x"].worst_ratio(0, high - low) < 2**40
 twin = replace(EXPONENTIAL, make=lambda size, epsilon: exponential(size, 2 * epsilon))
@@ -103,10 +106,10 @@ assert "loss within the metric" in str(found)
 
 
 def test_without_the_package_the_name_is_unknown():
-    from metricldp import Integer, Survey, SurveyError
+    from metricldp import Integer, InvalidSpecError, Survey
 
-    with pytest.raises(SurveyError, match="there is no mechanism 'exponential'"):
-        Survey({"age": Integer(0, 9, epsilon=1, mechanism="exponential")})
+    with pytest.raises(InvalidSpecError, match="there is no mechanism 'exponential'"):
+        Survey.design({"age": Integer(0, 9, epsilon=1, mechanism="exponential", per=1)})
 
 
 def test_the_page_shows_the_package_as_it_is():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Integer, MatrixPlan, Survey
+from metricldp import Categorical, Integer, Matrix, Survey, SurveySpec, plan
 from metricldp.design import kernels, shaped
 
 PEOPLE = {
@@ -21,16 +21,16 @@ PEOPLE = {
 def design(epsilon):
     """A survey with every search; a new epsilon, because results of a process are cached."""
     attributes = {
-        "additive": Integer(0, 11, epsilon=epsilon, within=3, mechanism="shaped"),
-        "extremal": Integer(0, 4, epsilon=epsilon, within=2, mechanism="designed"),
-        "threshold": Integer(0, 11, epsilon=1, mechanism="threshold"),
-        "geometric": Integer(0, 11, epsilon=1, mechanism="geometric"),
-        "matrix": Integer(0, 7, epsilon=epsilon, mechanism=MatrixPlan(strategy="hierarchy")),
+        "additive": Integer(0, 11, epsilon=epsilon, within=3, mechanism="additive"),
+        "extremal": Integer(0, 4, epsilon=epsilon, within=2, mechanism="extremal"),
+        "threshold": Integer(0, 11, epsilon=1, mechanism="threshold", per=1),
+        "geometric": Integer(0, 11, epsilon=1, mechanism="geometric", per=1),
+        "matrix": Integer(0, 7, epsilon=epsilon, mechanism=Matrix(strategy="hierarchy"), per=1),
         "region": Categorical(["north", "south"], epsilon=2),
-        "x": Integer(0, 3, epsilon=epsilon),
-        "y": Integer(0, 2, epsilon=1),
+        "x": Integer(0, 3, epsilon=epsilon, per=1),
+        "y": Integer(0, 2, epsilon=1, per=1),
     }
-    return Survey(attributes, joint=[["x", "y"]])
+    return Survey.design(SurveySpec(attributes, joint=[["x", "y"]]))
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +40,23 @@ def survey():
 
 @pytest.fixture(scope="module")
 def tally(survey):
-    return survey.tally(survey.encode(PEOPLE))
+    return survey.tally(survey.randomize(PEOPLE))
 
 
 CALLS = {
     "design": lambda survey, tally: design(0.9),
-    "encode": lambda survey, tally: survey.encode(PEOPLE, shuffle=True),
+    "encode": lambda survey, tally: survey.randomize(PEOPLE, shuffle=True),
     "report": lambda survey, tally: survey.report({k: v[0] for k, v in PEOPLE.items()}),
-    "tally": lambda survey, tally: survey.tally(survey.encode(PEOPLE)),
-    "count": lambda survey, tally: tally.count({"additive": (1, 5), "region": "north"}).interval(),
+    "tally": lambda survey, tally: survey.tally(survey.randomize(PEOPLE)),
+    "count": lambda survey, tally: tally.count(
+        {"additive": (1, 5), "region": "north"}
+    ).confidence_interval(),
     "quantile": lambda survey, tally: tally.quantile("geometric", 0.5),
-    "fit": lambda survey, tally: tally.fit(["additive", "region"]),
-    "predict": lambda survey, tally: survey.predict({"additive": (1, 5)}, n=100),
-    "plan": lambda survey, tally: survey.plan("fraction", {"additive": (1, 5)}, error=0.05),
+    "fit": lambda survey, tally: tally.fit_distribution(["additive", "region"]),
+    "predict": lambda survey, tally: (
+        survey.expected_error({"additive": (1, 5)}, n=100, prior="worst").stderr
+    ),
+    "plan": lambda survey, tally: plan(survey, 0.05, {"additive": (1, 5)}),
     "risk": lambda survey, tally: survey.risk("additive"),
     "certify": lambda survey, tally: survey.certify(),
 }
@@ -76,5 +80,5 @@ def test_a_kernel_that_runs_as_python_is_detected(monkeypatch):
     monkeypatch.setattr(kernels, "anneal", kernels.anneal.py_func)
     monkeypatch.setattr(shaped, "MOST_WORK", 1000)
     assert changes_the_state(
-        lambda: Survey({"a": Integer(0, 11, epsilon=0.8, within=3, mechanism="shaped")})
+        lambda: Survey.design({"a": Integer(0, 11, epsilon=0.8, within=3, mechanism="additive")})
     )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import ReportRefused, SurveyError, ValueRefused
+from metricldp.basics.errors import InvalidReportError, InvalidSpecError, InvalidValueError
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack
@@ -76,7 +76,7 @@ def entry(survey: Agreement, **facts: Any) -> dict[str, Any]:
 def check(data: Mapping[str, Any]) -> tuple[int, list[str]]:
     """How many facts a file holds, and those that this package does not find."""
     if data.get("metricldp-vectors") != FORMAT:
-        raise SurveyError(f"a file of facts says metricldp-vectors = {FORMAT}")
+        raise InvalidSpecError(f"a file of facts says metricldp-vectors = {FORMAT}")
     count, wrong = 0, []
     for kind, facts_of in _CHECKS.items():
         for one in data.get(kind, ()):
@@ -133,9 +133,9 @@ def _reason(call: Callable[..., object], *arguments: Any) -> str | None:
     """The word that it is refused with; None where it is not."""
     try:
         call(*arguments)
-    except (ReportRefused, ValueRefused) as wrong:
+    except (InvalidReportError, InvalidValueError) as wrong:
         return wrong.reason
-    except SurveyError:
+    except InvalidSpecError:
         return "survey"
     return None
 

@@ -5,7 +5,7 @@ export interface Store {
 }
 
 export interface Options {
-  /** The SHA-256 of the manifest, as `metricldp compile` printed it: 64 lower-case digits. */
+  /** The SHA-256 of the manifest, as `metricldp collector manifest` printed it: 64 lower-case digits. */
   pin: string;
   /** Left out: a database of the page's own (IndexedDB). */
   store?: Store;
@@ -44,7 +44,7 @@ export interface Survey {
     options?: {
       /** A new name asks for a new report: it spends again. */
       wave?: string;
-      /** An invite or a token, in hexadecimal digits, as `metricldp token invites` writes them. */
+      /** An invite or a token, in hexadecimal digits, as `metricldp collector token invites` writes them. */
       invite?: string;
       /** Numbers outside count as the nearest one inside. */
       clip?: boolean;

@@ -522,7 +522,7 @@ const invited = (text) => (/^\w{64}(\w{480})?$/.test(text) ? text : refuse("invi
 
 /**
  * Opens a survey by its client manifest, the text or its address. `pin` is the SHA-256 that
- * `metricldp compile` printed: whoever serves another manifest is refused.
+ * `metricldp collector manifest` printed: whoever serves another manifest is refused.
  */
 export async function open(source, { pin, store = device, ...more } = {}) {
   const text = source[0] === "{" ? source : await (await fetch(source)).text();

@@ -29,11 +29,11 @@ import pandas as pd
 from questions import QUESTIONS, Question
 
 from metricldp import (
-    Answers,
     Categorical,
-    Coins,
+    EstimateTable,
     Integer,
-    SeededCoinsWarning,
+    Randomness,
+    SeededRandomnessWarning,
     Survey,
     any_of,
     none_of,
@@ -57,11 +57,11 @@ START, END = "<!-- answers -->\n", "<!-- end of answers -->\n"
 def survey() -> Survey:
     """Within five years of age, five hours or two steps of schooling epsilon is 1, and never
     above 4; sex, marriage, income and occupation have an epsilon of 2 each."""
-    return Survey(
+    return Survey.design(
         {
-            "age": Integer(17, 90, epsilon=1, within=5, cap=4),
-            "hours": Integer(1, 99, epsilon=1, within=5, cap=4),
-            "education": Integer(1, 16, epsilon=1, within=2, cap=4),
+            "age": Integer(17, 90, epsilon=1, within=5, max_epsilon=4),
+            "hours": Integer(1, 99, epsilon=1, within=5, max_epsilon=4),
+            "education": Integer(1, 16, epsilon=1, within=2, max_epsilon=4),
             "sex": Categorical(["Female", "Male"], epsilon=2),
             "married": Categorical(["no", "yes"], epsilon=2),
             "income": Categorical(["50K or less", "over 50K"], epsilon=2),
@@ -113,10 +113,10 @@ def rows_of(found: Any) -> list[Row]:
         found = found.coefficients
     if isinstance(found, list):
         return [row for one in found for row in rows_of(one)]
-    if isinstance(found, Answers):
-        ends = zip(found.labels, found.values, *found.interval(), strict=True)
+    if isinstance(found, EstimateTable):
+        ends = zip(found.labels, found.values, *found.confidence_interval(), strict=True)
         return [Row(str(label), float(v), float(a), float(b)) for label, v, a, b in ends]
-    low, high = found.interval()
+    low, high = found.confidence_interval()
     return [Row("", float(found.value), float(low), float(high))]
 
 
@@ -165,8 +165,8 @@ def truth(question: Question, people: pd.DataFrame) -> Any:
 def verdict(question: Question, found: Any, true: Any) -> list[str]:
     """The cells of the table: answer, truth, what was needed, whether it is useful."""
     if question.need is None:  # a test, and what it should find is there
-        said = "p < 0.0001" if found.p_value < 1e-4 else f"p = {found.p_value:.4f}"
-        return [said, str(true), "p < 0.05", "yes" if found.p_value < 0.05 else "no"]
+        said = "p < 0.0001" if found.pvalue < 1e-4 else f"p = {found.pvalue:.4f}"
+        return [said, str(true), "p < 0.05", "yes" if found.pvalue < 0.05 else "no"]
     rows = rows_of(found)
     values = [float(v) for v in np.atleast_1d(np.asarray(true, dtype=float))]
     needs = [float(v) for v in np.broadcast_to(question.need, len(rows))]
@@ -207,8 +207,8 @@ def table(people: pd.DataFrame, run: Callable[[Sequence[str]], str] = command) -
     agreed = survey()
     agreed.save("survey.toml")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededCoinsWarning)
-        reports = agreed.encode(people, coins=Coins.seeded(1))
+        warnings.simplefilter("ignore", SeededRandomnessWarning)
+        reports = agreed.randomize(people, randomness=Randomness.seeded(1))
     agreed.tally(reports).save("reports.parquet")
     tally = agreed.tally("reports.parquet")
     cells = [["", "question", "answer, ± half of the 95% interval", "truth", "needed", "useful"]]

@@ -1,7 +1,7 @@
 """From browsers to a page: `make demo-web`.
 
-A collector starts, browsers that node simulates answer with the real JavaScript client, and a page
-shows what can be known, beside the truth that only a demonstration has.
+A collector starts, simulated browsers send reports with the real JavaScript client, and a page
+shows the estimates beside the true counts, which only a demonstration has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from urllib.parse import urlencode
 
 import uvicorn
 
-from metricldp.app import demo
-from metricldp.app.serving import build_application
+from metricldp.answers.tally import Tally
 from metricldp.basics.text import table
+from metricldp.cli import demo
+from metricldp.cli.collector import build_application
 from metricldp.collector.folder import Collector
 from metricldp.collector.register import ALL
 from metricldp.collector.server import Options
@@ -32,14 +33,15 @@ from metricldp.survey.agreement import Agreement
 
 HERE = Path(__file__).parent
 OPTIONS = Options(seal_at=5000)
-HEAD = ("question", "truth", "estimate", "± error", "95% interval", "holds")
+HEAD = ("condition", "true count", "estimate", "SE", "95% CI", "covered")
+Row = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=10_000)
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--once", action="store_true", help="end when the answers are there")
+    parser.add_argument("--once", action="store_true", help="end when the estimates are there")
     said = parser.parse_args()
     if shutil.which("node") is None:
         raise SystemExit("this needs node, version 19 or newer; on Debian: apt-get install nodejs")
@@ -67,12 +69,12 @@ async def show(folder: Path, people: int, port: int, once: bool) -> None:
         try:
             lines = await collect(survey, people, base, app.collector)
             beside["/truth"] = page(survey, lines).encode()
-            print(table([HEAD, *(line.row()[: len(HEAD)] for line in lines)]))
-            held = sum(line.covered for line in lines)
-            print(f"\n{held} of {len(lines)} intervals hold the truth.")
-            print(f"\nAnswers beside the truth:  {base}truth")
-            print(f"The analysts' page:        {base}surveys/{survey.fingerprint}")
-            print(f"Its token:                 {token}")
+            print(table([HEAD, *(cells(line) for line in lines)]))
+            covered = sum(line["covered"] for line in lines)
+            print(f"\n{covered} of {len(lines)} intervals cover the true count.")
+            print(f"\nEstimates and true counts:  {base}truth")
+            print(f"The page for analysts:      {base}surveys/{survey.fingerprint}")
+            print(f"Its token:                  {token}")
             if not once:
                 print("Press Ctrl-C to end.")
                 await serving
@@ -82,15 +84,13 @@ async def show(folder: Path, people: int, port: int, once: bool) -> None:
             app.collector.close()
 
 
-async def collect(
-    survey: Agreement, people: int, base: str, collector: Collector
-) -> list[demo.Line]:
-    """Everybody answers in a browser of their own; then the questions are asked."""
+async def collect(survey: Agreement, people: int, base: str, collector: Collector) -> list[Row]:
+    """Every respondent uses a browser of their own; then the counts are estimated."""
     values = demo.population(people)
     rows = (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
     lines = "\n".join(json.dumps(row, default=lambda value: value.item()) for row in rows)
     words = ["node", HERE / "browsers.mjs", base, survey.fingerprint, pin(manifest(survey))]
-    print(f"{people:,} browsers answer at {base}")
+    print(f"{people:,} browsers send reports to {base}")
     started = time.monotonic()
     node = await asyncio.create_subprocess_exec(
         *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -101,53 +101,69 @@ async def collect(
     told = json.loads(out)
     print(
         f"{told['sent']:,} reports were sent in {time.monotonic() - started:.0f} s; "
-        f"{told['offline']} requests failed, {told['lost']} answers were lost, "
-        f"{told['reopened']} tabs sent what was left"
+        f"{told['offline']} requests failed, {told['lost']} responses were lost, "
+        f"{told['reopened']} tabs were opened again and sent the rest"
     )
     outcomes = collector.status(survey).outcomes
-    print(f"kept: {outcomes['accepted']:,}; known already: {outcomes['duplicate']:,}\n")
+    print(f"accepted: {outcomes['accepted']:,}; duplicates: {outcomes['duplicate']:,}\n")
     assert outcomes["accepted"] == told["sent"] == people
     tally = await asyncio.to_thread(collector.tally, survey)
+    return [row(tally, condition, values) for condition in demo.CONDITIONS]
+
+
+def row(tally: Tally, condition: str, values: demo.Data) -> Row:
+    """An estimate and the true count."""
+    estimate, truth = tally.count(condition), demo.true_count(tally.survey, values, condition)
+    low, high = estimate.confidence_interval()
+    return {
+        "condition": condition,
+        "truth": truth,
+        "estimate": estimate.value,
+        "std_error": estimate.stderr,
+        "interval": (low, high),
+        "covered": low <= truth <= high,
+    }
+
+
+def cells(line: Row) -> list[str]:
+    low, high = line["interval"]
     return [
-        demo.Line(where, demo.truth(survey, values, where), tally.count(where), float("nan"), {})
-        for where in demo.QUESTIONS
+        line["condition"],
+        f"{line['truth']:,}",
+        f"{line['estimate']:,.0f}",
+        f"{line['std_error']:,.0f}",
+        f"{low:,.0f} to {high:,.0f}",
+        "yes" if line["covered"] else "no",
     ]
 
 
-def page(survey: Agreement, lines: list[demo.Line]) -> str:
-    """A table whose questions lead to the page that answers them."""
+def page(survey: Agreement, lines: list[Row]) -> str:
+    """A table whose conditions link to the page for analysts."""
     head = "".join(f'<th scope="col">{escape(word)}</th>' for word in HEAD)
     body = "".join(
-        f'<tr><th scope="row"><a href="{escape(address(survey, line.where))}">'
-        f"{escape(line.answer.question)}</a></th>"
-        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in line.row()[1 : len(HEAD)])
+        f'<tr><th scope="row"><a href="{escape(address(survey, line["condition"]))}">'
+        f"{escape(line['condition'])}</a></th>"
+        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells(line)[1:])
         + "</tr>"
         for line in lines
     )
-    held = sum(line.covered for line in lines)
+    covered = sum(line["covered"] for line in lines)
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Answers beside the truth</title>
+<html lang="en"><head><meta charset="utf-8"><title>Estimates and true counts</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/surveys/page.css"></head>
-<body><main><h1>Answers beside the truth</h1>
-<p>{len(lines)} questions about made-up people. The collector saw blurred reports only;
-the truth is here because this is a demonstration. {held} of {len(lines)} intervals hold it; of
-many, 95% do.</p>
+<body><main><h1>Estimates and true counts</h1>
+<p>{len(lines)} counts of synthetic respondents. The collector received randomized reports only; the
+true counts are known because this is a demonstration. {covered} of {len(lines)} intervals cover
+them; in the long run 95% do.</p>
 <div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
 </main></body></html>
 """
 
 
-def address(survey: Agreement, where: Any) -> str:
-    words = []
-    for name, said in where.items():
-        if isinstance(said, tuple):
-            low, high = ("" if end is None else f"{end}" for end in said)
-            words.append(f"{name}={low}..{high}")
-        else:
-            words.append(f"{name}={said if isinstance(said, str) else ','.join(said)}")
-    asked = [("show", "count"), *(("where", word) for word in words)]
-    return f"/surveys/{survey.fingerprint}?{urlencode(asked)}"
+def address(survey: Agreement, condition: str) -> str:
+    query = urlencode({"show": "count", "where": condition})
+    return f"/surveys/{survey.fingerprint}?{query}"
 
 
 def with_truth(app: Any, beside: dict[str, bytes]) -> Any:

@@ -2,17 +2,17 @@
 
 import sys
 
-from metricldp.basics.errors import MissingLibrary
+from metricldp.basics.errors import MissingDependencyError
 from metricldp.basics.optional import loaded
 
 
 def main() -> None:
     try:
         loaded("typer")
-    except MissingLibrary as wrong:
+    except MissingDependencyError as wrong:
         print(f"metricldp: {wrong}", file=sys.stderr)
         sys.exit(2)
-    from metricldp.app.cli import main as run
+    from metricldp.cli.main import main as run
 
     run()
 

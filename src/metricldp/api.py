@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property
@@ -10,84 +11,122 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from metricldp.answers import decoded, predict
 from metricldp.answers.brackets import Planner
 from metricldp.answers.conditions import Where
-from metricldp.answers.partition import Parted
-from metricldp.answers.pictures import hang
+from metricldp.answers.partition import best_blocks
 from metricldp.answers.predict import Prior
 from metricldp.answers.tally import Tally
-from metricldp.app.explain import Explanation, explain
-from metricldp.app.plots import PICTURES
+from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import InvalidSpecError, InvalidValueError, WeakGuaranteeWarning
+from metricldp.basics.progress import Progress
 from metricldp.basics.text import shown
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
+from metricldp.design.progress import search_progress
 from metricldp.design.workloads import Workload
-from metricldp.lab.plans import Plan, plan
-from metricldp.lab.risk import Risk, risk
+from metricldp.metrics import Lp
+from metricldp.planning import plan as planning
+from metricldp.planning.expected_error import ExpectedError, expected_error, typical_errors
+from metricldp.planning.plan import Plan
+from metricldp.planning.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device, Memory
+from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
-from metricldp.survey.outline import outline
+from metricldp.survey.explain import Explanation, explain, weak_guarantees
+from metricldp.survey.spec import SurveySpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-hang(PICTURES)
 
-
-class Survey(Parted):
+class Survey(Agreement):
     """Several attributes of different kinds, each with its metric and its channel.
 
-    >>> from metricldp import Survey, Integer, Categorical
-    >>> survey = Survey({
-    ...     "age": Integer(0, 99, epsilon=1, within=5, cap=3),
+    >>> from metricldp import Categorical, Integer, Survey
+    >>> survey = Survey.design({
+    ...     "age": Integer(0, 99, epsilon=1, within=5, max_epsilon=3),
     ...     "region": Categorical(["north", "south"], epsilon=2),
     ... })
     >>> survey.mechanisms["age"].name
-    'shaped'
+    'additive'
     """
 
-    # The doors -----------------------------------------------------------------------------------
+    # Reports --------------------------------------------------------------------------------------
 
-    def encode(
+    @classmethod
+    def design(
+        cls, spec: SurveySpec | Mapping[str, Attribute], *, progress: Progress | None = None
+    ) -> Survey:
+        """Choose mechanisms, search for their numbers, and return a survey in which all are fixed.
+
+        `progress` is called with the fraction that is done; by default a terminal shows a bar. A
+        WeakGuaranteeWarning names guarantees above e^3 for values that the spec calls close, e^10
+        for any two values of an attribute, or e^20 for any two respondents.
+        """
+        survey = cls._designed(spec, progress)
+        if weak := weak_guarantees(survey):
+            message = "\n  ".join(["weak privacy guarantee", *weak])
+            warnings.warn(message, WeakGuaranteeWarning, stacklevel=2)
+        return survey
+
+    @classmethod
+    def _designed(
+        cls, spec: SurveySpec | Mapping[str, Attribute], progress: Progress | None
+    ) -> Survey:
+        if not isinstance(spec, SurveySpec):
+            spec = SurveySpec(spec)
+        with search_progress(progress):
+            joint = spec.joint
+            if isinstance(joint, str) and joint == "auto":
+                if spec.metric is not None and spec.metric != Lp():
+                    raise InvalidSpecError(
+                        'joint="auto" is for distances that add up; state the groups'
+                    )
+                joint = best_blocks(spec.attributes, spec.together)
+            return cls.fixed(spec.attributes, metric=spec.metric, joint=joint)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError("design a survey with Survey.design(spec), or read one with Survey.load")
+
+    def randomize(
         self,
-        people: Any,
+        data: Any,
         *,
-        coins: Coins | None = None,
         clip: bool = False,
         shuffle: bool = False,
+        randomness: Randomness | None = None,
     ) -> pa.Table:
-        """Blur people's values: pandas, polars, Arrow or a dict of arrays in, reports out.
+        """Randomize respondents' values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         Lazy frames and DuckDB relations are computed, as far as the survey needs their columns.
-        A value outside its domain is refused and nothing is encoded; `clip=True` moves it to the
-        nearest end instead. An error names the row and never shows the value, since messages end up
-        in logs. With `shuffle` the reports stand in a random order, not in that of
-        the people. Coins come from the operating system unless a test passes others.
+        If a value is outside its domain, an error names the row and nothing is randomized;
+        `clip=True` moves such values to the nearest end. No error shows a value. With `shuffle`
+        the reports are in random order. Randomness comes from the operating system unless a test
+        passes its own.
         """
-        _check_asked(coins, clip=clip, shuffle=shuffle)
-        return encode.encode(self, people, coins=coins, clip=clip, shuffle=shuffle)
+        _check_asked(randomness, clip=clip, shuffle=shuffle)
+        return encode.encode(self, data, randomness=randomness, clip=clip, shuffle=shuffle)
 
     def report(
         self,
-        person: Mapping[str, Any],
+        response: Mapping[str, Any],
         *,
-        coins: Coins | None = None,
-        clip: bool = False,
         memory: Memory | None = None,
+        clip: bool = False,
+        randomness: Randomness | None = None,
     ) -> bytes:
-        """Blur one person's values on their device: the bytes to send.
+        """Randomize one response on the respondent's device and return the bytes to send.
 
-        An error names the attribute and never shows the value. `memory` is a dict
-        that the device keeps and saves for attributes with the mechanism `memoised`: the first blur
-        of every value so far. Without it each report has a first blur of its own, and spends anew.
+        An error names the attribute and never shows the value. `memory` is a dict that the device
+        stores for attributes with the mechanism `memoised`: the first randomized value of each
+        response so far. Without it each report is randomized anew and adds to the privacy loss.
         """
-        _check_asked(coins, clip=clip)
+        _check_asked(randomness, clip=clip)
         if memory is not None and not isinstance(memory, MutableMapping):
-            raise ValueRefused(f"a memory is a dict that the device keeps, not {shown(memory)}")
-        return self._device.report(person, coins=coins, clip=clip, memory=memory)
+            kind = type(memory).__name__  # never its content, which shows the response
+            raise InvalidValueError(f"memory is a dict that the device stores, not {kind}")
+        return self._device.report(response, randomness=randomness, clip=clip, memory=memory)
 
     @cached_property
     def _device(self) -> Device:
@@ -95,179 +134,152 @@ class Survey(Parted):
 
     def tally(
         self,
-        collected: Any,
+        reports: Any,
         *,
-        refused: Counter[str] | None = None,
+        rejected: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
         fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
-        """What the collector keeps: from a table, a Parquet file or the bytes of reports.
+        """The tally of reports: a table, a Parquet file or the bytes of reports.
 
         A table is one of Arrow, pandas or polars, a lazy frame or a DuckDB relation. Files may be
-        a folder, or a pattern such as "day-*.parquet". `collected` may also be a list or a stream
+        a folder, or a pattern such as "day-*.parquet". `reports` may also be a list or a stream
         of tables, files and bytes, or a file of totals. No file, copy of a file or table object is
         counted twice.
 
-        A report that no device could have sent is refused with an exception. Bytes from many
-        devices may be counted instead: with a Counter as `refused`, bad ones are left out and
-        counted there by reason. `layout` is one of "auto", "cells", "prefix" and "reports", the
-        three of the paper's Table 1.
+        An invalid report raises an error. With a Counter as `rejected`, invalid reports are left
+        out and counted there by reason. `layout` is one of "auto", "cells", "prefix" and
+        "reports", the three methods of the paper's Table 1.
 
-        With `keep`, a list of sets of attributes, only exact sums over those are kept and the
-        reports are let go: the memory is the same for any number of people.
+        With `keep`, a list of groups of attributes, only exact totals over these groups remain:
+        the memory does not grow with the number of reports.
 
         Tables that went through another program have often lost the mark of their survey. They are
         rejected unless you pass the survey's `fingerprint`, or at least its first 16 digits: then
         you state that they are reports of this survey and were not counted yet. Values that no
         report can have are rejected all the same.
 
-        With `engine`, one of "duckdb", "polars", "spark" and "auto", reports stay where they are,
-        and every question is asked there: files, an address that the engine can read, a relation,
-        a lazy frame, or a data frame or table of Spark. Its integers are those of any other tally.
+        With `engine`, one of "duckdb", "polars", "spark" and "auto", the engine counts where the
+        reports are: files, an address that the engine can read, a relation, a lazy frame, or a data
+        frame or table of Spark. The counted integers are those of any other tally.
         """
         found = Tally.of(
             self,
-            collected,
-            refused=refused,
+            reports,
+            refused=rejected,
             layout=layout,
             keep=keep,
             fingerprint=fingerprint,
             engine=engine,
         )
-        return found.plan_for(self._planned_for) if self._planned_for else found
-
-    def decode(
-        self,
-        collected: Any,
-        where: Where | None = None,
-        of: str | None = None,
-        *,
-        public: bool = False,
-        fingerprint: str | None = None,
-    ) -> pa.RecordBatchReader:
-        """For every report the number that it adds to an answer, as a stream of Arrow batches.
-
-        The answer is a count or, `of` an attribute or a weight, its sum. The sum of `decoded` is
-        its value, that of `variance` the variance of the blurring; `square` is decoded^2, for the
-        variance of drawing people as well. Where bins leave values open there are the same columns
-        with `_low` and `_high`, for every value at the lower and at the upper edge of its bin. With
-        `public` the public weights come along. Reports come in any form that `tally` takes.
-        """
-        return decoded.decode(self, collected, where, of, public=public, fingerprint=fingerprint)
+        return found.with_prior(self._planned_for) if self._planned_for else found
 
     _planned_for: Mapping[str, ArrayLike] | None = None
 
-    def plan_for(self, prior: Mapping[str, ArrayLike]) -> Survey:
-        """The same survey, whose tallies plan their brackets for people spread like that.
+    def with_prior(self, prior: Mapping[str, ArrayLike]) -> Survey:
+        """The same survey, whose tallies plan envelope intervals for this prior.
 
-        By attribute, the shares of people at each position: what is known from elsewhere, a census
-        or last year, and never from the reports that will be asked. Intervals hold whether or not
-        people are spread so; if they are about, brackets are shorter. It is no part of the
-        agreement, and in no file.
+        `prior` has, by attribute, the fraction of respondents with each value, known from a census
+        or an earlier year and never from the reports themselves. Intervals cover the truth whether
+        or not the prior holds; they are shorter if it nearly does. The prior is not part of the
+        survey's file or fingerprint.
         """
         found = copy.copy(self)
         found._planned_for = Planner(self, prior).prior
         return found
 
-    def predict(
+    def expected_error(
         self,
         where: Where | None = None,
-        n: int = 1,
-        prior: Prior = "worst",
         *,
+        n: int,
+        prior: Prior = "uniform",
         weights: Mapping[str, ArrayLike] | None = None,
         attribute: str | None = None,
         workload: Workload | str | ArrayLike | None = None,
-    ) -> float:
-        """The standard error that the theory predicts for a count over n people, in people.
+    ) -> ExpectedError:
+        """The standard error that the design implies for a count over n respondents.
 
-        `prior` says how people are spread: "worst" (the worst for this question), "uniform", one
-        array of shares for the attribute in question, a dict of arrays for several independent
-        ones, or their joint array. With `weights`, a dict of a weight's name and a sample of its
-        values, the error is that of the weight's sum.
-
-        With an attribute and a workload it is the error of `tally.linear`: the root of the mean
-        squared error over the rows. Its square times the rows is the total squared error.
+        `prior` states how values are distributed: "uniform", "worst" (the worst case for this
+        query), one array of fractions for the attribute in question, a dict of arrays for several
+        independent ones, or their joint array. With `weights`, a dict of a weight's name and a
+        sample of its values, the error is that of the weight's sum. With an attribute and a
+        workload it is the root of the mean squared error over the rows of `tally.workload`.
         """
-        if attribute is None and workload is None:
-            return predict.of_count(self, where, n, prior, weights)
-        others = weights if where is None else where
-        return predict.of_workload(self, attribute, workload, n, prior, others)
-
-    def plan(
-        self,
-        kind: str,
-        where: Where | None = None,
-        *,
-        error: float,
-        find: str | None = None,
-        n: int | None = None,
-        attribute: str | None = None,
-        of: str | None = None,
-        prior: Prior | None = None,
-        measure: str = "interval",
-        level: float = 0.95,
-    ) -> Plan:
-        """What has to be set for an answer with a certain error, and what that means for a person.
-
-        `kind` is "count", "fraction" or "mean", of an `attribute`. `error` is half of the width of
-        an interval of the level; with measure="stderr" it is the standard error. `find` is the one
-        unknown: "n"; "epsilon", of all attributes in proportion or `of` one; or "within", "cap",
-        "mechanism" or "bins" `of` one. Left out, it is n or, where n is given, epsilon. `prior` is
-        as in `predict`; of a group's mean it is "uniform" where nothing is said, else "worst".
-
-        The plan has the advised `survey`; printed, it has the trade-off as well, which takes the
-        time of making a few more surveys.
-        """
-        return plan(
-            self,
-            kind,
-            where,
-            error=error,
-            find=find,
-            n=n,
-            attribute=attribute,
-            of=of,
-            prior=prior,
-            measure=measure,
-            level=level,
-        )
+        return expected_error(self, where, n, prior, weights, attribute, workload)
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""
         return certify(self)
 
-    def risk(
-        self,
-        attribute: str | None = None,
-        *,
-        prior: Prior = "uniform",
-        within: float | None = None,
-        reports: int = 10,
-        seed: int = 1,
-    ) -> Risk:
-        """How often an attacker guesses a person's value, before and after up to so many reports.
+    def risk(self, attribute: str, *, within: float = 0, prior: Prior = "uniform") -> Risk:
+        """How often an adversary guesses a respondent's value, before and after seeing the report.
 
-        Of one attribute, or of each by itself. The attacker knows how people are spread: "uniform",
-        an array of shares for the attribute, or a dict of them. `within` says how far a guess may
-        be off, in the attribute's units; otherwise by as much as its promise is stated for. Where
-        reports cannot be listed the chance is that of a sample, which `seed` repeats.
+        The adversary knows the prior: "uniform", one array of fractions for the attribute, or a
+        dict of arrays. A guess is right if it is at most `within` off, in the attribute's units.
+        If reports are too many to be listed, respondents are simulated with a fixed seed.
         """
-        return risk(self, attribute, prior=prior, within=within, reports=reports, seed=seed)
+        return risk(self, attribute, within=within, prior=prior)
 
-    def explain(self, n: int = 10_000) -> Explanation:
-        """What is promised, in words, and what accuracy to expect from n people."""
-        return explain(self, n)
+    def explain(self, *, n: int | None = None) -> Explanation:
+        """The guarantees in plain language and, for n respondents, the expected standard errors.
+
+        Print it for an overview. `details()` returns all pairs of values and remarks as text, and
+        `to_dict()` the same as data.
+        """
+        return explain(self, n, None if n is None else typical_errors(self, n))
 
     def _repr_html_(self) -> str:
-        return outline(self, f"Survey {self.fingerprint[:16]}")
+        return explain(self)._repr_html_()
 
 
-def _check_asked(coins: object, **flags: object) -> None:
+def plan(
+    spec: SurveySpec | Mapping[str, Attribute] | Survey,
+    target_error: float,
+    where: Where | None = None,
+    *,
+    query: str = "fraction",
+    attribute: str | None = None,
+    n: int | None = None,
+    find: str | None = None,
+    change: str | None = None,
+    prior: Prior = "uniform",
+    confidence_level: float | None = 0.95,
+    progress: Progress | None = None,
+) -> Plan:
+    """Find the setting with which a query meets a target error, such as the number of respondents.
+
+    The query is a "fraction" or a "count" of respondents, or the "mean" of an attribute, `where` a
+    condition holds. `target_error` is half of the width of a confidence interval, or the standard
+    error if `confidence_level` is None: of a fraction between 0 and 1, of a count in people, of a
+    mean in the attribute's unit.
+
+    `find` is the one unknown: "n"; "epsilon" of all attributes in proportion, or of the attribute
+    to `change`; "within", "max_epsilon", "mechanism" or "bins" of one attribute. By default it is
+    "n" or, if n is given, "epsilon". `prior` is as in `Survey.expected_error`; "worst" plans for
+    any distribution of values. `Plan.survey` is the designed survey with the setting.
+    """
+    with search_progress(progress):
+        survey = spec if isinstance(spec, Survey) else Survey._designed(spec, progress)
+        return planning.plan(
+            survey,
+            target_error,
+            where,
+            query=query,
+            attribute=attribute,
+            n=n,
+            find=find,
+            change=change,
+            prior=prior,
+            confidence_level=confidence_level,
+        )
+
+
+def _check_asked(randomness: object, **flags: object) -> None:
     """Refuse nonsense before a value is looked at."""
-    if coins is not None and not any(hasattr(coins, draw) for draw in ("draw", "words")):
-        raise ValueRefused(f"coins are Coins(), or left out, not {shown(coins)}")
+    if randomness is not None and not any(hasattr(randomness, draw) for draw in ("draw", "words")):
+        raise InvalidValueError(f"randomness is Randomness() or left out, not {shown(randomness)}")
     for what, value in flags.items():
-        flag(what, value, ValueRefused)
+        flag(what, value, InvalidValueError)

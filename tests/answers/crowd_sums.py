@@ -14,9 +14,9 @@ import numpy as np
 from metricldp.answers.tally import Tally
 from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Floats, IntegerChannel
-from metricldp.channels.matrix import Matrix
+from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.threshold import Threshold
-from metricldp.channels.unary import Unary
+from metricldp.channels.unary import UnaryChannel
 from metricldp.store.base import Store
 from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
@@ -32,7 +32,7 @@ def chances(channel: Channel) -> Floats:
         flip = channel.flip / ONE
         below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
         return np.where(below, 1 - flip, flip)
-    if isinstance(channel, Unary):
+    if isinstance(channel, UnaryChannel):
         found = np.tile(np.array([word / ONE for word in channel.other]), (channel.size, 1))
         np.fill_diagonal(found, [word / ONE for word in channel.own])
         return found
@@ -46,7 +46,7 @@ def features(channel: Channel, people: People, reps: int, rng: np.random.Generat
     counts = [np.broadcast_to(count, reps) for _, count in people]
     pairs = list(zip((x for (x,), _ in people), counts, strict=True))
     n = sum(counts)[:, None]
-    if isinstance(channel, Matrix):  # windows so wide that nothing is ever clipped
+    if isinstance(channel, MatrixChannel):  # windows so wide that nothing is ever clipped
         true = sum(count[:, None] * channel.entries[:, x] for x, count in pairs)
         keeps = [-np.expm1(-noise.epsilon) for noise in channel.noises]
         up, down = (rng.negative_binomial(n, keeps) for _ in range(2))

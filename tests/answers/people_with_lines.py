@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from metricldp import Categorical, Coins, Integer, Survey
+from metricldp import Categorical, Integer, Randomness, Survey
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
-        "x": Integer(0, 9, epsilon=1.2, mechanism="geometric"),
-        "y": Integer(0, 12, epsilon=1, mechanism="threshold"),
+        "x": Integer(0, 9, epsilon=1.2, mechanism="geometric", per=1),
+        "y": Integer(0, 12, epsilon=1, mechanism="threshold", per=1),
         "g": Categorical(["n", "s", "e"], epsilon=2),
         "h": Categorical(["f", "m"], epsilon=2),
     }
@@ -44,7 +44,7 @@ def people_of(cells):
 
 
 def tallied(cells, seed):
-    return SURVEY.tally(SURVEY.encode(people_of(cells), coins=Coins.seeded(seed)))
+    return SURVEY.tally(SURVEY.randomize(people_of(cells), randomness=Randomness.seeded(seed)))
 
 
 def everybody():
@@ -63,7 +63,7 @@ def line_of(cells, share):
     return found, 1 - left / (share @ (y - middle) ** 2)
 
 
-def held(make, truth, runs, n, about, method="auto"):
+def held(make, truth, runs, n, target, method="auto"):
     """The share of runs in which intervals of 95% hold the truth, of each answer.
 
     Of respondents the same people are blurred again; of a population they are drawn again.
@@ -71,10 +71,10 @@ def held(make, truth, runs, n, about, method="auto"):
     same = drawn(n, 77)
     kept = []
     for seed in range(runs):
-        cells = same if about == "respondents" else drawn(n, 1000 + seed)
-        who = (cells, np.ones(n) / n) if about == "respondents" else everybody()
-        answers, real = make(tallied(cells, seed), about), np.atleast_1d(truth(*who))
-        ends = np.array([answer.interval(0.95, method) for answer in answers])
+        cells = same if target == "respondents" else drawn(n, 1000 + seed)
+        who = (cells, np.ones(n) / n) if target == "respondents" else everybody()
+        answers, real = make(tallied(cells, seed), target), np.atleast_1d(truth(*who))
+        ends = np.array([answer.confidence_interval(0.95, method=method) for answer in answers])
         kept.append((ends[:, 0] <= real) & (real <= ends[:, 1]))
     return np.mean(kept, axis=0)
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from metricldp import Coins, Integer, QueryError, Survey
-from metricldp.answers.answer import Answer, normal_reach, percent, together
+from metricldp import Integer, QueryError, Randomness, Survey
+from metricldp.answers.answer import Estimate, normal_reach, together
+from metricldp.estimate.display import percent
 
-ONE = Answer(
+ONE = Estimate(
     *(3.0, 4.0, "the question", "years", "population", ("a note",), (1.0, 9.0), 2.0, 3.0),
     one=5.0,
     reports=7,
@@ -18,8 +19,10 @@ ONE = Answer(
 
 
 def tally():
-    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
-    return survey.tally(survey.encode({"a": np.arange(3000) % 12}, coins=Coins.seeded(1)))
+    survey = Survey.design({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric", per=1)})
+    return survey.tally(
+        survey.randomize({"a": np.arange(3000) % 12}, randomness=Randomness.seeded(1))
+    )
 
 
 # Errors
@@ -33,10 +36,10 @@ def test_the_error_is_kept_within_its_bounds(variance, kept):
 @pytest.mark.parametrize("level", [0.3, 0.95, 0.9999])
 def test_the_reach_by_hand(level):
     z = normal_reach(level)
-    plain = Answer(0.0, 4.0)
+    plain = Estimate(0.0, 4.0)
     assert plain.reach(level) == pytest.approx(min(z * 2, 2 / math.sqrt(1 - level)))
     unseen = math.sqrt(4 + z**2 / 2 * 3)
-    jumpy = Answer(0.0, 4.0, jump=0.5, hidden=3.0)
+    jumpy = Estimate(0.0, 4.0, jump=0.5, hidden=3.0)
     chebyshev = unseen / math.sqrt(1 - level)
     assert jumpy.reach(level) == pytest.approx(
         min(z * unseen + max(0.5, z**2 / 6) * 0.5, chebyshev)
@@ -50,48 +53,35 @@ def test_the_reach_by_hand(level):
 
 
 def test_rare_jumps_reach_no_farther_than_chebyshev():
-    assert Answer(0.0, 1.0, jump=100.0).reach(0.95) == pytest.approx(1 / math.sqrt(0.05))
+    assert Estimate(0.0, 1.0, jump=100.0).reach(0.95) == pytest.approx(1 / math.sqrt(0.05))
 
 
 # Which interval
 
 
-def bracketed(limits=(5.0, 7.0), width=10.0, plain=4.0, worth=True, possible=True):
-    """An answer whose bracket is planned to be so wide, and the plain interval to reach so far."""
-    z = normal_reach(0.95)
-    ends = Answer(0.0, 0.0), Answer(width, 0.0), Answer(0.0, (plain / z) ** 2)
-    stub = SimpleNamespace(
-        possible=possible, limits=limits, worth=lambda *_: worth, planned=lambda *_: ends
-    )
-    return Answer(6.0, 1.0, bracket=stub)
+def with_envelope(possible=True):
+    """Return an estimate with a stub in place of the functions of an envelope interval."""
+    return Estimate(6.0, 1.0, bracket=SimpleNamespace(possible=possible, limits=(5.0, 7.0)))
 
 
-def test_a_bracket_is_taken_where_it_is_planned_to_be_shorter():
-    """Than 0.8 of the plain interval; none is wider than what is possible."""
-    assert bracketed(limits=(0.0, 100.0), width=6.3).method() == "bracket"
-    assert bracketed(limits=(0.0, 100.0), width=6.5).method() == "normal"
-    assert bracketed(limits=(5.0, 11.3)).method() == "bracket"
-    assert bracketed(limits=(5.0, 11.5)).method() == "normal"
-    assert bracketed(worth=False).method() == "normal"
-    assert bracketed(worth=False).method(0.95, "bracket") == "bracket"
-    assert bracketed(possible=False).method() == "normal"
-    for alone in (bracketed(possible=False), Answer(1.0, 1.0)):
-        with pytest.raises(QueryError, match="no bracket interval for this answer; ask"):
-            alone.method(0.95, "bracket")
-    with pytest.raises(QueryError, match="no bracket interval for the question; ask"):
-        ONE.method(0.95, "bracket")
+def test_auto_is_the_normal_interval():
+    for estimate in (with_envelope(), with_envelope(possible=False), ONE):
+        assert estimate.method() == estimate.method(0.95, "normal") == "normal"
+    assert with_envelope().method(0.95, "envelope") == "envelope"
+    for alone in (with_envelope(possible=False), Estimate(1.0, 1.0)):
+        with pytest.raises(QueryError, match="no envelope interval for this estimate; use"):
+            alone.method(0.95, "envelope")
+    with pytest.raises(QueryError, match="no envelope interval for the question; use"):
+        ONE.method(0.95, "envelope")
 
 
 def test_a_multiple_has_the_interval_of_what_it_is_a_multiple_of():
     count = tally().count({"a": (0, 8)})
-    low, high = count.interval()
-    assert count.method() == "bracket"
-    for factor in (2, 0.5, -3):
-        ends = (factor * count).interval()
-        assert ends == pytest.approx(tuple(sorted((factor * low, factor * high))))
-        first, last = count.interval(0.95, "normal")
-        ends = (factor * count).interval(0.95, "normal")
-        assert ends == pytest.approx(tuple(sorted((factor * first, factor * last))))
+    for method in ("envelope", "normal"):
+        low, high = count.confidence_interval(0.95, method=method)
+        for factor in (2, 0.5, -3):
+            ends = (factor * count).confidence_interval(0.95, method=method)
+            assert ends == pytest.approx(tuple(sorted((factor * low, factor * high))))
 
 
 # Units
@@ -99,7 +89,7 @@ def test_a_multiple_has_the_interval_of_what_it_is_a_multiple_of():
 
 def test_another_unit_by_hand():
     made = SimpleNamespace(scaled=lambda factor: ("made", factor))
-    sides = (Answer(1.0, 1.0), Answer(2.0, 1.0))
+    sides = (Estimate(1.0, 1.0), Estimate(2.0, 1.0))
     bracket = object()
     full = replace(ONE, made=made, between=sides, bracket=bracket, scale=2.0)
     half = full.scaled(-0.5, "halves")
@@ -108,7 +98,7 @@ def test_another_unit_by_hand():
     assert (half.scale, half.made, half.bracket) == (-1, ("made", -0.5), bracket)
     assert [one.value for one in half.between] == [-1, -0.5]
     assert [one.value for one in full.scaled(0.5, "").between] == [0.5, 1]
-    assert (half.question, half.notes, half.about) == (ONE.question, ONE.notes, ONE.about)
+    assert (half.question, half.notes, half.target) == (ONE.question, ONE.notes, ONE.target)
     assert half.origin == (-0.5, full)
     assert ONE.scaled(2.0, "").scaled(3.0, "").origin == (6, ONE)
     nothing = full.scaled(0.0, "")
@@ -147,12 +137,12 @@ def test_sums_and_differences_with_numbers():
             wrong - count
     with pytest.raises(QueryError, match="a 0 to 8 cannot be divided by 0"):
         count / 0
-    with pytest.raises(QueryError, match="this answer cannot be divided by 0"):
-        Answer(1.0, 1.0) / 0
-    with pytest.raises(QueryError, match="product of two answers"):
+    with pytest.raises(QueryError, match="this estimate cannot be divided by 0"):
+        Estimate(1.0, 1.0) / 0
+    with pytest.raises(QueryError, match="cannot be multiplied with each other"):
         count * count
-    with pytest.raises(QueryError, match="this answer cannot be combined"):
-        Answer(1.0, 1.0) + 1
+    with pytest.raises(QueryError, match="this estimate cannot be combined"):
+        Estimate(1.0, 1.0) + 1
     with pytest.raises(QueryError, match="the question cannot be combined"):
         ONE + 1
 
@@ -166,34 +156,36 @@ def test_an_answer_over_another_and_with_itself():
 
 def test_lies_by_hand():
     one = replace(ONE, lie=lambda: (-1.0, 2.0), scale=-3.0)
-    assert one.moved_by(2) == (3 - 2 * 3 * 3, 3 + 2 * 3 * 3)
-    for answer, name in ((ONE, "the question"), (Answer(1.0, 1.0), "this answer")):
-        with pytest.raises(QueryError, match=f"no bound is known for {name} and liars"):
-            answer.moved_by(1)
+    assert one.poisoning_bounds(2) == (3 - 2 * 3 * 3, 3 + 2 * 3 * 3)
+    for answer, name in ((ONE, "the question"), (Estimate(1.0, 1.0), "this estimate")):
+        with pytest.raises(QueryError, match=f"no poisoning bounds are known for {name}"):
+            answer.poisoning_bounds(1)
 
 
 def test_covariances_that_are_refused():
-    with pytest.raises(QueryError, match="with another answer, not with 3"):
+    with pytest.raises(QueryError, match="with another estimate, not with 3"):
         ONE.covariance(3)
-    with pytest.raises(QueryError, match="may be nobody"):
+    with pytest.raises(QueryError, match="not estimable"):
         ONE.covariance(replace(ONE, variance=math.inf))
-    with pytest.raises(QueryError, match="about different things"):
-        ONE.covariance(replace(ONE, about="respondents"))
+    with pytest.raises(QueryError, match="different targets"):
+        ONE.covariance(replace(ONE, target="respondents"))
 
 
 @pytest.mark.parametrize("away", [0.5, 1.0, 3.0, -2.0])
 def test_a_p_value_is_the_level_that_an_interval_just_reaches(away):
-    one = Answer(10.0, 4.0)
-    p = one.p_value(10 + 2 * away)
+    one = Estimate(10.0, 4.0)
+    p = one.pvalue(10 + 2 * away)
     assert p == pytest.approx(2 * (1 - _normal(abs(away))), rel=1e-4)
-    assert one.p_value(10.0) == 1
-    assert Answer(2.0, 1.0).p_value() == Answer(2.0, 1.0).p_value(0) < Answer(2.0, 1.0).p_value(1)
-    assert Answer(0.3, 0.0).p_value(0.1 + 0.2) == Answer(0.0, 0.0).p_value(1e-13) == 1
-    assert Answer(1.0, 4.0).p_value(7.0) == pytest.approx(2 * (1 - _normal(3)), rel=1e-4)
-    assert one.p_value(1e6) == pytest.approx(1e-12, rel=1e-3)
+    assert one.pvalue(10.0) == 1
+    assert (
+        Estimate(2.0, 1.0).pvalue() == Estimate(2.0, 1.0).pvalue(0) < Estimate(2.0, 1.0).pvalue(1)
+    )
+    assert Estimate(0.3, 0.0).pvalue(0.1 + 0.2) == Estimate(0.0, 0.0).pvalue(1e-13) == 1
+    assert Estimate(1.0, 4.0).pvalue(7.0) == pytest.approx(2 * (1 - _normal(3)), rel=1e-4)
+    assert one.pvalue(1e6) == pytest.approx(1e-12, rel=1e-3)
     for wrong in ("1", math.inf, None):
         with pytest.raises(QueryError, match="compared with a number"):
-            one.p_value(wrong)
+            one.pvalue(wrong)
 
 
 def _normal(z):
@@ -206,44 +198,37 @@ def _normal(z):
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (Answer(1234.4, 100.0), "1,234 ± 10 people (95%: 1,215 to 1,254)"),
-        (Answer(0.12345, 1e-6, unit=""), "0.1235 ± 0.0010 (95%: 0.1215 to 0.1254)"),
-        (Answer(12.3, 4.0, unit="years"), "12.3 ± 2.0 years (95%: 8.4 to 16.2)"),
-        (Answer(-0.001, 4.0, unit="years"), "0.0 ± 2.0 years (95%: -3.9 to 3.9)"),
-        (Answer(1.0, 0.0, unit="years"), "1.0000 ± 0.0000 years (95%: 1.0000 to 1.0000)"),
-        (ONE, "3.0 ± 2.0 years (95%: -4.2 to 10.2); a note"),
+        (Estimate(1234.4, 100.0), "1,234 people (SE 10, 95% CI 1,215 to 1,254)"),
+        (Estimate(0.12345, 1e-6, unit=""), "0.1235 (SE 0.0010, 95% CI 0.1215 to 0.1254)"),
+        (Estimate(12.3, 4.0, unit="years"), "12.3 (SE 2.0, 95% CI 8.4 to 16.2)"),
+        (Estimate(-0.001, 4.0, unit="years"), "0.0 (SE 2.0, 95% CI -3.9 to 3.9)"),
+        (Estimate(1.0, 0.0, unit="years"), "1.0000 (SE 0.0000, 95% CI 1.0000 to 1.0000)"),
+        (ONE, "3.0 (SE 2.0, 95% CI -4.2 to 10.2); a note"),
     ],
 )
 def test_how_an_answer_reads(answer, text):
-    assert str(answer) == answer.text() == f"{answer}" == text
-    assert answer.text(among=1) == answer.text(among=0) == text
+    assert str(answer) == answer.to_text() == f"{answer}" == text
 
 
-def test_how_one_of_several_reads():
-    one = Answer(0.0, 1.0, unit="years")
-    reach = normal_reach(1 - 0.05 / 10)
-    assert one.text(among=10) == f"0.0 ± 1.0 years (95% for all: -{reach:.1f} to {reach:.1f})"
-    assert "(95% for all: " in one.text(among=2)
-    with pytest.raises(QueryError, match="a level lies between 0 and 1, not 0"):
-        one.text(0, among=2)
-    open_ended = replace(bracketed(limits=(5.0, 11.3)), between=(Answer(1.0, 1.0), one))
-    assert open_ended.method() == "bracket" and "bracket" not in open_ended.text()
-    for part in ("the question", "3.0 years", "2.0", "-4.2 to 10.2", "95% interval", "a note"):
+def test_estimate_as_html_and_data():
+    one = Estimate(0.0, 1.0, unit="years")
+    with pytest.raises(QueryError, match="a confidence level is between 0 and 1, not 0"):
+        one.to_text(0)
+    for part in ("the question", "3.0 years", "2.0", "-4.2 to 10.2", "95% CI", "a note"):
         assert part in ONE._repr_html_()
-    assert one.text(0.999).startswith("0.0 ± 1.0 years (99.9%: -3.3 to 3.3)")
+    assert one.to_text(0.999).startswith("0.0 (SE 1.0, 99.9% CI -3.3 to 3.3)")
     assert f"{one:.2f}" == "0.00" and float(ONE) == 3
-    assert repr(ONE) == "<Answer: 3.0 ± 2.0 years>"
-    unknown = Answer(1234.5678, math.inf, unit="years")
-    assert repr(unknown) == "<Answer: 1,235 ± inf years>"
-    assert tally().count({"a": (0, 8)}).text().endswith("; the interval is a bracket")
+    unknown = Estimate(1234.5678, math.inf, unit="years")
+    assert not unknown.estimable and "cannot be estimated" in str(unknown)
     data = ONE.to_dict(0.9)
-    assert (data["level"], data["low"], data["high"]) == (0.9, *ONE.interval(0.9))
-    assert (data["question"], data["unit"], data["about"]) == (
+    low, high = ONE.confidence_interval(0.9)
+    assert (data["confidence_level"], data["ci_low"], data["ci_high"]) == (0.9, low, high)
+    assert (data["label"], data["unit"], data["target"]) == (
         "the question",
         *("years", "population"),
     )
-    assert (data["value"], data["stderr"], data["notes"]) == (3, 2, ["a note"])
-    assert unknown.to_dict()["stderr"] is None and unknown.to_dict()["low"] is None
+    assert (data["estimate"], data["std_error"], data["note"]) == (3, 2, "a note")
+    assert unknown.to_dict()["std_error"] is None and unknown.to_dict()["ci_low"] is None
 
 
 def test_levels():
@@ -252,8 +237,8 @@ def test_levels():
     assert (percent(0.95), percent(0.999)) == ("95%", "99.9%")
     assert normal_reach(0.95) == pytest.approx(1.959964)
     for wrong in (0, 1, -0.5, 1.5, "0.95", None, math.nan, True, 1e-320):
-        with pytest.raises(QueryError, match="a level lies between 0 and 1"):
+        with pytest.raises(QueryError, match="a confidence level is between 0 and 1"):
             normal_reach(wrong)
     for wrong in ("other", None, 3, np.array(["auto", "normal"])):
-        with pytest.raises(QueryError, match="the method of an interval is one of 'auto'"):
+        with pytest.raises(QueryError, match="method is one of 'auto'"):
             ONE.method(0.95, wrong)

@@ -7,24 +7,22 @@ import pytest
 
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
+    DistanceMatrix,
     Graph,
     Integer,
+    InvalidReportError,
+    InvalidSpecError,
     Ordinal,
     QueryError,
-    Real,
-    ReportRefused,
+    Randomness,
     SensitiveSet,
     Survey,
-    SurveyError,
-    Table,
 )
 from metricldp.answers.queries import parse
-from metricldp.answers.where_text import parse_text
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-MECHANISMS = ["response", "unary", "geometric", "threshold", "matrix"]
+MECHANISMS = ["randomized-response", "unary", "geometric", "threshold", "matrix"]
 
 
 def ring(values):
@@ -37,11 +35,11 @@ def hours(**more):
 
 @pytest.fixture(scope="module")
 def survey():
-    return Survey(
+    return Survey.design(
         {
-            "age": Integer(0, 99, epsilon=1),
+            "age": Integer(0, 99, epsilon=1, per=1),
             "income": Continuous(0, 200_000, bins=100, epsilon=1, per=2000),
-            "speed": Real(0, 10, points=11, epsilon=1),
+            "speed": Continuous(0, 10, points=11, epsilon=1, rounding="stochastic", per=1),
             "mood": Ordinal(["bad", "fair", "good"], epsilon=1),
             "town": Categorical(["north", "south", "far, far"], epsilon=1),
             "code": Categorical([1, 2, 3], epsilon=1),
@@ -61,40 +59,40 @@ def tally(survey):
         "code": [1, 3],
         "hour": [23, 1],
     }
-    return survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    return survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
 
 
-# Widths ------------------------------------------------------------------------------------------
+# Bins ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "labels", "note"),
+    ("name", "bins", "texts"),
     [
-        ("income", 50_000, 4, None),
         (
             "income",
-            np.float64(70_000),
-            ["0 to 70,000", "70,000 to 140,000", "140,000 to 200,000"],
-            None,
+            4,
+            ["0 to 50,000", "50,000 to 100,000", "100,000 to 150,000", "150,000 to 200,000"],
         ),
-        ("income", 2000, 100, None),
-        ("income", 10**9, ["0 to 200,000"], "one bar of everybody: income goes 0 to 200,000"),
-        ("age", 25, ["0 to 24", "25 to 49", "50 to 74", "75 to 99"], None),
-        ("age", 33.3, 4, "bars of 33, not 33.3: age has steps of 1"),
-        ("speed", 4, ["0 to 4", "4 to 8", "8 to 10"], "bars of speed fade into each other"),
-        ("speed", 2.5, ["0 to 2.5", "2.5 to 5", "5 to 7.5", "7.5 to 10"], "over its steps of 1"),
-        ("speed", 1e40, ["0 to 10"], "one bar of everybody: speed goes 0 to 10"),
-        ("mood", 2, ["bad to fair", "good"], None),
-        ("mood", None, 3, None),
+        ("income", [0, 70_000, 200_000], ["0 to 70,000", "70,000 to 200,000"]),
+        ("income", np.array([0.0, 1e5, 2e5]), ["0 to 100,000", "100,000 to 200,000"]),
+        ("income", 1000, 100),
+        ("income", None, 100),
+        ("income", 1, ["0 to 200,000"]),
+        ("age", 4, ["0 to 24", "25 to 49", "50 to 74", "75 to 99"]),
+        ("age", 3, ["0 to 33", "34 to 67", "68 to 99"]),
+        ("age", [0, 18, 100], ["0 to 17", "18 to 99"]),
+        ("speed", [0, 2.5, 5, 7.5, 10], ["0 to 2.5", "2.5 to 5", "5 to 7.5", "7.5 to 10"]),
+        ("mood", None, ["bad", "fair", "good"]),
     ],
 )
-def test_widths_are_in_units_of_the_attribute(tally, name, width, labels, note):
-    bars = tally.histogram(name, {"town": "north"}, width=width)
-    assert len(bars) == labels if isinstance(labels, int) else list(bars.labels) == labels
-    notes = bars.shared_notes()
-    assert [text for text in notes if note and note in text] or (note is None and not notes)
+def test_bins_are_a_number_or_edges(tally, name, bins, texts):
+    table = tally.histogram(name, {"town": "north"}, bins=bins)
+    if isinstance(texts, int):
+        assert len(table) == texts
+    else:
+        assert list(table.groupings[0].texts) == texts
     whole = tally.count({"town": "north"})
-    assert sum(bars.values) == pytest.approx(whole.value)
+    assert sum(table.values) == pytest.approx(whole.value)
 
 
 def test_widths_over_edges_of_ones_own():
@@ -111,32 +109,39 @@ def test_widths_over_edges_of_ones_own():
         list(thin.bars(1e-6, "thin"))
 
 
-def test_bars_are_the_counts_of_their_ranges(tally):
-    for name, width in (("income", 50_000), ("age", 25), ("speed", 2.5)):
-        bars, step = tally.histogram(name, width=width), 1 if name == "age" else 0
-        for place, bar in enumerate(bars):
-            low, high = place * width, (place + 1) * width - step
-            assert bar.value == pytest.approx(tally.count({name: (low, high)}).value)
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [("income", [0, 50_000, 200_000]), ("age", [0, 25, 50]), ("speed", [0, 2.5, 5])],
+)
+def test_bins_are_the_counts_of_their_ranges(tally, name, edges):
+    table, step = tally.histogram(name, bins=edges), 1 if name == "age" else 0
+    for (low, high), count in table:
+        assert count.value == pytest.approx(tally.count({name: (low, high - step)}).value)
 
 
-@pytest.mark.parametrize("width", [0, -1, 1999, True, "wide", float("nan")])
-def test_widths_that_are_none(tally, width):
-    with pytest.raises(QueryError, match="a bar of income"):
-        tally.histogram("income", width=width)
-    with pytest.raises(QueryError, match="town has no order"):
-        tally.histogram("town", width=2)
+@pytest.mark.parametrize("bins", [0, -1, 2.5, True, "wide", float("nan")])
+def test_invalid_numbers_of_bins_are_rejected(tally, bins):
+    with pytest.raises(QueryError, match="bins of income are a number, a list of edges"):
+        tally.histogram("income", bins=bins)
+    with pytest.raises(QueryError, match="has names and no numbers"):
+        tally.histogram("town", bins=2)
 
 
-def test_a_bar_says_its_whole_question(tally):
-    bars = tally.histogram("age", {"town": "north", "hour": (22, 2)}, width=50)
-    assert [bar.question for bar in bars] == [
+@pytest.mark.parametrize("edges", [[0], [10_000, 0], [0, 1_999], [0, 0, 2_000], ["a", "b"]])
+def test_invalid_edges_of_bins_are_rejected(tally, edges):
+    with pytest.raises(QueryError, match="edges"):
+        tally.histogram("income", bins=edges)
+
+
+def test_row_of_a_table_has_its_whole_question(tally):
+    table = tally.histogram("age", {"town": "north", "hour": (22, 2)}, bins=2)
+    assert [estimate.question for _, estimate in table] == [
         "age 0 to 49 among town north, hour 22 to 2",
         "age 50 to 99 among town north, hour 22 to 2",
     ]
-    assert [row["question"] for row in bars.to_dict()["answers"]] == [b.question for b in bars]
-    assert tally.histogram("town")[0].question == "town north"
-    rows = tally.linear("mood", "values", {"town": "north"})
-    assert rows.to_dict()["answers"][2]["question"] == "mood good among town north"
+    assert tally.histogram("town")["north"].question == "town north"
+    rows = tally.workload("mood", "values", {"town": "north"})
+    assert rows["good"].question == "mood good among town north"
 
 
 # Rings -------------------------------------------------------------------------------------------
@@ -145,18 +150,23 @@ def test_a_bar_says_its_whole_question(tally):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_ranges_go_over_the_end_of_a_ring(mechanism):
     """The same as the list of values, in every question."""
-    survey = Survey({"hour": hours(mechanism=mechanism), "age": Integer(0, 9, epsilon=9)})
+    survey = Survey.design(
+        {"hour": hours(mechanism=mechanism), "age": Integer(0, 9, epsilon=9, per=1)}
+    )
     rng = np.random.default_rng(1)
     people = {"hour": rng.integers(20, 28, 4000) % 24, "age": rng.integers(0, 10, 4000)}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
     for pair, values in {(22, 2): [22, 23, 0, 1, 2], (23, 0): [0, 23], (1, 0): range(24)}.items():
         one, other = {"hour": pair}, {"hour": list(values)}
-        assert parse_text(survey, [f"hour={pair[0]}..{pair[1]}"]) == one
+        text = f"hour >= {pair[0]} or hour <= {pair[1]}"
+        assert tally.count(text).value == pytest.approx(tally.count(one).value)
         for ask in (tally.count, tally.fraction):
             assert ask(one).value == pytest.approx(ask(other).value)
             assert ask(one).variance == pytest.approx(ask(other).variance)
-        assert survey.predict(one, 100) == pytest.approx(survey.predict(other, 100))
-        if mechanism in ("response", "unary"):
+        assert survey.expected_error(one, n=100, prior="worst").stderr == pytest.approx(
+            survey.expected_error(other, n=100, prior="worst").stderr
+        )
+        if mechanism in ("randomized-response", "unary"):
             assert tally.mean("age", one).value == pytest.approx(tally.mean("age", other).value)
             assert str(tally.quantile("age", 0.5, one)) == str(tally.quantile("age", 0.5, other))
             assert tally.histogram("age", one).values == pytest.approx(
@@ -165,7 +175,10 @@ def test_ranges_go_over_the_end_of_a_ring(mechanism):
     night = tally.count({"hour": (22, 2)})
     assert night.question == "hour 22 to 2"
     truth = np.isin(people["hour"], [22, 23, 0, 1, 2]).sum()
-    assert abs(night.value - truth) < 6 * survey.predict({"hour": (22, 2)}, 4000)
+    assert (
+        abs(night.value - truth)
+        < 6 * survey.expected_error({"hour": (22, 2)}, n=4000, prior="worst").stderr
+    )
 
 
 def test_which_attributes_go_round():
@@ -174,16 +187,16 @@ def test_which_attributes_go_round():
     assert np.flatnonzero(week.choose(("sat", "mon"), "day").inside).tolist() == [0, 5, 6]
     assert week.choose(("tue", "mon"), "day").whole
     far = [[min(abs(x - y), 5 - abs(x - y)) for y in range(5)] for x in range(5)]
-    assert Integer(0, 4, epsilon=1, metric=Table(far)).is_cyclic
+    assert Integer(0, 4, epsilon=1, metric=DistanceMatrix(far)).is_cyclic
     chord = Graph([*ring(range(6)).edges, (0, 3)])
     for other in (
-        Integer(0, 23, epsilon=1),
+        Integer(0, 23, epsilon=1, per=1),
         Ordinal(DAYS, epsilon=1),
         Ordinal(DAYS, epsilon=1, metric=SensitiveSet(["mon"])),
         Integer(0, 5, epsilon=1, metric=chord),
         Integer(0, 2, epsilon=1, metric=ring(range(3))),
         Categorical(DAYS, epsilon=1, metric=ring(DAYS)),
-        Continuous(0, 24, bins=24, epsilon=1),
+        Continuous(0, 24, bins=24, epsilon=1, per=1),
     ):
         assert not other.is_cyclic
 
@@ -214,72 +227,47 @@ def test_reversed_ranges_elsewhere(tally, where, needle):
     assert needle in f"{wrong.value}$"
 
 
-# Signs -------------------------------------------------------------------------------------------
-
-SIGNS = [
-    ("age>=18", {"age": (18, None)}),
-    ("age > 18", {"age": (19, None)}),
-    ("age>18.5", {"age": (19, None)}),
-    ("age<30", {"age": (None, 29)}),
-    ("age≤30", {"age": (None, 30)}),
-    ("age==5", {"age": 5}),
-    ("18<=age<=30", {"age": (18, 30)}),
-    (" 18 < age < 30 ", {"age": (19, 29)}),
-    ("30>=age>18", {"age": (19, 30)}),
-    ("18<=age", {"age": (18, None)}),
-    ("income<3e4", {"income": (None, 30_000)}),
-    ("speed>2", {"speed": (2, None)}),
-    ("mood>=fair", {"mood": ("fair", None)}),
-    ("mood>fair", {"mood": ("good", None)}),
-    ("bad<=mood<good", {"mood": ("bad", "fair")}),
-    ("town!=north", {"town": ["south", "far, far"]}),
-    ("town==far, far", {"town": ["far, far"]}),
-    ("code=1", {"code": "1"}),
-    ("code!=2", {"code": ["1", "3"]}),
-]
-
-
-@pytest.mark.parametrize(("word", "where"), SIGNS, ids=lambda v: str(v)[:30])
-def test_conditions_with_signs(survey, word, where):
-    found = parse(survey, parse_text(survey, [word]))
-    asked = parse(survey, where)
-    for name, function in asked.functions.items():
-        assert (found.functions[name] == function).all()
-    assert found.functions.keys() == asked.functions.keys()
-
-
-def test_two_signs_make_a_range(survey):
-    assert parse_text(survey, ["age>=18", "age<30"]) == {"age": (18, 29)}
-    assert parse_text(survey, ["age=..30", "age>20"]) == {"age": (21, 30)}
+# Texts -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("words", "needle"),
+    ("text", "where"),
     [
-        (
-            ["age!=3"],
-            "not all but '3'; ask for everybody, and for that value, and take the difference",
-        ),
-        (["18<=age>=3"], "is not a range"),
-        (["18<age<19"], "no age is both from 19 and up to 18"),
-        (["hour>=22", "hour<=2"], "over the end it is hour=22..2"),
-        (["mood>good"], "mood has nothing > 'good'"),
-        (["town>=north"], "town has no order, so nothing is >= 'north'; name values"),
-        (["age=>18"], "age takes >= and not =>, as in age>=5"),
-        (["age>=x"], "finite numbers, not 'x'"),
-        (["agee>=3"], "did you mean 'age'?"),
-        (["town!=nort"], "did you mean 'north'?"),
-        (["age>=3", "age>=5"], "age is asked for twice"),
-        (["age=3", "age<5"], "age is asked for twice"),
-        (["age"], "write age=0..99 or income=0..200000; in a shell, < and > need quotes"),
-        (["age=1, town=north"], "several conditions; give each as a word of its own"),
+        ("30 >= age > 18", {"age": (19, 30)}),
+        ("age <= 30 and age > 20", {"age": (21, 30)}),
+        ("age >= 3 and age >= 5", {"age": (5, None)}),
+        ("income < 3e4", {"income": (None, 30_000)}),
+        ("speed > 2", {"speed": (2, None)}),
+        ("'bad' <= mood < 'good'", {"mood": ("bad", "fair")}),
+        ("town != 'north'", {"town": ["south", "far, far"]}),
+        ("town == 'far, far'", {"town": ["far, far"]}),
+        ("code == '1'", {"code": "1"}),
+        ("code != '2'", {"code": ["1", "3"]}),
     ],
-    ids=str,
 )
-def test_signs_that_mean_nothing(survey, words, needle):
-    with pytest.raises(QueryError) as wrong:
-        parse(survey, parse_text(survey, words))
-    assert needle in str(wrong.value)
+def test_text_selects_as_dictionary_does(survey, text, where):
+    query, expected = parse(survey, text), parse(survey, where)
+    assert query.functions.keys() == expected.functions.keys()
+    for name, function in expected.functions.items():
+        assert np.array_equal(query.functions[name], function)
+
+
+@pytest.mark.parametrize(
+    ("text", "needle"),
+    [
+        ("18 < age < 19", "no age is in this range"),
+        ("hour >= 22 and hour <= 2", "around the circle it is hour >= 22 or hour <= 2"),
+        ("code == 1", "write '1' in quotes"),
+        ("code in ['1', 2]", "write '2' in quotes"),
+        ("town != 'nort'", "did you mean 'north'?"),
+        ("agee >= 3", "did you mean 'age'?"),
+        ("age => 18", "write >="),
+    ],
+)
+def test_text_without_a_meaning_is_rejected(survey, text, needle):
+    with pytest.raises(QueryError) as error:
+        parse(survey, text)
+    assert needle in str(error.value)
 
 
 # Names that are numbers, and arguments in the wrong order ----------------------------------------
@@ -295,21 +283,23 @@ def test_names_that_are_numbers(survey, tally):
     levels = Ordinal([0, 10, 20], epsilon=1)
     assert levels.choose((10, None), "v").inside.tolist() == [False, True, True]
     people = {"v": [0, 20, 10]}
-    assert Survey({"v": levels}).encode(people).num_rows == 3
+    assert Survey.design({"v": levels}).randomize(people).num_rows == 3
     for names, needle in (([1, "1"], "repeat '1'"), ([1.5, 2], "not 1.5; write '1.5'")):
-        with pytest.raises(SurveyError, match=needle):
+        with pytest.raises(InvalidSpecError, match=needle):
             Categorical(names, epsilon=1)
-    with pytest.raises(SurveyError, match=r"the metric names 1.*; write '1'"):
+    with pytest.raises(InvalidSpecError, match=r"the metric names 1.*; write '1'"):
         Categorical([1, 2], epsilon=1, metric=SensitiveSet([1]))
 
 
 def test_arguments_in_the_wrong_order(survey, tally):
-    for ask in (tally.count, survey.predict):
-        for wrong in (survey, "age>=18", [{"age": 3}]):
-            with pytest.raises(QueryError, match=r"such as \{'age': \(18, 29\)"):
+    for ask in (tally.count, lambda where: survey.expected_error(where, n=100)):
+        for wrong in (survey, ("age", 18), [{"age": 3}]):
+            with pytest.raises(QueryError, match=r"such as \{'age': between\(18, 29\)"):
                 ask(wrong)
     for wrong in ({"age": (1, 2)}, {"age": [1, 2]}):
-        with pytest.raises(ReportRefused, match=r"encoded first.*asked of the tally"):
+        with pytest.raises(
+            InvalidReportError, match=r"randomize values first.*a condition belongs to a query"
+        ):
             survey.tally(wrong)
     for ask in (tally.mean, tally.histogram, tally.sum, tally.cdf):
         with pytest.raises(QueryError, match="the attribute comes before where"):

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from checks import every_report_of, people_of
-from metricldp import Categorical, Coins, Integer, Lp, Ordinal, QueryError, Survey, Weight
+from metricldp import (
+    Categorical,
+    Integer,
+    Lp,
+    Ordinal,
+    QueryError,
+    Randomness,
+    Survey,
+    SurveySpec,
+    Weight,
+)
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import parse
 from metricldp.channels.joint import Term
@@ -16,7 +26,7 @@ from metricldp.store.readings import read, read_pair, read_weighted
 
 
 def line(size, epsilon=1.0, **more):
-    return Integer(0, size - 1, epsilon=epsilon, **more)
+    return Integer(0, size - 1, epsilon=epsilon, per=1, **more)
 
 
 PLANE, TREES = ("x", "y"), ("u", "v")
@@ -24,28 +34,38 @@ HIO = {"name": "hio", "branching": 2}
 HASHED = {"name": "hio-hashing", "branching": 2}
 SURVEYS = {
     # The block is not one piece in the survey's order.
-    "plane around a category": Survey(
-        {"x": line(2), "told": Categorical(["no", "yes"], epsilon=0.7), "y": line(3, 0.6)},
-        joint={PLANE: "planar-laplace"},
+    "plane around a category": Survey.design(
+        SurveySpec(
+            {"x": line(2), "told": Categorical(["no", "yes"], epsilon=0.7), "y": line(3, 0.6)},
+            joint={PLANE: "planar-laplace"},
+        )
     ),
-    "trees beside literal bits": Survey(
-        {"a": line(2, mechanism="threshold-paper"), "u": line(2), "v": line(3, 1.2)},
-        joint={TREES: HIO},
+    "trees beside literal bits": Survey.design(
+        SurveySpec(
+            {"a": line(2, mechanism="threshold-paper"), "u": line(2), "v": line(3, 1.2)},
+            joint={TREES: HIO},
+        )
     ),
-    "consistent trees beside bits": Survey(
-        {"u": line(2), "v": line(3), "a": line(2, 0.8, mechanism="threshold")},
-        joint={TREES: {**HIO, "consistent": True}},
-        metric=Lp(1.5),
+    "consistent trees beside bits": Survey.design(
+        SurveySpec(
+            {"u": line(2), "v": line(3), "a": line(2, 0.8, mechanism="threshold")},
+            joint={TREES: {**HIO, "consistent": True}},
+            metric=Lp(1.5),
+        )
     ),
-    "both": Survey(
-        {"x": line(2), "u": line(2), "y": line(2, 0.5), "v": Ordinal(["lo", "hi"], epsilon=2)},
-        joint={PLANE: "planar-laplace", TREES: HIO},
-        metric=Lp(2),
+    "both": Survey.design(
+        SurveySpec(
+            {"x": line(2), "u": line(2), "y": line(2, 0.5), "v": Ordinal(["lo", "hi"], epsilon=2)},
+            joint={PLANE: "planar-laplace", TREES: HIO},
+            metric=Lp(2),
+        )
     ),
 }
-HASHES = Survey(
-    {"a": line(2, mechanism="threshold-paper"), "u": line(2, 0.4), "v": line(2, 0.3)},
-    joint={TREES: HASHED},
+HASHES = Survey.design(
+    SurveySpec(
+        {"a": line(2, mechanism="threshold-paper"), "u": line(2, 0.4), "v": line(2, 0.3)},
+        joint={TREES: HASHED},
+    )
 )
 WHERES = {
     "plane around a category": [
@@ -121,11 +141,11 @@ def test_everybody_is_known(enumerated):
         for block in survey.blocks.values():
             size = survey.attributes[block.names[0]].size
             for tally in tallies[:3]:
-                whole = tally.linear(block.names[0], np.ones((1, size)))
+                whole = tally.workload(block.names[0], np.ones((1, size)))
                 free = all(channel.free_when_whole for channel in survey.channels.values())
                 if free:
                     assert (tally.count().value, tally.count().stderr) == (1, 0)
-                    assert (whole.values[0], whole[0].stderr) == (1, 0)
+                    assert (whole.values[0], whole.iloc[0].stderr) == (1, 0)
 
 
 @each_case
@@ -140,14 +160,14 @@ def test_predicted_errors_are_the_enumerated_ones(enumerated, name, where):
     def check(predicted, variance):
         assert predicted**2 == pytest.approx(n * variance, rel=1e-9, abs=1e-11 * values.max() ** 2)
 
-    check(survey.predict(where, n), exact.max())
-    check(survey.predict(where, n, "uniform"), exact.mean())
+    check(survey.expected_error(where, n=n, prior="worst").stderr, exact.max())
+    check(survey.expected_error(where, n=n, prior="uniform").stderr, exact.mean())
     rng = np.random.default_rng(12)
     margins = {name: rng.dirichlet(np.ones(size)) for name, size in sizes.items()}
     spread = np.ones(())
     for margin in margins.values():
         spread = np.multiply.outer(spread, margin)
-    check(survey.predict(where, n, margins), (spread * exact).sum())
+    check(survey.expected_error(where, n=n, prior=margins).stderr, (spread * exact).sum())
     # The axes of a joint array: what is asked about, and where the error differs all the same.
     axes = [
         k for k in range(len(sizes)) if list(sizes)[k] in functions or np.ptp(exact, k).max() > 1e-9
@@ -156,21 +176,24 @@ def test_predicted_errors_are_the_enumerated_ones(enumerated, name, where):
     others = tuple(k for k in range(len(sizes)) if k not in axes)
     if shape:
         together = rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
-        check(survey.predict(where, n, together), (together * exact.mean(axis=others)).sum())
+        check(
+            survey.expected_error(where, n=n, prior=together).stderr,
+            (together * exact.mean(axis=others)).sum(),
+        )
 
 
 def test_the_axes_of_a_joint_prior_are_told():
     plane, trees = SURVEYS["plane around a category"], SURVEYS["trees beside literal bits"]
-    assert plane.predict({"x": 1}, 10, [1, 2]) > 0
+    assert plane.expected_error({"x": 1}, n=10, prior=[1, 2]).stderr > 0
     with pytest.raises(QueryError, match=r"^a prior for x x y has shape \(2, 3\), not \(2,\)$"):
-        plane.predict({"x": 1, "y": 2}, 10, [1, 2])
+        plane.expected_error({"x": 1, "y": 2}, n=10, prior=[1, 2])
     with pytest.raises(QueryError, match=r"^the prior says nothing of y; give an array for it$"):
-        plane.predict({"x": 1, "y": 2}, 10, {"x": [1, 2]})
+        plane.expected_error({"x": 1, "y": 2}, n=10, prior={"x": [1, 2]})
     with pytest.raises(QueryError, match=r"^a prior for x x told x y has shape \(2, 2, 3\), not"):
-        plane.predict({"y": 0, "told": "yes", "x": 1}, 10, np.ones((2, 3, 2)))
+        plane.expected_error({"y": 0, "told": "yes", "x": 1}, n=10, prior=np.ones((2, 3, 2)))
     with pytest.raises(QueryError, match=r"^a prior for u has shape \(2,\), not \(2, 3\)$"):
-        trees.predict({"u": 1}, 10, np.ones((2, 3)))
-    assert trees.predict({"u": 1}, 10, [3, 5]) > 0
+        trees.expected_error({"u": 1}, n=10, prior=np.ones((2, 3)))
+    assert trees.expected_error({"u": 1}, n=10, prior=[3, 5]).stderr > 0
 
 
 @each_survey
@@ -208,17 +231,17 @@ def test_histograms_workloads_and_distribution_functions(enumerated, name):
         size = survey.attributes[attribute].size
         grid = np.arange(size)
         bars = [tally.histogram(attribute) for tally in tallies]
-        ranges = [tally.linear(attribute, "ranges") for tally in tallies]
+        ranges = [tally.workload(attribute, "ranges") for tally in tallies]
         cdfs = [tally.cdf(attribute) for tally in tallies]
         for k in range(size):
-            check_answers([b[k] for b in bars], laws, truths(survey, {attribute: grid == k}))
-            shares = [cdf[k].value for cdf in cdfs]
+            check_answers([b.iloc[k] for b in bars], laws, truths(survey, {attribute: grid == k}))
+            shares = [cdf.iloc[k].value for cdf in cdfs]
             below = truths(survey, {attribute: grid <= k})
             np.testing.assert_allclose(laws @ shares, below, atol=1e-9)
         spans = itertools.combinations_with_replacement(range(size), 2)
         for k, (low, high) in enumerate(spans):
             f = truths(survey, {attribute: (low <= grid) & (grid <= high)})
-            check_answers([found[k] for found in ranges], laws, f)
+            check_answers([found.iloc[k] for found in ranges], laws, f)
             np.testing.assert_allclose(laws @ [r.values[k] for r in ranges], f, atol=1e-9)
 
 
@@ -264,14 +287,20 @@ def test_hashed_boxes_beside_literal_bits():
         f = truths(HASHES, functions)
         np.testing.assert_allclose(laws @ value, f, atol=1e-9 * np.abs(value).max())
         exact = (laws @ value**2 - f**2).reshape(2, 2, 2)
-        assert HASHES.predict(where) ** 2 == pytest.approx(exact.max(), rel=1e-9)
-        assert HASHES.predict(where, prior="uniform") ** 2 == pytest.approx(exact.mean(), rel=1e-9)
+        assert HASHES.expected_error(where, n=1, prior="worst").stderr ** 2 == pytest.approx(
+            exact.max(), rel=1e-9
+        )
+        assert HASHES.expected_error(where, prior="uniform", n=1).stderr ** 2 == pytest.approx(
+            exact.mean(), rel=1e-9
+        )
         shares = np.random.default_rng(2).dirichlet(np.ones(8)).reshape(2, 2, 2)
         asked = [k for k, name in enumerate(HASHES.attributes) if name in where]
         others = tuple(k for k in range(3) if k not in asked)
         margin = shares.sum(axis=others)
         expected = (margin * exact.mean(axis=others)).sum()
-        assert HASHES.predict(where, prior=margin) ** 2 == pytest.approx(expected, rel=1e-9)
+        assert HASHES.expected_error(where, prior=margin, n=1).stderr ** 2 == pytest.approx(
+            expected, rel=1e-9
+        )
 
 
 # Weights -----------------------------------------------------------------------------------------
@@ -279,29 +308,33 @@ def test_hashed_boxes_beside_literal_bits():
 
 @pytest.mark.parametrize("mechanism", ["planar-laplace", HIO], ids=str)
 def test_a_public_weight_beside_a_block(mechanism):
-    survey = Survey(
-        {"w": Weight(0, 10), "x": line(2), "y": line(2, 0.5), "a": line(2)},
-        joint={PLANE: mechanism},
+    survey = Survey.design(
+        SurveySpec(
+            {"w": Weight(0, 10), "x": line(2), "y": line(2, 0.5), "a": line(2)},
+            joint={PLANE: mechanism},
+        )
     )
     table, laws = every_report_of(survey, {"w": 3.5})
     tallies = [survey.tally(table.slice(k, 1)) for k in range(table.num_rows)]
     for where in ({"x": 1}, {"y": 0, "a": 1}, {"x": 0, "y": 1}):
         f = truths(survey, parse(survey, where).functions)
         exact = check_answers([t.sum("w", where) for t in tallies], laws, f, scale=3.5)
-        predicted = survey.predict(where, weights={"w": [3.5]})
+        predicted = survey.expected_error(where, weights={"w": [3.5]}, n=1, prior="worst").stderr
         assert predicted**2 == pytest.approx(exact.max(), rel=1e-9)
-        predicted = survey.predict(where, 7, "uniform", weights={"w": [3.5]})
+        predicted = survey.expected_error(where, n=7, prior="uniform", weights={"w": [3.5]}).stderr
         assert predicted**2 == pytest.approx(7 * exact.mean(), rel=1e-9)
     with pytest.raises(QueryError, match="name one of the survey's weights, not 'x'"):
-        survey.predict({"x": 1}, weights={"x": [1]})
+        survey.expected_error({"x": 1}, weights={"x": [1]}, n=1, prior="worst")
 
 
 @pytest.mark.parametrize("mechanism", ["planar-laplace", HIO], ids=str)
 def test_a_private_weight_beside_a_block(mechanism):
     """Of weights at the ends the sum is right, and its variance too large by (w - c)^2 inside."""
-    survey = Survey(
-        {"x": line(2), "w": Weight(1, 5, private=True, epsilon=1.5), "y": line(2, 0.5)},
-        joint={PLANE: mechanism},
+    survey = Survey.design(
+        SurveySpec(
+            {"x": line(2), "w": Weight(1, 5, private=True, epsilon=1.5), "y": line(2, 0.5)},
+            joint={PLANE: mechanism},
+        )
     )
     ends = np.array([1.0, 5.0])
     table, laws = every_report_of(survey)
@@ -318,7 +351,7 @@ def test_a_private_weight_beside_a_block(mechanism):
         np.testing.assert_allclose(stated, exact + 4 * inside, **near)
         readings = read_weighted(survey, functions, "w", ends)
         assert set(readings.names) == {"w", "x+y"}
-        assert survey.predict(where, weights={"w": ends}) > 0
+        assert survey.expected_error(where, weights={"w": ends}, n=1, prior="worst").stderr > 0
 
 
 # Many people -------------------------------------------------------------------------------------
@@ -338,7 +371,7 @@ def some_people(survey, n, seed=3):
 def test_merging_and_answers_of_a_crowd(name):
     survey = SURVEYS[name]
     people = some_people(survey, 4000)
-    table = survey.encode(people, coins=Coins.seeded(4))
+    table = survey.randomize(people, randomness=Randomness.seeded(4))
     whole = survey.tally(table)
     parts = [survey.tally(table.slice(k, 1000)) for k in range(0, 4000, 1000)]
     merged = sum(parts)
@@ -351,9 +384,9 @@ def test_merging_and_answers_of_a_crowd(name):
         lambda t: t.fraction(where),
         lambda t: t.sum(first),
         lambda t: t.mean(first),
-        lambda t: t.histogram(first)[0],
-        lambda t: t.cdf(first)[0],
-        lambda t: t.linear(first, "ranges")[1],
+        lambda t: t.histogram(first).iloc[0],
+        lambda t: t.cdf(first).iloc[0],
+        lambda t: t.workload(first, "ranges").iloc[1],
     ):
         answers = [ask(tally) for tally in (whole, merged, other)]
         for answer in answers[1:]:
@@ -372,9 +405,11 @@ def test_merging_and_answers_of_a_crowd(name):
 @each_survey
 def test_a_population_of_people(name):
     survey = SURVEYS[name]
-    tally = survey.tally(survey.encode(some_people(survey, 500), coins=Coins.seeded(4)))
+    tally = survey.tally(
+        survey.randomize(some_people(survey, 500), randomness=Randomness.seeded(4))
+    )
     for where in WHERES[name][-2:]:
-        own, drawn = tally.count(where), tally.count(where, about="population")
+        own, drawn = tally.count(where), tally.count(where, target="population")
         assert drawn.value == own.value
         assert drawn.stderr > own.stderr
 
@@ -392,16 +427,24 @@ def test_the_worst_case_of_a_workload_is_one_kind_of_person(name, attribute):
     errors = []
     for person in itertools.product(*map(range, sizes.values())):
         alike = {n: np.eye(sizes[n])[at] for n, at in zip(sizes, person, strict=True)}
-        errors.append(survey.predict(n=7, prior=alike, attribute=attribute, workload=asked))
-    error = survey.predict(n=7, prior="worst", attribute=attribute, workload=asked)
+        errors.append(
+            survey.expected_error(n=7, prior=alike, attribute=attribute, workload=asked).stderr
+        )
+    error = survey.expected_error(n=7, prior="worst", attribute=attribute, workload=asked).stderr
     assert error == pytest.approx(max(errors), rel=1e-9)
 
 
 def test_one_workload_is_predicted_from_its_rows():
     survey = SURVEYS["plane around a category"]
-    rows = [survey.predict({"y": span}, 10, "uniform") ** 2 for span in ((0, 0), (0, 1), (1, 1))]
-    rows += [survey.predict({"y": span}, 10, "uniform") ** 2 for span in ((1, 2), (2, 2))]
-    error = survey.predict(n=10, prior="uniform", attribute="y", workload="ranges")
+    rows = [
+        survey.expected_error({"y": span}, n=10, prior="uniform").stderr ** 2
+        for span in ((0, 0), (0, 1), (1, 1))
+    ]
+    rows += [
+        survey.expected_error({"y": span}, n=10, prior="uniform").stderr ** 2
+        for span in ((1, 2), (2, 2))
+    ]
+    error = survey.expected_error(n=10, prior="uniform", attribute="y", workload="ranges").stderr
     assert 6 * error**2 == pytest.approx(sum(rows), rel=1e-9)  # and everybody, who is known
 
 
@@ -437,27 +480,34 @@ def test_broken_blocks_are_caught(cls, enumerated):
 
 def test_many_attributes_are_predicted():
     """More than there are letters for the axes of an array."""
-    kinds = {f"x{k}": Categorical(["p", "q"], epsilon=1, mechanism="response") for k in range(60)}
-    survey = Survey(kinds)
+    kinds = {
+        f"x{k}": Categorical(["p", "q"], epsilon=1, mechanism="randomized-response")
+        for k in range(60)
+    }
+    survey = Survey.design(kinds)
     where = {f"x{k}": "p" for k in range(55)}
     one = survey.channels["x0"].moment(np.array([1.0, 0.0])).mean()
     expected = math.sqrt(one**55 - 0.5**55)
-    assert survey.predict(where, prior="uniform") == pytest.approx(expected, rel=1e-9)
+    assert survey.expected_error(where, prior="uniform", n=1).stderr == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 def test_an_interval_of_everybody_ends_at_everybody():
     """The best function above may be the constant, whose sum is known but for rounding."""
-    survey = Survey({name: Integer(0, 5, epsilon=0.3) for name in "ab"}, joint=[["a", "b"]])
+    survey = Survey.design(
+        SurveySpec({name: Integer(0, 5, epsilon=0.3, per=1) for name in "ab"}, joint=[["a", "b"]])
+    )
     people = {"a": np.full(300, 2), "b": np.full(300, 3)}
     for seed in range(10):
-        tally = survey.tally(survey.encode(people, coins=Coins.seeded(seed)))
-        low, high = tally.count({"a": (1, 3)}).interval()
+        tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(seed)))
+        low, high = tally.count({"a": (1, 3)}).confidence_interval()
         assert low <= 300 <= high, (low, high - 300)
 
 
 def test_a_share_of_everybody_ends_at_1():
     """49 times a 49th is less than 1, as computers count."""
-    survey = Survey({"a": Integer(0, 9, epsilon=0.5)})
-    tally = survey.tally(survey.encode({"a": np.full(49, 2)}, coins=Coins.seeded(0)))
-    assert tally.fraction({"a": (1, 3)}).interval()[1] == 1
-    assert (tally.count({"a": (1, 3)}) / 49).interval()[1] == 1
+    survey = Survey.design({"a": Integer(0, 9, epsilon=0.5, per=1)})
+    tally = survey.tally(survey.randomize({"a": np.full(49, 2)}, randomness=Randomness.seeded(0)))
+    assert tally.fraction({"a": (1, 3)}).confidence_interval()[1] == 1
+    assert (tally.count({"a": (1, 3)}) / 49).confidence_interval()[1] == 1

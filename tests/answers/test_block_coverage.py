@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metricldp import Coins, Integer, Survey
+from metricldp import Integer, Randomness, Survey, SurveySpec
 from metricldp.channels import wound
 
 SIZE = 6
@@ -29,14 +29,14 @@ def questions(tally, a, b):
     inside = [
         (v >= low) & (v <= high) for v, (low, high) in zip((a, b), INSIDE.values(), strict=True)
     ]
-    yield tally.count(INSIDE).interval(0.95), np.logical_and(*inside).sum()
+    yield tally.count(INSIDE).confidence_interval(0.95), np.logical_and(*inside).sum()
     for name, within in zip("ab", inside, strict=True):
-        yield tally.count({name: INSIDE[name]}).interval(0.95), within.sum()
+        yield tally.count({name: INSIDE[name]}).confidence_interval(0.95), within.sum()
     group = a[inside[1]]
     if not len(group):
         return  # nobody has no mean
-    yield tally.mean("a", {"b": INSIDE["b"]}).interval(0.95), group.mean()
-    median = tally.quantile("a", 0.5, {"b": INSIDE["b"]}).interval(0.95)
+    yield tally.mean("a", {"b": INSIDE["b"]}).confidence_interval(0.95), group.mean()
+    median = tally.quantile("a", 0.5, {"b": INSIDE["b"]}).confidence_interval(0.95)
     yield median, np.sort(group)[(len(group) - 1) // 2]
 
 
@@ -47,14 +47,18 @@ def test_intervals_of_blocks_hold(epsilon, solved, monkeypatch):
     """At least 0.94 of each kind of question; a cell fails once in a million at that coverage."""
     if not solved:
         monkeypatch.setattr(wound, "MOST_SOLVED", 0)
-    attributes = {name: Integer(0, SIZE - 1, epsilon=epsilon) for name in "ab"}
-    survey, coins, table = Survey(attributes, joint=[["a", "b"]]), Coins.seeded(3), {}
+    attributes = {name: Integer(0, SIZE - 1, epsilon=epsilon, per=1) for name in "ab"}
+    survey, randomness, table = (
+        Survey.design(SurveySpec(attributes, joint=[["a", "b"]])),
+        Randomness.seeded(3),
+        {},
+    )
     for kind in ("spread", "one cell", "cut", "heaps", "none"):
         for n in (300, 3_000):
             a, b = people(kind, n)
             held = []
             for _ in range(DRAWS):
-                tally = survey.tally(survey.encode({"a": a, "b": b}, coins=coins))
+                tally = survey.tally(survey.randomize({"a": a, "b": b}, randomness=randomness))
                 held.append([low <= true <= high for (low, high), true in questions(tally, a, b)])
             most = max(map(len, held))
             for place in range(most):

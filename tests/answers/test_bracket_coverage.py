@@ -16,13 +16,13 @@ import pytest
 from crowd_tables import tallied
 from scipy import stats
 
-from metricldp import Integer, Survey
+from metricldp import Integer, Survey, SurveySpec
 from metricldp.answers import brackets
 from metricldp.answers.likelihood import Tabled
 
 RUNS = 500
 FALSE_ALARM = 1e-6
-LEAST = {"auto": 0.93, "bracket": 0.93, "cross-fitted": 0.93, "bernstein": 0.98}
+LEAST = {"auto": 0.93, "envelope": 0.93, "cross-fitted": 0.93, "bernstein": 0.98}
 HARD = ("two humps", "at the cut", "beside the cut", "few inside")
 ALONE = [
     ("geometric", 100, 0.05, 20_000),
@@ -32,12 +32,12 @@ ALONE = [
     ("geometric", 40, 4.0, 1_000),
     ("threshold", 60, 0.1, 20_000),
     ("threshold", 60, 0.5, 1_000_000),
-    ("shaped", 50, 0.1, 1_000),
-    ("shaped", 50, 0.7, 5_000),
+    ("additive", 50, 0.1, 1_000),
+    ("additive", 50, 0.7, 5_000),
 ]
 TOGETHER = [
     ("geometric", 24, 0.2, 100_000),
-    ("shaped", 20, 0.3, 5_000),
+    ("additive", 20, 0.3, 5_000),
     ("block", 10, 0.3, 20_000),
 ]
 
@@ -76,7 +76,9 @@ def crowds(size, n, rng):
 def surveyed(mechanism, size, epsilon, names):
     joint = [list(names)] if mechanism == "block" else None
     said = {} if joint else {"mechanism": mechanism}
-    return Survey({k: Integer(0, size - 1, epsilon=epsilon, **said) for k in names}, joint=joint)
+    return Survey.design(
+        SurveySpec({k: Integer(0, size - 1, epsilon=epsilon, **said) for k in names}, joint=joint)
+    )
 
 
 def pairs(mechanism, size, epsilon, n, dimensions):
@@ -113,7 +115,7 @@ def held(survey, crowd, asked, methods, runs, rng):
         for place, (where, truth) in enumerate(asked):
             answer = tally.count(where)
             for method in (*methods, "normal"):
-                low, high = answer.interval(0.95, method)
+                low, high = answer.confidence_interval(0.95, method=method)
                 hits[place, method] += low - 1e-6 <= truth <= high + 1e-6
                 widths[place, method] += (high - low) / runs
     return hits, widths
@@ -189,7 +191,7 @@ def test_a_function_below_the_one_asked_for_is_caught(monkeypatch):
         return replace(soft, function=function)
 
     monkeypatch.setattr(brackets, "above", lowered)
-    rows = table(("geometric", 40, 0.2, 20_001), 1, ("bracket",), 60, ("at the cut",))
+    rows = table(("geometric", 40, 0.2, 20_001), 1, ("envelope",), 60, ("at the cut",))
     assert {row["people"] for row in doubtful(rows, 60)} >= {"at the cut"}
 
 

@@ -10,17 +10,16 @@ import pytest
 
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
     Integer,
     Ordinal,
     QueryError,
-    Real,
+    Randomness,
     Survey,
     Weight,
 )
 from metricldp.answers import estimate, searches
-from metricldp.answers.answer import Answer, normal_reach
+from metricldp.answers.answer import Estimate, normal_reach
 from metricldp.answers.group import Group
 from metricldp.answers.queries import parse
 from metricldp.answers.ratio import Excess
@@ -42,7 +41,7 @@ def test_a_count_of_those_who_reported():
     found = count()
     assert (found.value, found.variance) == (4, 7 - 3)
     assert (found.question, found.notes) == ASKED
-    assert (found.unit, found.about, found.layout) == ("people", "respondents", "cells")
+    assert (found.unit, found.target, found.layout) == ("people", "respondents", "cells")
     assert found.bounds == (3 * 2, 4 * 2)  # three people at the worst place, and all four there
     assert (found.jump, found.hidden) == (1.5, 0.25)
     assert (found.reports, found.one) == (4, 2)
@@ -51,17 +50,17 @@ def test_a_count_of_those_who_reported():
 
 def test_a_count_of_a_population():
     """People are drawn as well: another variance, without an upper bound, in larger steps."""
-    found = count(about="population")
+    found = count(target="population")
     assert found.variance == (7 - 4**2 / 4) * 4 / 3
     assert found.bounds == (6, math.inf)
     assert (found.jump, found.hidden) == (3, 9)
     assert found.one == 2 + 9 / 4  # the most is half of them at each end
-    narrow = count(steps=(0, 0.25, 1.5, 0.25), about="population")
+    narrow = count(steps=(0, 0.25, 1.5, 0.25), target="population")
     assert (narrow.jump, narrow.hidden) == (1.5, 0.25)
     # However little one person adds, being drawn or not adds more; where nothing is uncertain,
     # as of everybody's number, it adds nothing.
-    assert count(bounds=(0, 0.1), about="population").bounds == (3 * 0.1, math.inf)
-    sure = count(second=3.0, bounds=(0, 0), about="population")
+    assert count(bounds=(0, 0.1), target="population").bounds == (3 * 0.1, math.inf)
+    sure = count(second=3.0, bounds=(0, 0), target="population")
     assert (sure.variance, sure.bounds, sure.stderr) == (0, (0, 0), 0)
 
 
@@ -78,18 +77,24 @@ def test_the_variance_of_people_who_are_drawn():
 
 def test_three_people_may_go_unseen():
     """The least standard error is that of three people at the worst place; of fewer, of them."""
-    survey = Survey({"a": Integer(0, 9, epsilon=1), "b": Integer(0, 9, epsilon=1)})
+    survey = Survey.design(
+        {"a": Integer(0, 9, epsilon=1, per=1), "b": Integer(0, 9, epsilon=1, per=1)}
+    )
     where = {"a": (2, 5), "b": (0, 3)}
     for n, least in ((2, 2), (3, 3), (4, 3), (1000, 3)):
         people = {"a": np.arange(n) % 10, "b": np.arange(n) % 10}
-        found = survey.tally(survey.encode(people)).count(where)
-        exact = [survey.predict(where, count) ** 2 for count in (least, n)]
+        found = survey.tally(survey.randomize(people)).count(where)
+        exact = [
+            survey.expected_error(where, n=count, prior="worst").stderr ** 2 for count in (least, n)
+        ]
         assert found.bounds == pytest.approx(exact)
 
 
 def test_an_answer_knows_how_it_was_found():
-    survey = Survey({"a": Integer(0, 3, epsilon=1), "b": Categorical(["x", "y"], epsilon=1)})
-    reports = survey.encode({"a": [0, 1, 2, 3] * 100, "b": ["x", "y"] * 200})
+    survey = Survey.design(
+        {"a": Integer(0, 3, epsilon=1, per=1), "b": Categorical(["x", "y"], epsilon=1)}
+    )
+    reports = survey.randomize({"a": [0, 1, 2, 3] * 100, "b": ["x", "y"] * 200})
     where = {"a": (0, 1), "b": "x"}
     for layout in ("reports", "cells", "prefix"):
         tally = survey.tally(reports, layout=layout)
@@ -106,10 +111,10 @@ class Taken:
 
 def mean(monkeypatch, one=(0.0, 100.0), **sums):
     monkeypatch.setattr(estimate, "one_person", lambda pairs: one)
-    about = sums.pop("about", "respondents")
+    target = sums.pop("target", "respondents")
     sums = {name: np.array([value]) for name, value in sums.items()}
-    more = {"notes": ("a note",), "layout": "cells", "about": about, "possible": (-2.0, 4.0)}
-    return estimate.to_ratio(sums, Taken(), 10, question="q", unit="years", **more)
+    more = {"notes": ("a note",), "layout": "cells", "target": target, "possible": (-2.0, 4.0)}
+    return estimate.to_ratio(sums, Taken(), 10, question="q", unit="years", centre=0.0, **more)
 
 
 SUMS = {
@@ -125,7 +130,7 @@ def test_a_mean_by_hand(monkeypatch):
     assert (found.denominator, found.shared) == (100, 300)
     assert (found.numerator_variance, found.denominator_variance) == (800, 400)
     assert found.variance == pytest.approx((800 - 2 * 0.6 * 300 + 0.6**2 * 400) / 100**2)
-    assert (found.question, found.unit, found.about) == ("q", "years", "respondents")
+    assert (found.question, found.unit, found.target) == ("q", "years", "respondents")
     assert (found.notes, found.layout) == (("a note",), "cells")
     assert (found.numerator, found.reports, found.ones) == (60, 10, (100, 100))
     # No covariance is larger than two variances allow.
@@ -141,16 +146,16 @@ def test_a_mean_by_hand(monkeypatch):
 
 
 def test_a_mean_of_a_population_by_hand(monkeypatch):
-    found = mean(monkeypatch, **SUMS, about="population")
-    assert found.about == "population"
+    found = mean(monkeypatch, **SUMS, target="population")
+    assert found.target == "population"
     assert found.numerator_variance == pytest.approx((900 - 60**2 / 10) * 10 / 9)
     # 500 - 100^2 / 10 is below zero, three people at the worst place are not.
     assert found.denominator_variance == 300
     most = math.sqrt(found.numerator_variance * 300)
     assert found.shared == pytest.approx(max((350 - 60 * 100 / 10) * 10 / 9, -most))
-    little = mean(monkeypatch, one=(0.0, 0.01), **SUMS, about="population")
+    little = mean(monkeypatch, one=(0.0, 0.01), **SUMS, target="population")
     assert little.numerator_variance == pytest.approx((900 - 60**2 / 10) * 10 / 9)
-    sure = mean(monkeypatch, one=(0.0, 0.0), **SUMS, about="population")
+    sure = mean(monkeypatch, one=(0.0, 0.0), **SUMS, target="population")
     assert (sure.numerator_variance, sure.denominator_variance) == (800, 400)
 
 
@@ -165,8 +170,8 @@ def test_of_a_group_that_is_not_clearly_above_zero_nothing_is_known(monkeypatch)
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
         found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
         assert (found.value, found.stderr, found.clear) == (value, math.inf, False)
-        assert found.interval(0.1) == found.interval(0.95) == (-2, 4)
-        assert f"estimated at {size} ± " in found.notes[1]
+        assert found.confidence_interval(0.1) == found.confidence_interval(0.95) == (-2, 4)
+        assert f"estimated at {size} people" in found.notes[1]
         steps = estimate.with_steps(found, Extremes(1.0, 5.0, 3.0, 8.0))
         people = abs(size) or 1
         assert (steps.jump, steps.hidden) == (3 / people, 8 / people**2)
@@ -177,32 +182,32 @@ def test_steps_of_a_mean(monkeypatch):
     steps = Extremes(1.0, 5.0, 3.0, 8.0)
     own = estimate.with_steps(found, steps)
     assert (own.jump, own.hidden) == (3 / 100, 8 / 100**2)
-    drawn = estimate.with_steps(replace(found, about="population"), steps)
+    drawn = estimate.with_steps(replace(found, target="population"), steps)
     assert (drawn.jump, drawn.hidden) == (4 / 100, 16 / 100**2)
 
 
 def test_an_answer_is_about_respondents_or_a_population():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 3, epsilon=1),
+            "a": Integer(0, 3, epsilon=1, per=1),
             "w": Weight(0, 1),
             "v": Weight(0, 1, private=True, epsilon=1),
         }
     )
-    tally = survey.tally(survey.encode({name: [0, 1, 1, 0] for name in "awv"}))
+    tally = survey.tally(survey.randomize({name: [0, 1, 1, 0] for name in "awv"}))
     for ask in (
         tally.count,
-        lambda about: tally.sum("a", about=about),
-        lambda about: tally.sum("w", about=about),
-        lambda about: tally.sum("v", about=about),
-        lambda about: tally.mean("a", about=about),
-        lambda about: tally.cdf("a", about=about),
-        lambda about: tally.histogram("a", about=about),
+        lambda target: tally.sum("a", target=target),
+        lambda target: tally.sum("w", target=target),
+        lambda target: tally.sum("v", target=target),
+        lambda target: tally.mean("a", target=target),
+        lambda target: tally.cdf("a", target=target),
+        lambda target: tally.histogram("a", target=target),
     ):
         for wrong in ("nobody", None, ["population"], np.array(["population", "respondents"])):
-            with pytest.raises(QueryError, match="an answer is about 'respondents' or"):
-                ask(about=wrong)
-        ask(about="population")
+            with pytest.raises(QueryError, match="target is 'respondents' or"):
+                ask(target=wrong)
+        ask(target="population")
 
 
 def test_a_sum_of_weights_by_hand():
@@ -212,10 +217,10 @@ def test_a_sum_of_weights_by_hand():
     found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
     assert (found.value, found.variance, found.bounds) == (4, 7 - 3, (6, 8))
     assert (found.question, found.notes) == ASKED
-    assert (found.unit, found.about, found.layout) == ("w", "respondents", "reports")
+    assert (found.unit, found.target, found.layout) == ("w", "respondents", "reports")
     assert (found.jump, found.hidden) == (1.5, 0.25)
     assert (found.reports, found.one) == (4, 2)
-    how["about"] = "population"
+    how["target"] = "population"
     found = estimate.to_weighted_sum(sums, (6.0, 8.0), steps, 4, ASKED, **how)
     assert (found.variance, found.bounds) == ((7 - 4**2 / 4) * 4 / 3, (6, math.inf))
     assert (found.jump, found.hidden) == (3, 9)
@@ -232,29 +237,31 @@ def test_the_largest_weights_may_go_unseen():
 
 def test_the_least_error_of_private_weights():
     """Three people at the worst place and weight, or everybody at the best, whichever is more."""
-    survey = Survey({"a": Integer(0, 3, epsilon=1), "w": Weight(-1, 4, private=True, epsilon=1.5)})
+    survey = Survey.design(
+        {"a": Integer(0, 3, epsilon=1, per=1), "w": Weight(-1, 4, private=True, epsilon=1.5)}
+    )
     where = {"a": (1, 2)}
     one = [
-        survey.predict(where, 1, prior={"a": place}, weights={"w": [weight]}) ** 2
+        survey.expected_error(where, n=1, prior={"a": place}, weights={"w": [weight]}).stderr ** 2
         for place in np.eye(4)
         for weight in (-1, 4)
     ]
     for n in (2, 4, 1000):
         people = {"a": np.arange(n) % 4, "w": np.linspace(-1, 4, n)}
-        found = survey.tally(survey.encode(people)).sum("w", where)
+        found = survey.tally(survey.randomize(people)).sum("w", where)
         assert found.bounds == (pytest.approx(max(n * min(one), min(n, 3) * max(one))), math.inf)
         assert found.one == pytest.approx(max(one))
 
 
 # Shares
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
-        "a": Integer(10, 13, epsilon=1),
+        "a": Integer(10, 13, epsilon=1, per=1),
         "b": Categorical(["x", "y"], epsilon=1),
         "m": Ordinal(["low", "mid", "high"], epsilon=1),
-        "c": Continuous(0, 8, bins=4, epsilon=1),
-        "r": Real(0, 1, points=3, epsilon=1),
+        "c": Continuous(0, 8, bins=4, epsilon=1, per=1),
+        "r": Continuous(0, 1, points=3, epsilon=1, rounding="stochastic", per=1),
     }
 )
 
@@ -263,9 +270,9 @@ def group(where=None, name="a", n=100, literal=False):
     return Group(name, SURVEY.attributes[name], parse(SURVEY, where, name), n, literal)
 
 
-def answers(*rows, about="respondents"):
+def answers(*rows, target="respondents"):
     """Of values and variances."""
-    return [Answer(value, variance, about=about) for value, variance in rows]
+    return [Estimate(value, variance, target=target) for value, variance in rows]
 
 
 def test_shares_of_everybody():
@@ -279,27 +286,31 @@ def test_shares_of_everybody():
         [1, 1, 1, 1],
     ]
     assert asked.labels == ["a prefix"] * 3 + ["a"]
-    parts = answers((-30, 16), (0, 25), (20, 36), (100, 0), about="population")
+    parts = answers((-30, 16), (0, 25), (20, 36), (100, 0), target="population")
     parts[0] = replace(parts[0], jump=2.0, hidden=3.0, one=5.0)
     found = asked.to_cdf(parts)
-    assert [point.value for point in found] == [0.2, 0.5, 0.7, 1]
-    assert found[0].ones == (5, 0)
+    assert [point.value for point in found.points] == [0.2, 0.5, 0.7, 1]
+    assert found.points[0].ones == (5, 0)
     plain = SimpleNamespace(raised=lambda *by: by)
     behind = {"bracket": plain, "lie": lambda: (1, 2), "reports": 7, "survey": SURVEY}
-    first = asked.to_cdf([replace(parts[0], **behind), *parts[1:]])[0]
+    first = asked.to_cdf([replace(parts[0], **behind), *parts[1:]]).points[0]
     assert (first.bracket, first.scale, first.reports) == (("a", 0.5), 1 / 100, 7)
     assert (first.lie(), first.survey) == ((1, 2), SURVEY)
-    some = group({"b": "x"}).to_cdf([replace(part, **behind) for part in answers(*[(9, 9)] * 7)])[0]
+    some = (
+        group({"b": "x"})
+        .to_cdf([replace(part, **behind) for part in answers(*[(9, 9)] * 7)])
+        .points[0]
+    )
     assert (some.bracket, some.lie, some.reports) == (None, None, 7)
     assert found.stderr.tolist() == [0.04, 0.05, 0.06, 0]
-    assert (found[0].jump, found[0].hidden) == (2 / 100, 3 / 100**2)
-    assert {point.about for point in found} == {"population"}
-    assert {point.unit for point in found} == {"of the group"}
-    assert [point.denominator for point in found] == [100, 100, 100, 1]
-    assert (found[1].numerator_variance, found[1].denominator_variance) == (25, 0)
-    assert found[1].shared == 0
-    assert found[1].question == "a up to 11 among everybody"
-    assert found.labels == ("10", "11", "12", "13")
+    assert (found.points[0].jump, found.points[0].hidden) == (2 / 100, 3 / 100**2)
+    assert {point.target for point in found.points} == {"population"}
+    assert {point.unit for point in found.points} == {"of the group"}
+    assert [point.denominator for point in found.points] == [100, 100, 100, 1]
+    assert (found.points[1].numerator_variance, found.points[1].denominator_variance) == (25, 0)
+    assert found.points[1].shared == 0
+    assert found.points[1].question == "a up to 11 among everybody"
+    assert found.labels == [10, 11, 12, 13]
     assert (found.ends, found.positions) == ((10, 11, 12, 13), (0, 1, 2, 3))
 
 
@@ -308,7 +319,7 @@ def test_the_papers_shares_of_everybody():
     asked = group(literal=True)
     assert np.array(list(asked.functions())).sum(axis=1).tolist() == [1, 2, 3, 4]
     found = asked.to_cdf(answers((20, 16), (50, 16), (70, 16), (104, 9)))
-    assert [point.value for point in found] == [0.2, 0.5, 0.7, 1.04]
+    assert [point.value for point in found.points] == [0.2, 0.5, 0.7, 1.04]
     assert found.stderr[-1] == 0.03
 
 
@@ -325,20 +336,20 @@ def test_shares_of_a_group_of_unknown_size():
     parts[3] = replace(parts[3], jump=3.0, hidden=5.0)
     parts[5] = replace(parts[5], jump=1.0, hidden=4.0)
     found = asked.to_cdf(parts)
-    assert [point.value for point in found] == [0.25, 0.5, 0.75, 1]
-    for point, (value, own), (_, rest) in zip(found[:3], below, above, strict=True):
+    assert [point.value for point in found.points] == [0.25, 0.5, 0.75, 1]
+    for point, (value, own), (_, rest) in zip(found.points[:3], below, above, strict=True):
         shared = (own + 36 - rest) / 2  # of Var(whole - part) = Var(whole) + Var(part) - 2 Cov
         assert (point.numerator_variance, point.denominator_variance) == (own, 36)
         assert (point.shared, point.denominator) == (shared, 40)
         share = value / 40
         exact = (own - 2 * share * shared + share**2 * 36) / 40**2
         assert point.variance == pytest.approx(exact)
-    assert (found[0].jump, found[0].hidden) == (3 / 40, 7 / 40**2)
-    assert (found[2].jump, found[2].hidden) == (1 / 40, 4 / 40**2)
-    assert (found[3].value, found[3].stderr) == (1, 0)
-    assert found[0].question == "a up to 10 among b x"
+    assert (found.points[0].jump, found.points[0].hidden) == (3 / 40, 7 / 40**2)
+    assert (found.points[2].jump, found.points[2].hidden) == (1 / 40, 4 / 40**2)
+    assert (found.points[3].value, found.points[3].stderr) == (1, 0)
+    assert found.points[0].question == "a up to 10 among b x"
     literal = group({"b": "x"}, literal=True).to_cdf(parts)
-    assert [point.value for point in literal] == [0.25, 0.5, 0.75, 1]
+    assert [point.value for point in literal.points] == [0.25, 0.5, 0.75, 1]
     assert literal.stderr[-1] == 0
 
 
@@ -349,13 +360,13 @@ def test_shares_of_a_group_that_the_attribute_cuts():
     assert [row.tolist() for row in asked.functions()] == [[1, 0, 0, 0], [0, 1, 1, 1], [1] * 4]
     found = asked.to_cdf(answers((10, 4), (30, 4), (40, 8)))
     assert (found.ends, found.positions) == ((10, 12), (0, 2))
-    assert [point.value for point in found] == [0.25, 1]
+    assert [point.value for point in found.points] == [0.25, 1]
 
 
 def test_a_variance_of_a_share_is_never_below_zero():
     parts = answers((10, 9), (28, 4), (30, 25), (0, 49), (0, 0), (0, 4), (40, 9))
     found = group({"b": "x"}).to_cdf(parts)
-    assert min(point.variance for point in found) == 0
+    assert min(point.variance for point in found.points) == 0
     assert min(excess.variance for excess in found.excess(0.7)) == 0
 
 
@@ -363,12 +374,12 @@ def test_shares_of_a_group_that_is_not_clearly_above_zero_may_be_any():
     """By two standard errors, and this one is 4. The test of a quantile is a sum, and goes on."""
     for size in (8.1, 11):
         found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
-        assert found[0].value == pytest.approx(1 / size)
+        assert found.points[0].value == pytest.approx(1 / size)
         assert not found.notes
     for size in (8, 7, 0, -3):
         found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
-        assert found[0].interval() == (0, 1)
-        assert f"estimated at {size} ± 4 people, not clearly above zero" in found.notes[0]
+        assert found.points[0].confidence_interval() == (0, 1)
+        assert f"estimated at {size} people (SE 4)" in found.notes[0]
         assert found.quantile(0.5).position in (0, 1, 2, 3)
         assert [one.value for one in found.excess(0.5)] == pytest.approx([1 - size / 2] * 3)
         if size <= 0:
@@ -404,14 +415,16 @@ def test_a_share_without_variance_does_not_outweigh_all_others():
 
 def test_bands_and_single_intervals():
     found = shares(0.3, 0.5, 0.8, variance=1e-4)
-    low, high = found.interval(0.9)
+    low, high = found.confidence_interval(0.9, simultaneous=False)
     reach = normal_reach(0.9) * 0.01
     assert low == pytest.approx([0.3 - reach, 0.5 - reach, 0.8 - reach, 1])
     assert high == pytest.approx([0.3 + reach, 0.5 + reach, 0.8 + reach, 1])
-    assert np.array_equal(found.interval(), found.interval(0.95, simultaneous=False))
+    assert np.array_equal(
+        found.confidence_interval(), found.confidence_interval(0.95, simultaneous=True)
+    )
     # Three inner shares at a time: each fails with a third of the probability.
     reach = normal_reach(1 - 0.1 / 3) * 0.01
-    low, high = found.interval(0.9, simultaneous=True)
+    low, high = found.confidence_interval(0.9, simultaneous=True)
     assert low == pytest.approx([0.3 - reach, 0.5 - reach, 0.8 - reach, 1])
     assert high == pytest.approx([0.3 + reach, 0.5 + reach, 0.8 + reach, 1])
 
@@ -419,10 +432,10 @@ def test_bands_and_single_intervals():
 def test_a_band_is_monotone_and_inside_0_to_1():
     found = shares(0.02, 0.62, 0.58, variance=1e-4)
     reach = normal_reach(1 - 0.1 / 3) * 0.01
-    low, high = found.interval(0.9, simultaneous=True)
+    low, high = found.confidence_interval(0.9, simultaneous=True)
     assert low == pytest.approx([0, 0.62 - reach, 0.62 - reach, 1])
     assert high == pytest.approx([0.02 + reach, 0.58 + reach, 0.58 + reach, 1])
-    wild = shares(0.999, -0.2, 0.5, variance=1e-8).interval(0.9, simultaneous=True)
+    wild = shares(0.999, -0.2, 0.5, variance=1e-8).confidence_interval(0.9, simultaneous=True)
     assert np.max(wild) <= 1
     assert np.min(wild) >= 0
     # Even then it holds the estimate.
@@ -433,25 +446,21 @@ def test_a_band_is_monotone_and_inside_0_to_1():
 def test_what_a_distribution_function_shows():
     """Bands for all of it, unless single intervals are asked for."""
     found = shares(0.3, 0.5, 0.8, variance=1e-4)
-    first, *_, last = str(found).splitlines()
-    low, high = found.interval(simultaneous=True)
-    assert first == f"10  0.3000 (95% for all: {low[0]:.4f} to {high[0]:.4f})"
-    assert last == "13  1.0000 (95% for all: 1.0000 to 1.0000)"
-    low, high = found.interval(0.8)
-    text = found.text(0.8, simultaneous=False).splitlines()[0]
-    assert text == f"10  0.3000 (80%: {low[0]:.4f} to {high[0]:.4f})"
-    assert shares(0.3, 0.5, name="m").text().splitlines()[1].startswith(" mid  0.5000 (")
+    low, high = found.confidence_interval()
+    assert f"{low[0]:.3f} to {high[0]:.3f}" in str(found)
+    low, high = found.confidence_interval(0.8, simultaneous=False)
+    assert f"{low[0]:.3f} to {high[0]:.3f}" in found.to_text(0.8, simultaneous=False)
+    assert "mid" in shares(0.3, 0.5, name="m").to_text()
     for data, ends in (
-        (found.to_dict(), found.interval(simultaneous=True)),
-        (found.to_dict(simultaneous=False), found.interval()),
+        (found.to_dict(), found.confidence_interval()),
+        (found.to_dict(simultaneous=False), found.confidence_interval(simultaneous=False)),
     ):
-        assert data["question"] == "a among everybody"
-        assert data["level"] == 0.95
-        assert [row["low"] for row in data["answers"]] == ends[0].tolist()
+        assert data["confidence_level"] == 0.95
+        assert [row["ci_low"] for row in data["rows"]] == ends[0].tolist()
     assert repr(found) == "<Cdf of a among everybody>"
     for wrong in (1, "yes", None):
         with pytest.raises(QueryError, match="simultaneous is True or False"):
-            found.interval(simultaneous=wrong)
+            found.confidence_interval(simultaneous=wrong)
 
 
 def test_excess_by_hand():
@@ -464,9 +473,9 @@ def test_excess_by_hand():
     exact = [9 - 0.6 * 10 + 0.09 * 36, 16 - 0.6 * 15.5 + 0.09 * 36, 25 - 0.6 * 28.5 + 0.09 * 36]
     assert [one.variance for one in found] == pytest.approx(exact)
     assert (found[1].jump, found[1].hidden) == pytest.approx((2, 7))
-    told = [replace(part, about="population", reports=7, one=4.0) for part in parts[:-1]]
+    told = [replace(part, target="population", reports=7, one=4.0) for part in parts[:-1]]
     told = group({"b": "x"}).to_cdf([*told, replace(parts[-1], reports=7, one=9.0)]).excess(0.3)
-    assert {(one.about, one.reports) for one in told} == {("population", 7)}
+    assert {(one.target, one.reports) for one in told} == {("population", 7)}
     assert told[0].one == pytest.approx((2 + 0.3 * 3) ** 2)
 
 
@@ -483,18 +492,18 @@ def lied(*counts, size=100, name="a"):
 
 def test_lies_move_a_distribution_function_by_hand():
     """Honest shares m have |N - m D| <= k (3 + 4 m + position)."""
-    low, high = lied(30, 20, 99).moved_by(2)
+    low, high = lied(30, 20, 99).poisoning_bounds(2)
     below = [(n - 2 * (3 + at)) / 108 for at, n in enumerate((30, 20, 99))]
     above = [(n + 2 * (3 + at)) / 92 for at, n in enumerate((30, 20, 99))]
     assert low == pytest.approx([below[1], below[1], below[2], 1])
     assert high == pytest.approx([above[0], above[0], 1, 1])
-    assert lied(2, 20, 99).moved_by(2)[0][0] == 0
+    assert lied(2, 20, 99).poisoning_bounds(2)[0][0] == 0
     # One lie moves the size by 10 at the first position: ten can empty the group.
     found = lied(10, 50, 60)
-    assert found.moved_by(9)[1][0] == pytest.approx((10 + 9 * 3) / (100 - 9 * 4))
-    assert np.array_equal(found.moved_by(10), ([0, 0, 0, 1], [1] * 4))
+    assert found.poisoning_bounds(9)[1][0] == pytest.approx((10 + 9 * 3) / (100 - 9 * 4))
+    assert np.array_equal(found.poisoning_bounds(10), ([0, 0, 0, 1], [1] * 4))
     unknown = group({"b": "x"}).to_cdf(answers(*[(30, 1)] * 6, (100, 1)))
-    assert np.array_equal(unknown.moved_by(1), ([0, 0, 0, 1], [1] * 4))
+    assert np.array_equal(unknown.poisoning_bounds(1), ([0, 0, 0, 1], [1] * 4))
 
 
 # Quantiles
@@ -503,12 +512,15 @@ def test_lies_move_a_distribution_function_by_hand():
 def test_lies_move_a_quantile_by_hand():
     """Half of 40 are 20, and one lie moves what is above that by 3 + 4 / 2 + position."""
     found = lied(10, 20, 30, size=40)
-    assert found.quantile(0.5).moved_by(0) == (11, 11)
-    assert found.quantile(0.5).moved_by(1) == (11, 12)  # 0 - 6 < 0
-    assert found.quantile(0.5).moved_by(2) == (10, 13)  # -10 + 2 * 5 reaches 0, 10 - 2 * 7 is below
-    assert lied(1, 2, 3, size=40).quantile(0.5).moved_by(1) == (13, 13)
-    assert lied(37, 38, 39, size=40).quantile(0.5).moved_by(1) == (10, 10)
-    assert lied(10, 20, 30, size=40, name="c").quantile(0.5).moved_by(1) == (2, 6)
+    assert found.quantile(0.5).poisoning_bounds(0) == (11, 11)
+    assert found.quantile(0.5).poisoning_bounds(1) == (11, 12)  # 0 - 6 < 0
+    assert found.quantile(0.5).poisoning_bounds(2) == (
+        10,
+        13,
+    )  # -10 + 2 * 5 reaches 0, 10 - 2 * 7 is below
+    assert lied(1, 2, 3, size=40).quantile(0.5).poisoning_bounds(1) == (13, 13)
+    assert lied(37, 38, 39, size=40).quantile(0.5).poisoning_bounds(1) == (10, 10)
+    assert lied(10, 20, 30, size=40, name="c").quantile(0.5).poisoning_bounds(1) == (2, 6)
 
 
 def test_a_quantile_is_the_first_value_whose_share_reaches_it():
@@ -516,7 +528,7 @@ def test_a_quantile_is_the_first_value_whose_share_reaches_it():
     for p, value in ((0.1, 10), (0.25, 10), (0.26, 11), (0.5, 11), (0.75, 12), (0.76, 13)):
         for method in searches.METHODS:
             assert found.quantile(p, method).value == value
-            assert found.quantile(p, method).method == method
+            assert found.quantile(p, method).search == method
     assert found.quantile(0.5).notes == ()
     # A share that is smaller by rounding alone counts as equal, one that is smaller does not.
     for less, value in ((1e-12, 11), (1e-6, 12)):
@@ -526,7 +538,7 @@ def test_a_quantile_is_the_first_value_whose_share_reaches_it():
 
 def test_a_quantile_is_interpolated_evenly_inside_its_bin():
     found = shares(0.25, 0.5, 0.5, name="c")
-    assert (found.ends, found[0].question) == ((2, 4, 6, 8), "c up to 2 among everybody")
+    assert (found.ends, found.points[0].question) == ((2, 4, 6, 8), "c up to 2 among everybody")
     for p, value in ((0.1, 0.8), (0.25, 2), (0.3, 2.4), (0.5, 4), (0.75, 7)):
         assert found.quantile(p).value == pytest.approx(value)
         (note,) = found.quantile(p).notes
@@ -551,45 +563,41 @@ def test_the_interval_of_a_quantile_holds_all_that_is_not_contradicted():
         ((0.49, 0.8, 0.9), (10, 11)),
         ((0.1, 0.2, 0.51), (12, 13)),
     ):
-        assert shares(*values, variance=1e-4).quantile(0.5).interval() == ends
+        assert shares(*values, variance=1e-4).quantile(0.5).confidence_interval() == ends
     wide, narrow = (shares(0.2, 0.49, 0.8, variance=1e-4).quantile(0.5) for _ in range(2))
-    assert wide.interval(0.99) == (11, 12)
-    assert narrow.interval(0.5) == (12, 12)
+    assert wide.confidence_interval(0.99) == (11, 12)
+    assert narrow.confidence_interval(0.5) == (12, 12)
     # Known shares: a half is reached by the share that equals it, and not beyond.
-    assert shares(0.25, 0.5, 0.75, **certain).quantile(0.5).interval() == (11, 11)
-    assert shares(0.25, 0.5 - 1e-10, 0.75, **certain).quantile(0.5).interval() == (11, 11)
-    assert shares(0.25, 0.5 + 1e-10, 0.75, **certain).quantile(0.5).interval() == (11, 11)
+    assert shares(0.25, 0.5, 0.75, **certain).quantile(0.5).confidence_interval() == (11, 11)
+    assert shares(0.25, 0.5 - 1e-10, 0.75, **certain).quantile(0.5).confidence_interval() == (
+        11,
+        11,
+    )
+    assert shares(0.25, 0.5 + 1e-10, 0.75, **certain).quantile(0.5).confidence_interval() == (
+        11,
+        11,
+    )
     bins = shares(0.2, 0.49, 0.8, variance=1e-4, name="c").quantile(0.5)
-    assert bins.interval() == (2, 6)
+    assert bins.confidence_interval() == (2, 6)
 
 
 def test_how_a_quantile_reads():
     found = shares(0.2, 0.49, 0.8, variance=1e-4).quantile(0.5)
-    assert str(found) == f"{found}" == "a 0.5-quantile 12 (95%: 11 to 12)"
-    assert found.text(0.5) == "a 0.5-quantile 12 (50%: 12 to 12)"
+    assert str(found) == f"{found}" == "12 (95% CI 11 to 12)"
+    assert found.to_text(0.5) == "12 (50% CI 12 to 12)"
     assert (float(found), f"{found:.1f}") == (12.0, "12.0")
-    assert repr(found) == "<Quantile: a 0.5-quantile 12>"
     data = found.to_dict()
     assert json.loads(json.dumps(data)) == data
-    assert data == {
-        "question": "0.5-quantile of a among everybody",
-        "attribute": "a",
-        "probability": 0.5,
-        "value": 12,
-        "level": 0.95,
-        "low": 11,
-        "high": 12,
-        "method": "isotonic",
-        "about": "respondents",
-        "notes": [],
-    }
-    one = group({"a": 12}).to_cdf(answers((40, 8), about="population")).quantile(0.5)
-    assert (one.value, one.interval()) == (12, (12, 12))
-    assert one.to_dict()["about"] == "population"
-    with pytest.raises(QueryError, match="a level lies between 0 and 1"):
-        one.interval(2)
+    assert (data["label"], data["target"]) == ("0.5-quantile of a among everybody", "respondents")
+    assert (data["estimate"], data["ci_low"], data["ci_high"]) == (12, 11, 12)
+    assert data["std_error"] is data["note"] is None
+    one = group({"a": 12}).to_cdf(answers((40, 8), target="population")).quantile(0.5)
+    assert (one.value, one.confidence_interval()) == (12, (12, 12))
+    assert one.to_dict()["target"] == "population"
+    with pytest.raises(QueryError, match="a confidence level is between 0 and 1"):
+        one.confidence_interval(2)
     named = shares(0.3, 0.6, name="m").quantile(0.5)
-    assert str(named) == "m 0.5-quantile mid (95%: mid to mid)"
+    assert str(named) == "mid (95% CI mid to mid)"
 
 
 def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to():
@@ -600,23 +608,23 @@ def test_a_quantile_has_as_many_digits_as_its_bin_leaves_meaning_to():
         (8, 0.82, "13.1"),
         *((1, 0.31, "0.6"), (0.5, 0.33, "0.33"), (0.1, 0.33, "0.07")),
     ):
-        survey = Survey({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})
+        survey = Survey.design({"c": Continuous(0, 2 * width, bins=2, epsilon=1, per=width)})
         asked = Group("c", survey.attributes["c"], parse(survey, None, "c"), n, False)
         found = asked.to_cdf(answers((0, 1), (n, 0))).quantile(p)
         assert found.value == pytest.approx(2 * p * width)
-        assert found.shown() == words
+        assert found._shown(found.value) == words
 
 
 def test_questions_and_methods_that_are_none():
     found = shares(0.2, 0.5, 0.8)
     for p in (0, 1, -0.5, 1.5, "0.5", None, True):
-        with pytest.raises(QueryError, match="a number between 0 and 1"):
+        with pytest.raises(QueryError, match="q is between 0 and 1"):
             found.quantile(p)
     for method in ("magic", None, ["isotonic"], np.array(["isotonic", "binary-search"])):
         with pytest.raises(QueryError, match="a method is one of isotonic, binary-search"):
             found.quantile(0.5, method)
-    survey = Survey({"a": Integer(0, 3, epsilon=1)})
-    tally = survey.tally(survey.encode({"a": [0, 1]}, coins=Coins.seeded(1)))
+    survey = Survey.design({"a": Integer(0, 3, epsilon=1, per=1)})
+    tally = survey.tally(survey.randomize({"a": [0, 1]}, randomness=Randomness.seeded(1)))
     for wrong in ("0.5", 0.5, None):
         with pytest.raises(QueryError, match="quantiles take a list of probabilities"):
             tally.quantiles("a", wrong)
@@ -624,7 +632,7 @@ def test_questions_and_methods_that_are_none():
         group(name="b")
     with pytest.raises(QueryError, match="r is real and has no quantiles"):
         group(name="r")
-    with pytest.raises(QueryError, match="no reports at all"):
+    with pytest.raises(QueryError, match="there are no reports"):
         group(n=0)
 
 
@@ -638,28 +646,31 @@ def test_the_means_that_sums_above_them_do_not_contradict(factor):
 
     def ask(number):
         asked.append(number)
-        return Answer(30 - 10 * number, 1.0)
+        return Estimate(30 - 10 * number, 1.0)
 
     reach = normal_reach(0.95) / 10
     found = sorted(
-        end / factor for end in Excess(ask, 3.0, 0.0, 8.0, factor).interval(0.95, "normal")
+        end / factor for end in Excess(ask, 3.0, 0.0, 8.0, factor)._interval(0.95, "normal")
     )
     step = 8 / 2**9
     assert 3 - reach - step <= found[0] <= 3 - reach
     assert 3 + reach <= found[1] <= 3 + reach + step
     assert min(asked) == 0 and max(asked) == 8 and len(asked) == 2 * (1 + 9)
-    near = Excess(ask, 3.0, 2.9, 3.1).interval(0.95, "normal")
+    near = Excess(ask, 3.0, 2.9, 3.1)._interval(0.95, "normal")
     assert near == (2.9, 3.1)  # what is not contradicted ends where values end
-    assert Excess(ask, 3.0, 2.9, 8.0).interval(0.95, "normal")[0] == 2.9
+    assert Excess(ask, 3.0, 2.9, 8.0)._interval(0.95, "normal")[0] == 2.9
 
 
 def test_a_mean_says_what_its_interval_rests_on():
-    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
-    tally = survey.tally(survey.encode({"a": np.arange(3000) % 12}, coins=Coins.seeded(1)))
+    survey = Survey.design({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric", per=1)})
+    tally = survey.tally(
+        survey.randomize({"a": np.arange(3000) % 12}, randomness=Randomness.seeded(1))
+    )
     within = tally.mean("a", {"a": (0, 19)})
     assert within.above is not None
-    assert within.method() == within.method(0.95) == "bracket"
-    assert within.rests_on() == within.rests_on(0.95, "bracket") != within.rests_on(0.95, "normal")
+    assert within.method() == within.method(0.95) == "normal"
+    assert within.method(0.95, "envelope") == "envelope"
+    assert within.rests_on() == within.rests_on(0.95, "normal") != within.rests_on(0.95, "envelope")
 
 
 def test_a_mean_in_another_unit(monkeypatch):
@@ -690,7 +701,7 @@ def test_the_paces_of_a_mean(monkeypatch):
     assert len(replace(found, denominator_variance=0.0).paces) == 1
     known = replace(found, ones=(0.0, 0.0))
     assert known.paces == ((800 / 100**2, 0), pytest.approx((400 * 0.006**2, 0)))
-    made = SimpleNamespace(paces=lambda about: (about,))
+    made = SimpleNamespace(paces=lambda target: (target,))
     assert replace(known, made=made).paces == ("respondents",)
     assert replace(found, made=made).paces == found.paces
     assert "nearly normal" in found.rests_on(0.95, "normal")
@@ -720,7 +731,7 @@ def test_fiellers_interval_by_hand(monkeypatch, level, jump):
     z = normal_reach(level)
     more = max(0.0, (found.reach(level) / z) ** 2 - found.variance) * 100**2
     assert bool(more) == bool(jump)
-    low, high = found.interval(level)
+    low, high = found.confidence_interval(level)
     assert low < 0.6 < high
     for m in (low, high):
         noise = 800 + more - 2 * m * 300 + m**2 * 400
@@ -729,24 +740,32 @@ def test_fiellers_interval_by_hand(monkeypatch, level, jump):
 
 def test_where_fiellers_interval_ends(monkeypatch):
     found = mean(monkeypatch, **SUMS)  # of 100 ± 20 people, between -2 and 4
-    assert found.interval(1 - 1e-6) == pytest.approx(found.interval(1 - 1e-6, "normal"))
+    assert found.confidence_interval(1 - 1e-6) == pytest.approx(
+        found.confidence_interval(1 - 1e-6, method="normal")
+    )
     assert normal_reach(1 - 1e-6) < 5 < normal_reach(1 - 1e-7)
-    assert found.interval(1 - 1e-7) == (-2, 4)
+    assert found.confidence_interval(1 - 1e-7) == (-2, 4)
     wide = replace(found, possible=(0.5, 0.7))
-    assert wide.interval() == found.interval()
-    assert replace(wide, ones=(100.0, 0.0)).interval() == found.interval()
-    assert replace(wide, ones=(0.0, 0.0)).interval() == (0.5, 0.7)  # of two answers
-    with pytest.raises(QueryError, match="no bound is known"):
-        replace(found, lies=lambda number: (0.0, 1.0)).moved_by(1)
+    assert wide._interval() == replace(wide, ones=(100.0, 0.0))._interval() == found._interval()
+    low, high = found.confidence_interval()
+    assert wide.confidence_interval() == (max(low, 0.5), min(high, 0.7))
+    assert replace(wide, ones=(0.0, 0.0)).confidence_interval() == (0.5, 0.7)  # of two answers
+    with pytest.raises(QueryError, match="no poisoning bounds are known"):
+        replace(found, lies=lambda number: (0.0, 1.0)).poisoning_bounds(1)
 
 
 def test_a_share_of_everybody_by_a_bracket():
-    survey = Survey({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric")})
-    tally = survey.tally(survey.encode({"a": np.arange(3000) % 12}, coins=Coins.seeded(1)))
+    survey = Survey.design({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric", per=1)})
+    tally = survey.tally(
+        survey.randomize({"a": np.arange(3000) % 12}, randomness=Randomness.seeded(1))
+    )
     point = tally.cdf("a").points[8]
-    assert point.above is None and point.method() == "bracket"
-    assert "bracket" in point.rests_on(0.95, "bracket")
-    (low, high), (first, last) = point.interval(0.95, "bracket"), point.interval(0.95, "normal")
+    assert point.above is None and point.method(0.95, "envelope") == "envelope"
+    assert point.rests_on(0.95, "envelope") != point.rests_on(0.95, "normal")
+    (low, high), (first, last) = (
+        point.confidence_interval(0.95, method="envelope"),
+        point.confidence_interval(0.95, method="normal"),
+    )
     assert high - low < last - first
 
 
@@ -756,8 +775,8 @@ class Rising:
     def __init__(self, place, value, width):
         self.place, self.ends, self.levels = place, (value - width, value + width), []
 
-    def interval(self, level, by):
-        assert by == "bracket"
+    def _interval(self, level, by):
+        assert by == "envelope"
         self.levels.append(level)
         return self.ends
 
@@ -768,7 +787,7 @@ def test_a_search_finds_what_all_tests_together_leave(size, width):
     """It makes few of them with a tenth of the error, at steps of a root of their number."""
     for cut in range(-9, size + 9):
         tests = [Rising(k, k - cut, width) for k in range(size)]
-        first, last = searches.searched(tests, 0.95, "bracket", 1e-9)
+        first, last = searches.searched(tests, 0.95, "envelope", 1e-9)
         assert first == min((k for k in range(size) if k - cut + width >= 0), default=size)
         assert last == max((k for k in range(size) if k - cut - width < 0), default=-1) + 1
         few = {test.place for test in tests for at in test.levels if at == pytest.approx(0.995)}

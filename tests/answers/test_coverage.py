@@ -15,11 +15,11 @@ import pytest
 from crowd_sums import People, sums, tallies
 from scipy import stats
 
-from metricldp import Categorical, Integer, Survey
+from metricldp import Categorical, EstimateTable, Integer, Survey
 from metricldp.answers.answer import normal_reach
-from metricldp.answers.answer_table import Answers
 from metricldp.answers.estimate import to_answers
 from metricldp.answers.predict import variance_bounds
+from metricldp.estimate.table import Grouping
 from metricldp.store.readings import Readings, read
 
 LEAST = 0.94
@@ -37,7 +37,7 @@ class Case:
 
     @cache  # noqa: B019
     def survey(self, epsilon: float) -> Survey:
-        return Survey({f"a{d}": _attribute(k, epsilon) for d, k in enumerate(self.kinds)})
+        return Survey.design({f"a{d}": _attribute(k, epsilon) for d, k in enumerate(self.kinds)})
 
     def functions(self, survey: Survey) -> dict[str, np.ndarray]:
         found = {}
@@ -83,33 +83,38 @@ CASES = {
     "threshold, a prefix": Case(("threshold",), ((0, 19),)),
     "geometric, a range": Case(("geometric",), ((10, 19),)),
     "geometric, the first value": Case(("geometric",), ((0, 0),)),
-    "response": Case(("response",), ((2, 3),)),
+    "randomized-response": Case(("randomized-response",), ((2, 3),)),
     "unary": Case(("unary",), ((2, 3),)),
     "matrix": Case(("matrix",), ((2, 3),)),
     "threshold x threshold": Case(("threshold", "threshold"), ((10, 19), (5, 24))),
-    "geometric x response": Case(("geometric", "response"), ((10, 19), (2, 3))),
+    "geometric x randomized-response": Case(
+        ("geometric", "randomized-response"), ((10, 19), (2, 3))
+    ),
 }
 
 
 def _attribute(kind: str, epsilon: float):
     if kind in ("threshold", "geometric"):
-        return Integer(0, SIZE - 1, epsilon=epsilon, mechanism=kind)
+        return Integer(0, SIZE - 1, epsilon=epsilon, mechanism=kind, per=1)
     return Categorical([f"c{k}" for k in range(8)], epsilon=epsilon, mechanism=kind)
 
 
-def answers_to(readings: Readings, people: People, reps: int, rng, about="respondents") -> Answers:
+def answers_to(
+    readings: Readings, people: People, reps: int, rng, target="respondents"
+) -> EstimateTable:
     """The same count again and again."""
     n = int(np.broadcast_to(sum(np.asarray(count) for _, count in people), reps)[0])
     drawn = sums(readings, people, reps, rng)
     bounds = tuple(np.repeat(bound, reps) for bound in variance_bounds(readings.pairs()))
     steps = type(readings.extremes())(*(np.repeat(part, reps) for part in readings.extremes()))
     asked = [("", ())] * reps
-    return Answers("", [""] * reps, to_answers(drawn, bounds, steps, n, asked, about=about))
+    found = to_answers(drawn, bounds, steps, n, asked, target=target)
+    return EstimateTable([Grouping("run", range(reps), [""] * reps)], found)
 
 
-def held(answers: Answers, truth: float) -> tuple[float, float]:
+def held(answers: EstimateTable, truth: float) -> tuple[float, float]:
     """How often the interval holds the truth, and how often the normal one does."""
-    low, high = answers.interval()
+    low, high = answers.confidence_interval()
     normal = normal_reach(0.95) * answers.stderr
     off = np.abs(answers.values - truth)
     tie = 1e-9 * (1 + abs(truth))
@@ -195,7 +200,7 @@ def along_the_line(layout: str, n: int) -> People:
 LINES = ("spread", "heaped", "two heaps", "few", "at one end")
 
 
-def cells_on_a_line(epsilons, sizes, layouts, reps, rng, about):
+def cells_on_a_line(epsilons, sizes, layouts, reps, rng, target):
     """A survey, how many have each value, and these people: drawn anew for a population."""
     for mechanism in ("threshold", "geometric"):
         for epsilon in epsilons:
@@ -206,7 +211,7 @@ def cells_on_a_line(epsilons, sizes, layouts, reps, rng, about):
                     counts = np.zeros(SIZE)
                     for (x,), count in people:
                         counts[x] = count
-                    if about == "population":
+                    if target == "population":
                         drawn = rng.multinomial(n, counts / n, reps)
                         people = [((x,), drawn[:, x]) for x in range(SIZE)]
                     yield survey, counts, people, (f"{epsilon:g}", f"{layout}, {n:,}")
@@ -218,23 +223,23 @@ def keep_lowest(rows, place, cell):
     row[head] = min(row.get(head, 1.0), cell)
 
 
-def band_tables(epsilons, sizes, layouts, reps: int, seed: int, about="respondents"):
+def band_tables(epsilons, sizes, layouts, reps: int, seed: int, target="respondents"):
     """Coverage of bands, of bands of normal intervals, and of the median: the worst mechanism."""
     rng = np.random.default_rng(seed)
     found = {name: {f"{epsilon:g}": {} for epsilon in epsilons} for name in ("band", "normal", "p")}
-    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, about)
+    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, target)
     for survey, counts, people, place in cells:
         truth = np.cumsum(counts) / counts.sum()
         median = int(np.argmax(truth >= 0.5 - 1e-12))
         held = {"band": 0, "normal": 0, "p": 0}
         for tally in tallies(survey, people, reps, rng):
-            cdf = tally.cdf("a0", about=about)
-            low, high = cdf.interval(simultaneous=True)
+            cdf = tally.cdf("a0", target=target)
+            low, high = cdf.confidence_interval(simultaneous=True)
             held["band"] += bool(((low <= truth + 1e-9) & (truth <= high + 1e-9)).all())
             z = normal_reach(0.95 ** (1 / (SIZE - 1)))
             values = np.array([point.value for point in cdf.points])
             held["normal"] += bool((abs(values - truth) <= z * cdf.stderr + 1e-9).all())
-            first, last = cdf.quantile(0.5).interval()
+            first, last = cdf.quantile(0.5).confidence_interval()
             held["p"] += first <= median <= last
         for name, count in held.items():
             keep_lowest(found[name], place, count / reps)
@@ -260,15 +265,15 @@ def test_a_band_covers_where_flips_are_rare():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_bands_and_quantiles_cover_everywhere(about):
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_bands_and_quantiles_cover_everywhere(target):
     reps, sizes = 250, (100, 1000, 10_000)
-    found = band_tables(EPSILONS, sizes, LINES, reps, 4, about)
-    print(about, *(f"{name}\n{table(rows)}" for name, rows in found.items()), sep="\n")
+    found = band_tables(EPSILONS, sizes, LINES, reps, 4, target)
+    print(target, *(f"{name}\n{table(rows)}" for name, rows in found.items()), sep="\n")
     cells = 2 * len(EPSILONS) * len(sizes) * len(LINES)
     assert enough(lowest(found["band"]), reps, cells)
     assert enough(lowest(found["p"]), reps, cells)
-    assert about == "population" or not enough(lowest(found["normal"]), reps, cells)
+    assert target == "population" or not enough(lowest(found["normal"]), reps, cells)
 
 
 # Populations
@@ -328,35 +333,35 @@ def test_shares_of_a_population_are_covered_everywhere():
 
 def test_nobody_seen_leaves_a_few_people_open():
     """With nobody seen of a population the upper end is three to five people, not zero."""
-    survey = Survey({"a": Integer(0, 9, epsilon=8)})
-    tally = survey.tally(survey.encode({"a": np.zeros(1000, dtype=int)}))
-    answer = tally.count({"a": (7, 9)}, about="population")
-    assert 3 < answer.interval()[1] - answer.value < 5
+    survey = Survey.design({"a": Integer(0, 9, epsilon=8, per=1)})
+    tally = survey.tally(survey.randomize({"a": np.zeros(1000, dtype=int)}))
+    answer = tally.count({"a": (7, 9)}, target="population")
+    assert 3 < answer.confidence_interval()[1] - answer.value < 5
     own = tally.count({"a": (7, 9)})
-    assert own.interval()[1] - own.value < 2
+    assert own.confidence_interval()[1] - own.value < 2
 
 
 # Means, and bars that hold together
 
 
-def means_held(survey, people: People, truth: float, reps: int, rng, about: str):
+def means_held(survey, people: People, truth: float, reps: int, rng, target: str):
     """How often intervals of the mean hold the truth: as asked, and those about respondents."""
     held = [0, 0]
     for tally in tallies(survey, people, reps, rng):
-        for k, asked in enumerate((about, "respondents")):
-            low, high = tally.mean("a0", about=asked).interval()
+        for k, asked in enumerate((target, "respondents")):
+            low, high = tally.mean("a0", target=asked).confidence_interval()
             held[k] += low - 1e-9 <= truth <= high + 1e-9
     return [count / reps for count in held]
 
 
-def mean_tables(epsilons, sizes, layouts, reps: int, seed: int, about: str):
+def mean_tables(epsilons, sizes, layouts, reps: int, seed: int, target: str):
     rng = np.random.default_rng(seed)
     ours = {f"{epsilon:g}": {} for epsilon in epsilons}
     twin = {f"{epsilon:g}": {} for epsilon in epsilons}
-    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, about)
+    cells = cells_on_a_line(epsilons, sizes, layouts, reps, rng, target)
     for survey, counts, people, place in cells:
         truth = np.arange(SIZE) @ counts / counts.sum()
-        found = means_held(survey, people, truth, reps, rng, about)
+        found = means_held(survey, people, truth, reps, rng, target)
         for rows, cell in zip((ours, twin), found, strict=True):
             keep_lowest(rows, place, cell)
     return ours, twin
@@ -372,14 +377,14 @@ def test_means_of_a_population_are_covered():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_means_are_covered_everywhere(about):
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_means_are_covered_everywhere(target):
     reps, sizes = 250, (100, 1000, 10_000)
-    ours, twin = mean_tables(EPSILONS, sizes, LINES, reps, 8, about)
-    print(about, table(ours), table(twin), sep="\n")
+    ours, twin = mean_tables(EPSILONS, sizes, LINES, reps, 8, target)
+    print(target, table(ours), table(twin), sep="\n")
     cells = 2 * len(EPSILONS) * len(sizes) * len(LINES)
     assert enough(lowest(ours), reps, cells)
-    assert about == "respondents" or not enough(lowest(twin), reps, cells)
+    assert target == "respondents" or not enough(lowest(twin), reps, cells)
 
 
 def test_quantiles_of_a_population_are_covered():
@@ -389,14 +394,14 @@ def test_quantiles_of_a_population_are_covered():
     drawn = rng.binomial(n, 0.52, reps)
     held = {"population": 0, "respondents": 0}
     for tally in tallies(survey, [((10,), drawn), ((20,), n - drawn)], reps, rng):
-        for about in held:
-            first, last = tally.quantile("a0", 0.5, about=about).interval()
-            held[about] += first <= 10 <= last
+        for target in held:
+            first, last = tally.quantile("a0", 0.5, target=target).confidence_interval()
+            held[target] += first <= 10 <= last
     assert enough(held["population"] / reps, reps, 1)
     assert not enough(held["respondents"] / reps, reps, 1)
 
 
-@pytest.mark.parametrize("kind", ["response", "geometric"])
+@pytest.mark.parametrize("kind", ["randomized-response", "geometric"])
 @pytest.mark.parametrize("epsilon", [0.5, 3, 6])
 def test_bars_hold_together(kind, epsilon):
     """A histogram of 8 or 30 bars; single intervals do not hold together."""
@@ -406,6 +411,6 @@ def test_bars_hold_together(kind, epsilon):
     counts = np.bincount(np.minimum(rng.geometric(0.15, n) - 1, size - 1), minlength=size)
     together = 0
     for tally in tallies(survey, [((x,), int(c)) for x, c in enumerate(counts)], reps, rng):
-        low, high = tally.histogram("a0").interval(simultaneous=True)
+        low, high = tally.histogram("a0").confidence_interval(simultaneous=True)
         together += bool(((low - 1e-9 <= counts) & (counts <= high + 1e-9)).all())
     assert enough(together / reps, reps, 6)

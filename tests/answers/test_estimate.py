@@ -12,12 +12,11 @@ from theorems import paper_range_variance
 from checks import assert_mean, exact_law
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
     Integer,
     Ordinal,
     QueryError,
-    Real,
+    Randomness,
     SensitiveSet,
     Survey,
 )
@@ -29,32 +28,32 @@ from metricldp.store.readings import read
 LEVELS = ["low", "mid", "high"]
 
 SURVEYS = {
-    "one threshold": Survey({"a": Integer(0, 3, epsilon=1, mechanism="threshold")}),
-    "one geometric": Survey({"a": Integer(0, 4, epsilon=0.5, mechanism="geometric")}),
-    "paper and geometric": Survey(
+    "one threshold": Survey.design({"a": Integer(0, 3, epsilon=1, mechanism="threshold", per=1)}),
+    "one geometric": Survey.design({"a": Integer(0, 4, epsilon=0.5, mechanism="geometric", per=1)}),
+    "paper and geometric": Survey.design(
         {
-            "a": Integer(0, 2, epsilon=1, mechanism="threshold-paper"),
+            "a": Integer(0, 2, epsilon=1, mechanism="threshold-paper", per=1),
             "b": Ordinal(LEVELS, epsilon=0.7, mechanism="geometric"),
         }
     ),
-    "threshold, response, geometric": Survey(
+    "threshold, response, geometric": Survey.design(
         {
-            "a": Integer(5, 7, epsilon=0.8, mechanism="threshold"),
+            "a": Integer(5, 7, epsilon=0.8, mechanism="threshold", per=1),
             "b": Categorical(["x", "y", "z"], epsilon=1.5),
             "c": Continuous(0, 1, bins=4, epsilon=1, per=0.25, mechanism="geometric"),
         }
     ),
-    "unary and threshold": Survey(
+    "unary and threshold": Survey.design(
         {
             "a": Ordinal(LEVELS, epsilon=1, mechanism="unary", metric=SensitiveSet(LEVELS[:1])),
-            "b": Integer(0, 2, epsilon=0.8, mechanism="threshold"),
+            "b": Integer(0, 2, epsilon=0.8, mechanism="threshold", per=1),
         }
     ),
-    "two papers and a response on a line": Survey(
+    "two papers and a response on a line": Survey.design(
         {
-            "a": Integer(0, 2, epsilon=2, mechanism="threshold-paper"),
-            "b": Integer(0, 1, epsilon=0.4, mechanism="threshold-paper"),
-            "c": Ordinal(LEVELS, epsilon=1, mechanism="response"),
+            "a": Integer(0, 2, epsilon=2, mechanism="threshold-paper", per=1),
+            "b": Integer(0, 1, epsilon=0.4, mechanism="threshold-paper", per=1),
+            "c": Ordinal(LEVELS, epsilon=1, mechanism="randomized-response"),
         }
     ),
 }
@@ -136,19 +135,22 @@ def test_predicted_errors_equal_the_enumerated_ones(name, where):
     def check(predicted, variance):
         assert predicted**2 == pytest.approx(n * variance, rel=1e-9, abs=1e-12)
 
-    check(survey.predict(where, n), exact.max())
-    check(survey.predict(where, n, prior="uniform"), exact.mean())
+    check(survey.expected_error(where, n=n, prior="worst").stderr, exact.max())
+    check(survey.expected_error(where, n=n, prior="uniform").stderr, exact.mean())
     rng = np.random.default_rng(12)
     margins = {c: rng.dirichlet(np.ones(s)) for c, s in zip(survey.channels, sizes, strict=True)}
     weights = np.ones(())
     for margin in margins.values():
         weights = np.multiply.outer(weights, margin)
-    check(survey.predict(where, n, prior=margins), (weights * exact).sum())
+    check(survey.expected_error(where, n=n, prior=margins).stderr, (weights * exact).sum())
     if set(where) and all(c in parse(survey, where).functions for c in where):
         shape = [s for c, s in zip(survey.channels, sizes, strict=True) if c in where]
         others = tuple(k for k, c in enumerate(survey.channels) if c not in where)
         together = rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)
-        check(survey.predict(where, n, prior=together), (together * exact.mean(axis=others)).sum())
+        check(
+            survey.expected_error(where, n=n, prior=together).stderr,
+            (together * exact.mean(axis=others)).sum(),
+        )
 
 
 @each_case
@@ -171,7 +173,7 @@ def test_population_variance_is_unbiased(name, where):
     for k in range(len(answers)):
         for j in range(len(answers)):
             pair = survey.tally(table.slice(k, 1)) + survey.tally(table.slice(j, 1))
-            expected += p[k] * p[j] * pair.count(where, about="population").variance
+            expected += p[k] * p[j] * pair.count(where, target="population").variance
     assert expected == pytest.approx(2 * one, rel=1e-9, abs=1e-9)
 
 
@@ -183,30 +185,32 @@ def test_histograms_are_the_counts_of_their_bars():
         "b": rng.choice(["x", "y", "z"], 3000),
         "c": rng.uniform(0, 1, 3000),
     }
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
     for attribute, values in (("a", [5, 6, 7]), ("b", ["x", "y", "z"])):
         for where in ({}, {"c": (0.25, None)}):
             bars = tally.histogram(attribute, where)
-            assert bars.labels == tuple(str(v) for v in values)
-            for value, bar in zip(values, bars, strict=True):
+            assert bars.labels == values
+            for value, bar in bars:
                 single = tally.count({**where, attribute: value})
                 assert bar.value == pytest.approx(single.value, rel=1e-9, abs=1e-9)
                 assert bar.variance == pytest.approx(single.variance, rel=1e-9, abs=1e-7)
                 assert bar.bounds == pytest.approx(single.bounds, rel=1e-9)
-    wide = tally.histogram("c", width=0.75)
-    assert wide.labels == ("0 to 0.75", "0.75 to 1")
-    assert wide[0].value == pytest.approx(tally.count({"c": (0, 0.75)}).value)
-    assert sum(bar.value for bar in tally.histogram("c")) == pytest.approx(tally.n)
+    wide = tally.histogram("c", bins=[0, 0.75, 1])
+    assert wide.labels == [(0, 0.75), (0.75, 1)]
+    assert wide[0, 0.75].value == pytest.approx(tally.count({"c": (0, 0.75)}).value)
+    assert sum(tally.histogram("c").values) == pytest.approx(tally.n)
 
 
 def test_codes_and_plain_sums_agree():
     """Where codes would be too many, products are summed report by report."""
     from metricldp.store import scan
 
-    survey = Survey({k: Integer(0, 39, epsilon=1, mechanism="threshold") for k in "abc"})
+    survey = Survey.design(
+        {k: Integer(0, 39, epsilon=1, mechanism="threshold", per=1) for k in "abc"}
+    )
     rng = np.random.default_rng(2)
     people = {k: rng.integers(0, 40, 500) for k in "abc"}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
     batches = tally.store.batches("abc")
     odd = list(range(1, 40, 2))  # 39 bits: too many for codes
     for where in ({"a": (3, 20), "b": odd}, {"a": odd, "b": odd, "c": (5, 9)}, {"c": odd}):
@@ -217,10 +221,10 @@ def test_codes_and_plain_sums_agree():
             rtol=1e-9,
             atol=1e-6,
         )
-    bars = tally.histogram("a", {"b": odd, "c": odd}, width=20)
+    bars = tally.histogram("a", {"b": odd, "c": odd}, bins=2)
     single = tally.count({"a": (0, 19), "b": odd, "c": odd})
-    assert bars[0].value == pytest.approx(single.value, rel=1e-9)
-    assert bars[0].variance == pytest.approx(single.variance, rel=1e-9)
+    assert bars.values[0] == pytest.approx(single.value, rel=1e-9)
+    assert bars.iloc[0].variance == pytest.approx(single.variance, rel=1e-9)
 
 
 @settings(max_examples=30)
@@ -231,15 +235,15 @@ def test_codes_and_plain_sums_agree():
 )
 def test_any_split_in_any_order_gives_the_same_answers(cuts, sizes, seed):
     mechanisms = ["threshold", "geometric", "threshold-paper"]
-    survey = Survey(
+    survey = Survey.design(
         {
-            f"v{k}": Integer(0, size - 1, epsilon=1, mechanism=mechanisms[k])
+            f"v{k}": Integer(0, size - 1, epsilon=1, mechanism=mechanisms[k], per=1)
             for k, size in enumerate(sizes)
         }
     )
     rng = np.random.default_rng(seed)
     people = {f"v{k}": rng.integers(0, size, 60) for k, size in enumerate(sizes)}
-    reports = survey.encode(people, coins=Coins.seeded(seed))
+    reports = survey.randomize(people, randomness=Randomness.seeded(seed))
     where = {f"v{k}": (int(rng.integers(0, size)), None) for k, size in enumerate(sizes)}
     whole = survey.tally(reports)
     ends = sorted({0, 60, *cuts})
@@ -253,10 +257,12 @@ def test_any_split_in_any_order_gives_the_same_answers(cuts, sizes, seed):
 
 
 def test_large_domains_do_not_depend_on_order_either():
-    survey = Survey({k: Integer(0, 999, epsilon=0.5, mechanism="geometric") for k in "ab"})
+    survey = Survey.design(
+        {k: Integer(0, 999, epsilon=0.5, mechanism="geometric", per=1) for k in "ab"}
+    )
     rng = np.random.default_rng(5)
     people = {k: rng.integers(0, 1000, 20_000) for k in "ab"}
-    reports = survey.encode(people, coins=Coins.seeded(5))
+    reports = survey.randomize(people, randomness=Randomness.seeded(5))
     where = {"a": (100, 700), "b": (333, None)}
     whole = survey.tally(reports).count(where)
     shuffled = survey.tally(reports.take(rng.permutation(20_000))).count(where)
@@ -267,10 +273,9 @@ def test_large_domains_do_not_depend_on_order_either():
 
 @pytest.mark.parametrize("epsilon", [1, 20])
 def test_a_bar_of_everybody_has_no_error(epsilon):
-    survey = Survey({"a": Integer(0, 99, epsilon=epsilon, mechanism="geometric")})
-    tally = survey.tally(survey.encode({"a": [5] * 100}, coins=Coins.seeded(1)))
-    (bar,) = tally.histogram("a", width=200)
-    assert "one bar of everybody: a goes 0 to 99" in str(bar)
+    survey = Survey.design({"a": Integer(0, 99, epsilon=epsilon, mechanism="geometric", per=1)})
+    tally = survey.tally(survey.randomize({"a": [5] * 100}, randomness=Randomness.seeded(1)))
+    bar = tally.histogram("a", bins=1).iloc[0]
     assert bar.value == pytest.approx(100)
     assert bar.stderr == pytest.approx(0, abs=1e-6)
 
@@ -279,9 +284,9 @@ def test_a_bar_of_everybody_has_no_error(epsilon):
 
 
 def paper_survey(attributes, epsilon=1.0, size=4):
-    return Survey(
+    return Survey.design(
         {
-            f"v{k}": Integer(0, size - 1, epsilon=epsilon, mechanism="threshold-paper")
+            f"v{k}": Integer(0, size - 1, epsilon=epsilon, mechanism="threshold-paper", per=1)
             for k in range(attributes)
         }
     )
@@ -295,14 +300,14 @@ def test_everybody_inside_exceeds_theorem_3(attributes, epsilon, ratio):
     survey = paper_survey(attributes, epsilon)
     where = {f"v{k}": (1, 2) for k in range(attributes)}
     inside = {f"v{k}": [0, 1, 0, 0] for k in range(attributes)}
-    exact = survey.predict(where, n=100, prior=inside) ** 2
+    exact = survey.expected_error(where, n=100, prior=inside).stderr ** 2
     kappa_squared = (1 / math.tanh(epsilon / 2)) ** 2
     formula = 100 * (((kappa_squared - 1) / 2 + 1) ** attributes - 1)
     assert exact == pytest.approx(formula, rel=1e-12)
     paper = paper_range_variance(epsilon, attributes, attributes, 100)
     assert exact / paper == pytest.approx(ratio, abs=0.0006)
     outside = {f"v{k}": [0, 0, 0, 1] for k in range(attributes)}
-    assert survey.predict(where, n=100, prior=outside) ** 2 < paper
+    assert survey.expected_error(where, n=100, prior=outside).stderr ** 2 < paper
 
 
 def test_simulated_variance_is_1_72_times_theorem_3():
@@ -310,7 +315,9 @@ def test_simulated_variance_is_1_72_times_theorem_3():
     n = 1_000_000
     survey = paper_survey(3)
     where = {f"v{k}": (1, 2) for k in range(3)}
-    reports = survey.encode({f"v{k}": np.full(n, 1) for k in range(3)}, coins=Coins.seeded(17))
+    reports = survey.randomize(
+        {f"v{k}": np.full(n, 1) for k in range(3)}, randomness=Randomness.seeded(17)
+    )
     readings = read(survey, parse(survey, where).functions).parts
     product = np.concatenate(
         [
@@ -344,8 +351,12 @@ def _ratio_by_survey_error(size, epsilon, ranges):
     """Mean predicted variance over ranges, uniform people: threshold over geometric."""
     total = {}
     for mechanism in ("threshold", "geometric"):
-        survey = Survey({"v": Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism)})
-        variances = [survey.predict({"v": ends}, 1, prior="uniform") ** 2 for ends in ranges]
+        survey = Survey.design(
+            {"v": Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism, per=1)}
+        )
+        variances = [
+            survey.expected_error({"v": ends}, n=1, prior="uniform").stderr ** 2 for ends in ranges
+        ]
         total[mechanism] = math.fsum(variances)
     return total["threshold"] / total["geometric"]
 
@@ -361,9 +372,9 @@ def _all_ranges(size):
 
 @pytest.mark.parametrize(("size", "epsilon", "written"), RATIOS)
 def test_threshold_over_geometric_in_closed_form(size, epsilon, written):
-    survey = Survey(
+    survey = Survey.design(
         {
-            name: Integer(0, size - 1, epsilon=epsilon, mechanism=name)
+            name: Integer(0, size - 1, epsilon=epsilon, mechanism=name, per=1)
             for name in ("threshold", "geometric")
         }
     )
@@ -371,7 +382,7 @@ def test_threshold_over_geometric_in_closed_form(size, epsilon, written):
     ratio /= survey.channels["geometric"].mean_range_variance()
     _two_digits(ratio, written)
     better = "geometric" if ratio >= 1 else "threshold"
-    taken = Survey({"v": Integer(0, size - 1, epsilon=epsilon)})
+    taken = Survey.design({"v": Integer(0, size - 1, epsilon=epsilon, per=1)})
     if taken.mechanisms["v"].name != better:
         least = survey.channels[better].mean_range_variance()
         assert taken.channels["v"].mean_range_variance() < 0.99 * least
@@ -388,11 +399,14 @@ def test_threshold_over_geometric_by_survey_error_on_large_domains(size, epsilon
     _two_digits(_ratio_by_survey_error(size, epsilon, _all_ranges(size)), written)
 
 
-@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "response", "unary"])
+@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "randomized-response", "unary"])
 @pytest.mark.parametrize("size", [2, 3, 11])
 def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, size):
-    survey = Survey({"v": Integer(0, size - 1, epsilon=0.7, mechanism=mechanism)})
-    each = [survey.predict({"v": ends}, 1, prior="uniform") ** 2 for ends in _all_ranges(size)]
+    survey = Survey.design({"v": Integer(0, size - 1, epsilon=0.7, mechanism=mechanism, per=1)})
+    each = [
+        survey.expected_error({"v": ends}, n=1, prior="uniform").stderr ** 2
+        for ends in _all_ranges(size)
+    ]
     closed = survey.channels["v"].mean_range_variance()
     assert closed == pytest.approx(np.mean(each), rel=1e-10)
 
@@ -400,8 +414,11 @@ def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, siz
 def test_influences_of_the_theory():
     kappa, a = 1 / math.tanh(0.5), math.exp(-1)
     prefix = (np.arange(10) <= 4).astype(float)
-    survey = Survey(
-        {name: Integer(0, 9, epsilon=1, mechanism=name) for name in ("threshold", "geometric")}
+    survey = Survey.design(
+        {
+            name: Integer(0, 9, epsilon=1, mechanism=name, per=1)
+            for name in ("threshold", "geometric")
+        }
     )
     assert survey.channels["threshold"].influence(prefix) == pytest.approx((1 + kappa) / 2)
     assert survey.channels["geometric"].influence(prefix) == pytest.approx(1 + a / (1 - a) ** 2)
@@ -415,7 +432,7 @@ def test_influences_of_the_theory():
     [(500, 0.908, 0.984), pytest.param(2000, 0.93, 0.97, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize(
-    "mechanisms", [("geometric", "response"), ("threshold", "geometric")], ids="-".join
+    "mechanisms", [("geometric", "randomized-response"), ("threshold", "geometric")], ids="-".join
 )
 def test_intervals_cover(mechanisms, repetitions, least, most):
     """2,000 repetitions, 2 attributes, 2,000 people: 95 % intervals cover 93 % to 97 %.
@@ -423,14 +440,14 @@ def test_intervals_cover(mechanisms, repetitions, least, most):
     With the true rate at 95 % a query leaves that band, or the wider one of 500 repetitions, with
     probability below 1e-4. A true rate of 88 % is out of the wider one in 98 of 100 cases.
     """
-    first = Integer(0, 19, epsilon=1, mechanism=mechanisms[0])
-    if mechanisms[1] == "response":
+    first = Integer(0, 19, epsilon=1, mechanism=mechanisms[0], per=1)
+    if mechanisms[1] == "randomized-response":
         second = Categorical(["x", "y", "z"], epsilon=1.5)
     else:
-        second = Integer(0, 2, epsilon=1.5, mechanism=mechanisms[1])
-    survey = Survey({"a": first, "b": second})
+        second = Integer(0, 2, epsilon=1.5, mechanism=mechanisms[1], per=1)
+    survey = Survey.design({"a": first, "b": second})
     rng = np.random.default_rng(20)
-    names = np.array(["x", "y", "z"]) if mechanisms[1] == "response" else np.arange(3)
+    names = np.array(["x", "y", "z"]) if mechanisms[1] == "randomized-response" else np.arange(3)
     x, y = names[0].item(), names[1].item()
     people = {
         "a": np.minimum(rng.geometric(0.12, 2000) - 1, 19),
@@ -449,11 +466,11 @@ def test_intervals_cover(mechanisms, repetitions, least, most):
     ]
     truths = [int(inside.sum()) for _, inside in queries]
     covered = np.zeros(len(queries))
-    coins = Coins.seeded(21)
+    randomness = Randomness.seeded(21)
     for _ in range(repetitions):
-        tally = survey.tally(survey.encode(people, coins=coins))
+        tally = survey.tally(survey.randomize(people, randomness=randomness))
         for k, (where, _) in enumerate(queries):
-            low, high = tally.count(where).interval()
+            low, high = tally.count(where).confidence_interval()
             covered[k] += low <= truths[k] <= high
     rates = covered / repetitions
     assert np.all((rates >= least) & (rates <= most)), covered
@@ -461,9 +478,11 @@ def test_intervals_cover(mechanisms, repetitions, least, most):
 
 def test_interval_levels_and_fractions():
     survey = SURVEYS["one threshold"]
-    tally = survey.tally(survey.encode({"a": [0, 1, 2, 3] * 50}, coins=Coins.seeded(1)))
+    tally = survey.tally(
+        survey.randomize({"a": [0, 1, 2, 3] * 50}, randomness=Randomness.seeded(1))
+    )
     answer = tally.count({"a": (1, 2)})
-    low, high = answer.interval(0.5)
+    low, high = answer.confidence_interval(0.5)
     # half of kappa beyond the normal reach, as one flipped bit moves an answer by kappa
     kappa = survey.channels["a"].kappa
     assert high - low == pytest.approx(2 * 0.6744897501960817 * answer.stderr + kappa)
@@ -472,13 +491,13 @@ def test_interval_levels_and_fractions():
     assert share.stderr == pytest.approx(answer.stderr / 200)
     assert tally.fraction().value == 1
     with pytest.raises(QueryError, match="no reports"):
-        survey.tally(survey.encode({"a": np.array([], dtype=int)})).fraction()
+        survey.tally(survey.randomize({"a": np.array([], dtype=int)})).fraction()
 
 
 def test_a_standard_error_stays_within_what_is_possible():
     survey = SURVEYS["one geometric"]
     for seed in range(200):
-        reports = survey.encode({"a": [0, 4]}, coins=Coins.seeded(seed))
+        reports = survey.randomize({"a": [0, 4]}, randomness=Randomness.seeded(seed))
         answer = survey.tally(reports).count({"a": (1, 2)})
         assert answer.bounds[0] <= answer.stderr**2 <= answer.bounds[1] * (1 + 1e-12)
 
@@ -486,11 +505,14 @@ def test_a_standard_error_stays_within_what_is_possible():
 @pytest.mark.parametrize("seed", range(8))
 def test_a_mean_near_zero_of_everybody_has_an_even_interval(seed):
     # How many people there are is known, so their number varies with nothing.
-    survey = Survey({"v": Real(0, 1, points=2, epsilon=5)})
+    survey = Survey.design(
+        {"v": Continuous(0, 1, points=2, epsilon=5, rounding="stochastic", per=1)}
+    )
     people = {"v": np.full(2_000, 0.02)}
-    mean = survey.tally(survey.encode(people, coins=Coins.seeded(seed))).mean("v")
-    low, high = mean.interval()
+    mean = survey.tally(survey.randomize(people, randomness=Randomness.seeded(seed))).mean("v")
+    low, high = mean._interval()
     assert mean.shared == 0
     assert (low + high) / 2 == pytest.approx(mean.value)
     assert high - low == pytest.approx(2 * mean.reach(0.95))
     assert high - low < 0.1
+    assert mean.confidence_interval() == (max(low, 0), high)

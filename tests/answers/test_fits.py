@@ -8,20 +8,20 @@ from scipy import stats
 
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
     Integer,
     Ordinal,
     QueryError,
-    Real,
+    Randomness,
     Survey,
+    SurveySpec,
     Weight,
 )
 from metricldp.answers import observed
-from metricldp.answers.answer import Answer
-from metricldp.answers.fitted import LABEL, MOVED, OUTSIDE, Fitted
+from metricldp.answers.answer import Estimate
+from metricldp.answers.fitted import LABEL, OUTSIDE, Fitted
 from metricldp.answers.tally import Tally
-from metricldp.lab.crowd import seeded
+from metricldp.coins.stream import seeded
 from metricldp.store.raw import Raw
 
 N = 20_000
@@ -40,9 +40,9 @@ def people(n=N, seed=1):
 
 
 def survey(**more):
-    return Survey(
+    return Survey.design(
         {
-            "age": Integer(0, 79, epsilon=0.2, mechanism="geometric"),
+            "age": Integer(0, 79, epsilon=0.2, mechanism="geometric", per=1),
             "income": Continuous(0, 100_000, bins=40, epsilon=0.3, per=2500, mechanism="geometric"),
             "region": Categorical(["north", "south", "east"], epsilon=2),
             "mood": Ordinal(["bad", "fair", "good"], epsilon=1, mechanism="threshold"),
@@ -54,12 +54,12 @@ def survey(**more):
 @pytest.fixture(scope="module")
 def tally():
     agreed = survey()
-    return agreed.tally(agreed.encode(people(), coins=Coins.seeded(1)))
+    return agreed.tally(agreed.randomize(people(), randomness=Randomness.seeded(1)))
 
 
 @pytest.fixture(scope="module")
 def fit(tally):
-    return tally.fit(["age", "income", "region"])
+    return tally.fit_distribution(["age", "income", "region"])
 
 
 # Questions
@@ -82,16 +82,16 @@ def test_counts_are_sums_of_cells_with_the_unbiased_interval(tally, fit):
     found, unbiased = fit.count(WHERE), tally.count(WHERE)
     assert found.value == pytest.approx(N * fit.shares[30:50, 8:, [0, 2]].sum())
     assert found.unbiased == unbiased
-    assert found.interval(0.9) == unbiased.interval(0.9)
+    assert found.confidence_interval(0.9) == unbiased.confidence_interval(0.9)
     assert found.stderr == unbiased.stderr
     assert LABEL in found.notes
-    assert "fitted: biased, no guarantee" in str(found)
-    assert f"unbiased {unbiased.value:,.0f}" in str(found)
+    assert f"those of the unbiased estimate {unbiased.value:,.0f}" in str(found)
     assert fit.count().value == pytest.approx(N)
-    assert found.to_dict()["unbiased"] == unbiased.value
     share = fit.fraction(WHERE)
     assert share.value == pytest.approx(found.value / N)
-    assert share.interval() == pytest.approx(tuple(end / N for end in unbiased.interval()))
+    assert share.confidence_interval() == pytest.approx(
+        tuple(end / N for end in unbiased.confidence_interval())
+    )
     assert share.unbiased.value == pytest.approx(unbiased.value / N)
     both = fit.counts([WHERE, None])
     assert both.values == pytest.approx([found.value, N])
@@ -102,14 +102,18 @@ def test_sums_and_means(tally, fit):
     profile = N * fit.shares[:, :, 1].sum(axis=1)
     total = fit.sum("age", {"region": "south"})
     assert total.value == pytest.approx(profile @ np.arange(80))
-    assert total.interval() == tally.sum("age", {"region": "south"}).interval()
+    assert (
+        total.confidence_interval() == tally.sum("age", {"region": "south"}).confidence_interval()
+    )
     mean = fit.mean("age", {"region": "south"})
     assert mean.value == pytest.approx(total.value / profile.sum())
-    assert mean.interval() == tally.mean("age", {"region": "south"}).interval()
+    assert (
+        mean.confidence_interval() == tally.mean("age", {"region": "south"}).confidence_interval()
+    )
     income = fit.mean("income")
     middles = 2500 * (np.arange(40) + 0.5)
     assert income.value == pytest.approx(fit.shares.sum(axis=(0, 2)) @ middles)
-    assert income.interval() == tally.mean("income").interval()
+    assert income.confidence_interval() == tally.mean("income").confidence_interval()
     assert any("taken at the middle of its bins" in note for note in income.notes)
 
 
@@ -119,55 +123,58 @@ def test_a_mean_of_a_group_that_is_lost_in_noise_has_an_interval_of_all_that_is_
     where = {"age": (60, 61), "income": (90_000, None), "region": "east"}
     found = fit.mean("age", where)
     assert 60 <= found.value <= 61
-    assert found.interval() == found.unbiased.interval() == (60, 61)
-    assert "not clearly above zero" in str(found)
+    assert found.confidence_interval() == found.unbiased.confidence_interval() == (60, 61)
+    assert "the group is estimated at" in str(found)
     assert found.scaled(2, "half years").value == pytest.approx(2 * found.value)
 
 
 def test_bars_shares_and_quantiles(tally, fit):
     where = {"region": "north"}
     profile = N * fit.shares[:, :, 0].sum(axis=1)
-    bars = fit.histogram("age", where, width=20)
+    bars = fit.histogram("age", where, bins=4)
     assert bars.values == pytest.approx(profile.reshape(4, 20).sum(axis=1))
-    unbiased = tally.histogram("age", where, width=20)
+    unbiased = tally.histogram("age", where, bins=4)
     assert list(bars.labels) == list(unbiased.labels)
-    np.testing.assert_array_equal(bars.interval(), unbiased.interval())
+    np.testing.assert_array_equal(bars.confidence_interval(), unbiased.confidence_interval())
     assert LABEL in bars.shared_notes()
     shares = fit.cdf("age", where)
     assert shares.values == pytest.approx(np.cumsum(profile) / profile.sum())
-    np.testing.assert_array_equal(shares.interval(), tally.cdf("age", where).interval())
-    band = shares.interval(simultaneous=True)
-    np.testing.assert_array_equal(band, tally.cdf("age", where).interval(simultaneous=True))
+    for simultaneous in (True, False):
+        np.testing.assert_array_equal(
+            shares.confidence_interval(simultaneous=simultaneous),
+            tally.cdf("age", where).confidence_interval(simultaneous=simultaneous),
+        )
     assert shares[3].value == pytest.approx(shares.values[3])
     half = fit.quantile("age", 0.5, where)
     assert half.value == int(np.argmax(shares.values >= 0.5))
-    assert half.interval() == tally.quantile("age", 0.5, where).interval()
+    assert half.confidence_interval() == tally.quantile("age", 0.5, where).confidence_interval()
     assert half.unbiased.value == tally.quantile("age", 0.5, where).value
-    assert "fitted, unbiased" in str(half)
-    assert half.to_dict()["fitted"]
+    assert "fitted, biased" in str(half)
     inside = fit.cdf("age", {"age": (20, 39)})
     part = fit.shares.sum(axis=(1, 2))[20:40]
     assert inside.values == pytest.approx(np.cumsum(part) / part.sum())
 
 
 def test_workloads(tally, fit):
-    found, unbiased = fit.linear("region", "values"), tally.linear("region", "values")
+    found, unbiased = fit.workload("region", "values"), tally.workload("region", "values")
     assert found.values == pytest.approx(N * fit.shares.sum(axis=(0, 1)))
     assert list(found.labels) == list(unbiased.labels)
-    assert found[1].unbiased == unbiased[1]
+    assert found.iloc[1].unbiased == unbiased.iloc[1]
     assert LABEL in found.shared_notes()
-    prefixes = fit.linear("age", "prefixes", {"region": "north"})
+    prefixes = fit.workload("age", "prefixes", {"region": "north"})
     profile = N * fit.shares[:, :, 0].sum(axis=1)
     assert prefixes.values[:40] == pytest.approx(np.cumsum(profile)[:40])
-    assert len(prefixes[3:5]) == 2
+    assert len(prefixes.iloc[3:5]) == 2
 
 
 def test_the_order_of_reports_and_of_names_changes_nothing(tally, fit):
     turned = tally.store.table.take(np.arange(N)[::-1])
-    again = tally.survey.tally(turned).fit(["region", "income", "age"])
+    again = tally.survey.tally(turned).fit_distribution(["region", "income", "age"])
     np.testing.assert_array_equal(again.shares, fit.shares)
-    bits = tally.fit("mood")
-    np.testing.assert_array_equal(tally.survey.tally(turned).fit("mood").shares, bits.shares)
+    bits = tally.fit_distribution("mood")
+    np.testing.assert_array_equal(
+        tally.survey.tally(turned).fit_distribution("mood").shares, bits.shares
+    )
 
 
 def test_unbiased_answers_are_what_they_were(tally):
@@ -175,7 +182,7 @@ def test_unbiased_answers_are_what_they_were(tally):
     other = agreed.tally(tally.store.table)
     before = [other.count(WHERE), other.mean("age"), other.count({"age": (3, 9)})]
     untouched = agreed.tally(tally.store.table)
-    untouched.fit(["age", "income", "region"])
+    untouched.fit_distribution(["age", "income", "region"])
     after = [untouched.count(WHERE), untouched.mean("age"), untouched.count({"age": (3, 9)})]
     assert before == after
     assert [a.layout for a in before] == [a.layout for a in after]
@@ -184,56 +191,46 @@ def test_unbiased_answers_are_what_they_were(tally):
 def test_totals_have_the_same_fit(tally, fit):
     agreed = tally.survey
     totals = agreed.tally(tally.store.table, keep=[("age", "income", "region"), ("mood",)])
-    np.testing.assert_array_equal(totals.fit(["age", "income", "region"]).shares, fit.shares)
-    pair = totals.fit(["age", "region"])
-    np.testing.assert_array_equal(pair.shares, tally.fit(["age", "region"]).shares)
+    np.testing.assert_array_equal(
+        totals.fit_distribution(["age", "income", "region"]).shares, fit.shares
+    )
+    pair = totals.fit_distribution(["age", "region"])
+    np.testing.assert_array_equal(pair.shares, tally.fit_distribution(["age", "region"]).shares)
     with pytest.raises(
         QueryError, match="mood would be read from them one by one; tally them without"
     ):
-        totals.fit("mood")
+        totals.fit_distribution("mood")
 
 
 # Intervals
 
 
-def test_a_fit_outside_of_a_bracket_is_moved_and_outside_of_a_plain_interval_is_not():
-    plain = Answer(100.0, 1.0, "q")
+def test_note_states_that_a_fit_is_outside_of_its_interval():
+    plain = Estimate(100.0, 1.0, "q")
     far = Fitted.of(200.0, plain)
     assert far.value == 200
     assert OUTSIDE in far.notes
     assert OUTSIDE not in Fitted.of(100.5, plain).notes
-
-    class Bracketed(Answer):
-        def method(self, level=0.95, method="auto"):
-            return "bracket"
-
-        def interval(self, level=0.95, method="auto"):
-            return 98.0, 102.0
-
-    bracket = Bracketed(100.0, 1.0, "q")
-    high = bracket.interval(0.95)[1]
-    assert Fitted.of(200.0, bracket).value == high
-    assert MOVED in Fitted.of(200.0, bracket).notes
-    assert Fitted.of(-5.0, bracket).value == bracket.interval(0.95)[0]
-    assert Fitted.of(100.5, bracket).value == 100.5
-    with pytest.raises(QueryError, match="a level lies between 0 and 1"):
-        far.interval(2)
+    with pytest.raises(QueryError, match="a confidence level is between 0 and 1"):
+        far.confidence_interval(2)
 
 
 # Other attributes
 
 
 def test_blocks_optional_attributes_reals_and_bits_together():
-    agreed = Survey(
-        {
-            "x": Integer(0, 5, epsilon=2),
-            "y": Integer(0, 6, epsilon=2),
-            "bits": Integer(0, 9, epsilon=1, mechanism="threshold"),
-            "unary": Categorical(["a", "b", "c"], epsilon=2, mechanism="unary"),
-            "maybe": Integer(0, 4, epsilon=2, optional=2, mechanism="geometric"),
-            "speed": Real(0, 10, points=6, epsilon=2),
-        },
-        joint=[["x", "y"]],
+    agreed = Survey.design(
+        SurveySpec(
+            {
+                "x": Integer(0, 5, epsilon=2, per=1),
+                "y": Integer(0, 6, epsilon=2, per=1),
+                "bits": Integer(0, 9, epsilon=1, mechanism="threshold", per=1),
+                "unary": Categorical(["a", "b", "c"], epsilon=2, mechanism="unary"),
+                "maybe": Integer(0, 4, epsilon=2, optional=2, mechanism="geometric", per=1),
+                "speed": Continuous(0, 10, points=6, epsilon=2, per=1, rounding="stochastic"),
+            },
+            joint=[["x", "y"]],
+        )
     )
     rng = np.random.default_rng(4)
     n = 6000
@@ -245,20 +242,20 @@ def test_blocks_optional_attributes_reals_and_bits_together():
         "maybe": [None if k % 3 == 0 else int(k % 5) for k in range(n)],
         "speed": rng.uniform(0, 10, n),
     }
-    tally = agreed.tally(agreed.encode(said, coins=seeded(3)))
-    block = tally.fit("x")
+    tally = agreed.tally(agreed.randomize(said, randomness=seeded(3)))
+    block = tally.fit_distribution("x")
     assert block.attributes == ("x", "y")
     assert block.shares.shape == (6, 7)
-    mixed = tally.fit(["bits", "unary", "x"])
+    mixed = tally.fit_distribution(["bits", "unary", "x"])
     assert mixed.attributes == ("bits", "unary", "x", "y")
     assert mixed.count({"x": (0, 2)}).value == pytest.approx(n, rel=0.1)
-    optional = tally.fit(["maybe", "unary"])
+    optional = tally.fit_distribution(["maybe", "unary"])
     assert optional.attributes == ("unary", "maybe", "maybe=answered")
     left = optional.count({"maybe": None})
     assert left.value == pytest.approx(n / 3, rel=0.3)
     assert optional.mean("maybe").value == pytest.approx(2, abs=0.5)
-    assert tally.fit("speed").mean("speed").value == pytest.approx(5, abs=0.5)
-    four = tally.fit(["bits", "unary", "speed", "x"])
+    assert tally.fit_distribution("speed").mean("speed").value == pytest.approx(5, abs=0.5)
+    four = tally.fit_distribution(["bits", "unary", "speed", "x"])
     assert four.shares.shape == (10, 3, 6, 6, 7)
     assert four.trace.stop is None
     assert "steps from 6 pairs" in str(four.trace)
@@ -271,22 +268,40 @@ def test_blocks_optional_attributes_reals_and_bits_together():
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda t: t.fit([]), "at least one attribute"),
-        (lambda t: t.fit(3), r"such as fit\(\['age', 'region'\]\), not 3"),
-        (lambda t: t.fit(["aeg"]), "no attribute 'aeg'; it has 'age', .*did you mean 'age'"),
-        (lambda t: t.fit([None]), "no attribute None"),
-        (lambda t: t.fit(["age"], start=3), "start= is a fit, .* not 3"),
-        (lambda t: t.fit(["age"], start=t.fit("region")), "start= is a fit over 'region', not"),
-        (lambda t: t.fit("age").count({"region": "north"}), "'region' is not among them; name it"),
-        (lambda t: t.fit("age").mean("income"), "'income' is not among them"),
-        (lambda t: t.fit("age").cdf("income"), "'income' is not among them"),
-        (lambda t: t.fit("age").histogram("income"), "'income' is not among them"),
-        (lambda t: t.fit("age").linear("income", "values"), "'income' is not among them"),
-        (lambda t: t.fit("age").count({"age": (5, 1)}), "age"),
-        (lambda t: t.fit("region").mean("region"), "have no sum or mean"),
-        (lambda t: t.fit("age").cdf("age").quantile(0.5, "binary-search"), "rises by itself"),
-        (lambda t: t.fit("age").quantile("age", 2), "between 0 and 1"),
-        (lambda t: t.fit("age").counts({"age": 3}), "counts takes a list"),
+        (lambda t: t.fit_distribution([]), "at least one attribute"),
+        (
+            lambda t: t.fit_distribution(3),
+            r"such as fit_distribution\(\['age', 'region'\]\), not 3",
+        ),
+        (
+            lambda t: t.fit_distribution(["aeg"]),
+            "no attribute 'aeg'; it has 'age', .*did you mean 'age'",
+        ),
+        (lambda t: t.fit_distribution([None]), "no attribute None"),
+        (lambda t: t.fit_distribution(["age"], start=3), "start= is a Fit, .* not 3"),
+        (
+            lambda t: t.fit_distribution(["age"], start=t.fit_distribution("region")),
+            "start= is a fit over 'region', not",
+        ),
+        (
+            lambda t: t.fit_distribution("age").count({"region": "north"}),
+            "'region' is not among them; name it",
+        ),
+        (lambda t: t.fit_distribution("age").mean("income"), "'income' is not among them"),
+        (lambda t: t.fit_distribution("age").cdf("income"), "'income' is not among them"),
+        (lambda t: t.fit_distribution("age").histogram("income"), "'income' is not among them"),
+        (
+            lambda t: t.fit_distribution("age").workload("income", "values"),
+            "'income' is not among them",
+        ),
+        (lambda t: t.fit_distribution("age").count({"age": (5, 1)}), "age"),
+        (lambda t: t.fit_distribution("region").mean("region"), "have no sum or mean"),
+        (
+            lambda t: t.fit_distribution("age").cdf("age").quantile(0.5, "binary-search"),
+            "rises by itself",
+        ),
+        (lambda t: t.fit_distribution("age").quantile("age", 2), "between 0 and 1"),
+        (lambda t: t.fit_distribution("age").counts({"age": 3}), "counts takes a list"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(tally, ask, words):
@@ -295,22 +310,26 @@ def test_what_cannot_be_answered_is_refused(tally, ask, words):
 
 
 def test_weights_empty_tallies_and_huge_fits_are_refused(monkeypatch, tally):
-    agreed = survey(w=Weight(0, 10), q=Integer(0, 2000, epsilon=1), r=Integer(0, 5000, epsilon=1))
+    agreed = survey(
+        w=Weight(0, 10), q=Integer(0, 2000, epsilon=1, per=1), r=Integer(0, 5000, epsilon=1, per=1)
+    )
     more = {"w": [1.0] * 20, "q": [5] * 20, "r": [7] * 20}
     few = {name: column[:20] for name, column in people(20).items()} | more
-    counted = agreed.tally(agreed.encode(few, coins=seeded(1)))
+    counted = agreed.tally(agreed.randomize(few, randomness=seeded(1)))
     with pytest.raises(QueryError, match="w is a weight, which has a sum and no fit; leave it out"):
-        counted.fit(["age", "w"])
-    with pytest.raises(QueryError, match="w is a weight, which has no fit; ask the tally"):
-        counted.fit("age").sum("w")
+        counted.fit_distribution(["age", "w"])
+    with pytest.raises(
+        QueryError, match="w is a weight, which has no fitted distribution; query the tally"
+    ):
+        counted.fit_distribution("age").sum("w")
     with pytest.raises(QueryError, match="80 x 2,001 x 5,001 has 800,560,080 cells"):
-        counted.fit(["age", "q", "r"])
+        counted.fit_distribution(["age", "q", "r"])
     empty = tally.survey.tally(tally.store.table.slice(0, 0))
-    with pytest.raises(QueryError, match="a fit of no reports at all"):
-        empty.fit("age")
+    with pytest.raises(QueryError, match="there are no reports to fit"):
+        empty.fit_distribution("age")
     monkeypatch.setattr(observed, "_MOST_WORK", 10)
     with pytest.raises(QueryError, match="20,000 reports that are no single integers over 3 cells"):
-        tally.fit("mood")
+        tally.fit_distribution("mood")
 
 
 # More reports
@@ -319,13 +338,13 @@ def test_weights_empty_tallies_and_huge_fits_are_refused(monkeypatch, tally):
 def test_a_fit_goes_on_with_more_reports(tally):
     agreed = tally.survey
     half = agreed.tally(tally.store.table.slice(0, N // 2))
-    first = half.fit(["age", "income"])
+    first = half.fit_distribution(["age", "income"])
     found = first.update(tally)
     assert found.n == N
     assert found.trace.start == "a fit"
-    again = tally.fit(["age", "income"], start=first)
+    again = tally.fit_distribution(["age", "income"], start=first)
     np.testing.assert_array_equal(found.shares, again.shares)
-    cold = tally.fit(["age", "income"])
+    cold = tally.fit_distribution(["age", "income"])
     apart = abs(found.shares - cold.shares).sum()
     assert apart < abs(first.shares - cold.shares).sum()
 
@@ -339,7 +358,7 @@ LEAST = int(stats.binom.ppf(FALSE_ALARM, RUNS, SHARE))
 
 
 def ages(epsilon):
-    return Survey({"age": Integer(0, 79, epsilon=epsilon, mechanism="geometric")})
+    return Survey.design({"age": Integer(0, 79, epsilon=epsilon, mechanism="geometric", per=1)})
 
 
 def nearer(read_as):
@@ -348,8 +367,8 @@ def nearer(read_as):
     for seed in range(RUNS):
         said = people(100_000, seed)["age"]
         truth = ((said >= 30) & (said <= 39)).sum()
-        tally = agreed.tally(agreed.encode({"age": said}, coins=seeded(seed)))
-        read = Tally(Raw(read_as, tally.store.table)).fit("age")
+        tally = agreed.tally(agreed.randomize({"age": said}, randomness=seeded(seed)))
+        read = Tally(Raw(read_as, tally.store.table)).fit_distribution("age")
         fit, unbiased = read.count({"age": (30, 39)}), tally.count({"age": (30, 39)})
         found += abs(fit.value - truth) < abs(unbiased.value - truth)
     return found

@@ -1,23 +1,22 @@
-"""Heat maps against single counts; differences of groups against repeated blurring."""
+"""Tables by two attributes against counts; differences of groups against repeated randomization."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp.answers.differences import groups, mean_of, share_of
-from metricldp.answers.grids import grid
+from metricldp import Categorical, Continuous, Integer, Survey, SurveySpec
 from metricldp.basics.errors import QueryError
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
-        "a": Integer(0, 9, epsilon=1, mechanism="geometric"),
-        "t": Integer(0, 9, epsilon=1, mechanism="threshold"),
+        "a": Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
+        "t": Integer(0, 9, epsilon=1, mechanism="threshold", per=1),
         "g": Categorical(["x", "y", "z"], epsilon=1.5),
         "h": Categorical(["p", "q"], epsilon=2),
-        "c": Continuous(0, 10, bins=5, epsilon=1, mechanism="geometric"),
+        "c": Continuous(0, 10, bins=5, epsilon=1, mechanism="geometric", per=1),
     }
 )
 
@@ -35,130 +34,110 @@ def crowd(n=3000, seed=0):
 
 
 def tally(seed=1, people=None, survey=SURVEY):
-    return survey.tally(survey.encode(people or crowd(), coins=Coins.seeded(seed)))
+    return survey.tally(survey.randomize(people or crowd(), randomness=Randomness.seeded(seed)))
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("target", ["respondents", "population"])
 @pytest.mark.parametrize("names", [("a", "g"), ("g", "a"), ("t", "h"), ("a", "t")])
 @pytest.mark.parametrize("where", [None, {"c": (0, 4)}])
-def test_a_grid_is_its_counts(names, where, about):
+def test_table_by_two_attributes_has_the_counts_of_its_groups(names, where, target):
     made = tally()
-    found = grid(made, names, where, widths=(None, None), about=about)
+    table = made.count(where, by=names, target=target)
     values = [
         [one.name_of(k) if one.named else k for k in range(one.size)]
         for one in (SURVEY.attributes[name] for name in names)
     ]
-    asked = [{names[0]: x, names[1]: y, **(where or {})} for x in values[0] for y in values[1]]
-    counts = made.counts(asked, about=about)
-    assert found.shape == (len(values[0]), len(values[1]))
-    assert found.values == pytest.approx(counts.values, abs=1e-6)
-    assert found.stderr == pytest.approx(counts.stderr, abs=1e-6)
-    for mine, other in zip(found, counts, strict=True):
-        assert mine.interval(0.9, "normal") == pytest.approx(other.interval(0.9, "normal"))
+    pairs = list(itertools.product(*values))
+    asked = [{**dict(zip(names, pair, strict=True)), **(where or {})} for pair in pairs]
+    counts = made.counts(asked, target=target)
+    assert table.labels == pairs
+    assert table.values == pytest.approx(counts.values, abs=1e-6)
+    assert table.stderr == pytest.approx(counts.stderr, abs=1e-6)
+    for (_, mine), (_, other) in zip(table, counts, strict=True):
+        assert mine.confidence_interval(0.9) == pytest.approx(other.confidence_interval(0.9))
         assert mine.reports == made.n
 
 
-def test_wide_bars_and_words():
-    found = grid(tally(), ("a", "c"), {"g": "x"}, widths=(5, 4))
-    assert found.rows == ("0 to 4", "5 to 9") and len(found.columns) == 3
-    assert found[0].question == "a 0 to 4, c 0 to 4 among g x"
+def test_labels_and_questions_of_bands():
+    table = tally().count({"g": "x"}, by={"a": [0, 5, 10], "c": [0, 4, 8, 10]})
+    assert table.labels[:2] == [((0, 5), (0, 4)), ((0, 5), (4, 8))] and len(table) == 6
+    assert table.iloc[0].question == "a 0 to 4, c 0 to 4 among g x"
 
 
-def test_a_grid_of_attributes_that_are_blurred_together():
-    pair = Survey(
-        {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 3, epsilon=1)},
-        joint={("a", "b"): "hio"},
+def test_table_by_two_attributes_with_a_joint_mechanism():
+    pair = Survey.design(
+        SurveySpec(
+            {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 3, epsilon=1, per=1)},
+            joint={("a", "b"): "hio"},
+        )
     )
     people = {"a": [0, 1, 2, 3] * 50, "b": [3, 2, 1, 0] * 50}
     made = tally(people=people, survey=pair)
-    found = grid(made, ("a", "b"))
     assert pair.blocks
     one = made.count({"a": 2, "b": 1})
-    assert found["a 2, b 1"].value == pytest.approx(one.value)
-
-
-@pytest.mark.parametrize(
-    ("names", "where", "said"),
-    [
-        (("a", "a"), None, "two attributes"),
-        (("a", "g"), {"g": "x"}, "leave it out of where"),
-        (("a", "nothing"), None, "has no attribute"),
-    ],
-)
-def test_grids_that_cannot_be(names, where, said):
-    with pytest.raises(QueryError, match=said):
-        grid(tally(), names, where)
+    assert made.count(by=["a", "b"])[2, 1].value == pytest.approx(one.value)
 
 
 # Differences
 
 
 MEASURES = {
-    "people": lambda made: None,
-    "mean": lambda made: mean_of(made, "a"),
-    "share": lambda made: share_of(made, {"a": (2, 5)}),
+    "count": lambda made, where=None, **how: made.count(where, by="g", **how),
+    "mean": lambda made, where=None, **how: made.mean("a", where, by="g", **how),
+    "fraction": lambda made, where=None, **how: made.fraction(
+        {"a": (2, 5)}, among=where, by="g", **how
+    ),
 }
 
 
-def test_differences_are_what_they_are_called():
-    made = tally()
-    for make in MEASURES.values():
-        found = groups(made, "g", {"h": "p"}, measure=make(made), against="y")
-        assert found.differences[1] is None
-        for one, other in ((0, 1), (2, 1)):
-            apart = found.differences[one]
-            assert apart.value == pytest.approx(
-                found.answers[one].value - found.answers[other].value
-            )
-    counts = groups(made, "g")
-    for label, one in zip(counts.labels, counts.answers, strict=True):
-        assert one.value == pytest.approx(made.count({"g": label}).value)
-    means = groups(made, "g", measure=mean_of(made, "a"))
-    for label, one in zip(means.labels, means.answers, strict=True):
-        single = made.mean("a", {"g": label})
-        assert (one.value, one.stderr) == pytest.approx((single.value, single.stderr))
+@pytest.mark.parametrize("kind", MEASURES)
+def test_differences_are_those_of_the_rows(kind):
+    table = MEASURES[kind](tally(), {"h": "p"})
+    apart = table.differences("y")
+    assert apart.labels == ["x", "z"]
+    for label, difference in apart:
+        assert difference.value == pytest.approx(table[label].value - table["y"].value)
 
 
 @pytest.mark.parametrize("kind", MEASURES)
-def test_the_error_of_a_difference_is_that_of_repeated_blurring(kind):
-    """120 blurrings of the same people: a sample deviation is off by 30 % once in 100,000."""
+def test_the_error_of_a_difference_is_that_of_repeated_randomization(kind):
+    """120 randomizations of the same people: a sample deviation is off by 30% once in 100,000."""
     people = crowd(1500)
     values, errors, apart = [], [], []
     for seed in range(120):
-        made = tally(seed, people)
-        found = groups(made, "g", measure=MEASURES[kind](made))
-        values.append(found.differences[1].value)
-        errors.append(found.differences[1].stderr)
-        apart.append(math.hypot(found.answers[0].stderr, found.answers[1].stderr))
+        table = MEASURES[kind](tally(seed, people))
+        difference = table.differences("x")["y"]
+        values.append(difference.value)
+        errors.append(difference.stderr)
+        apart.append(math.hypot(table["x"].stderr, table["y"].stderr))
     ratio = np.mean(errors) / np.std(values)
     assert 0.7 < ratio < 1.42
-    if kind == "people":  # as if the two counts had nothing in common
+    if kind == "count":  # as if the two counts were independent
         assert np.mean(apart) / np.std(values) < 0.9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("target", ["respondents", "population"])
 @pytest.mark.parametrize("kind", MEASURES)
-def test_intervals_of_differences_hold(kind, about):
+def test_intervals_of_differences_hold(kind, target):
     """1,000 times: at most 80 of 5 % are wrong but once in a hundred thousand."""
     wrong, people = 0, crowd(3000)
     for seed in range(1000):
-        if about == "population":
+        if target == "population":
             people = crowd(3000, seed + 1)
         inside = np.isin(people["a"], range(2, 6))
         x, y = (people["g"] == label for label in "xy")
         truths = {
-            "people": y.sum() - x.sum() if about == "respondents" else -0.2 * 3000,
+            "count": y.sum() - x.sum() if target == "respondents" else -0.2 * 3000,
             "mean": people["a"][y].mean() - people["a"][x].mean()
-            if about == "respondents"
+            if target == "respondents"
             else 9 * 0.15,
-            "share": inside[y].mean() - inside[x].mean()
-            if about == "respondents"
+            "fraction": inside[y].mean() - inside[x].mean()
+            if target == "respondents"
             else _binomial(0.45) - _binomial(0.3),
         }
-        made = tally(seed, people)
-        found = groups(made, "g", measure=MEASURES[kind](made), about=about)
-        low, high = found.differences[1].interval(0.95)
+        table = MEASURES[kind](tally(seed, people), target=target)
+        low, high = table.differences("x")["y"].confidence_interval(0.95)
         wrong += not low <= truths[kind] <= high
     assert wrong <= 80
 
@@ -167,44 +146,44 @@ def _binomial(p):
     return sum(math.comb(9, k) * p**k * (1 - p) ** (9 - k) for k in range(2, 6))
 
 
-def test_bins_leave_a_difference_open():
-    made = tally()
-    found = groups(made, "g", measure=mean_of(made, "c"))
-    low, high = found.differences[1].interval(0.95)
-    error = found.differences[1].stderr
-    assert high - low > 2 * 1.96 * error + 3.9  # bins of 2: 1 off each way, in both groups
+def test_interval_of_a_difference_covers_all_values_in_bins():
+    difference = tally().mean("c", by="g").differences("x")["y"]
+    low, high = difference.confidence_interval(0.95)
+    # Bins of 2: 1 off each way, in both groups.
+    assert high - low > 2 * 1.96 * difference.stderr + 3.9
 
 
-def test_of_nobody_nothing_is_known():
-    people = {**crowd(300), "g": np.array(["x"] * 300)}
-    made = tally(people=people)
-    found = groups(made, "g", measure=mean_of(made, "a"))
-    (least, most), (low, high) = found.answers[2].interval(0.95), found.answers[0].interval(0.95)
+def test_difference_from_an_empty_group_is_only_bounded():
+    table = tally(people={**crowd(300), "g": np.array(["x"] * 300)}).mean("a", by="g")
+    (least, most), (low, high) = (
+        table["z"].confidence_interval(0.95),
+        table["x"].confidence_interval(0.95),
+    )
     assert (least, most) == (0, 9), "all that is possible"
-    apart = found.differences[2].interval(0.95)
-    assert apart == pytest.approx((least - high, most - low))
-    assert math.isinf(found.differences[2].stderr)
+    difference = table.differences("x")["z"]
+    assert difference.confidence_interval(0.95) == pytest.approx((least - high, most - low))
+    assert not difference.estimable
 
 
-def test_watching_a_difference_of_means_pays_for_four_sums():
-    made = tally()
-    found = groups(made, "g", measure=mean_of(made, "a")).differences[1]
-    low, high = found.interval(0.95)
-    wide, wider = found.interval(0.95, anytime=True)
+def test_confidence_sequence_of_a_difference_of_means_is_wider():
+    difference = tally().mean("a", by="g").differences("x")["y"]
+    low, high = difference.confidence_interval(0.95)
+    wide, wider = difference.confidence_interval(0.95, anytime=True)
     assert wide < low < high < wider
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("query", "needle"),
     [
-        (lambda made: groups(made, "g", {"g": "x"}), "leave it out"),
-        (lambda made: groups(made, "g", against="nobody"), "no group"),
-        (lambda made: groups(made, "a", measure=mean_of(made, "a")), "makes the groups"),
-        (lambda made: groups(made, "b"), "no attribute"),
-        (lambda made: share_of(made, {"a": 1, "h": "p"}), "one condition"),
-        (lambda made: mean_of(made, "g"), "g"),
+        (lambda made: made.count(by=["a", "a"]), "twice"),
+        (lambda made: made.count({"g": "x"}, by=["a", "g"]), "remove it from the condition"),
+        (lambda made: made.count(by=["a", "nothing"]), "no attribute"),
+        (lambda made: made.count({"g": "x"}, by="g"), "remove it from the condition"),
+        (lambda made: made.count(by="g").differences("nobody"), "no row 'nobody'"),
+        (lambda made: made.mean("a", by="a"), "group by another one"),
+        (lambda made: made.mean("g", by="h"), "names"),
     ],
 )
-def test_groups_that_cannot_be(ask, said):
-    with pytest.raises(QueryError, match=said):
-        ask(tally())
+def test_invalid_groups_are_rejected(query, needle):
+    with pytest.raises(QueryError, match=needle):
+        query(tally())

@@ -9,19 +9,30 @@ from people_with_lines import drawn, held, tallied
 from scipy import stats
 
 from checks import every_report_of
-from metricldp import Categorical, Coins, Continuous, Integer, QueryError, Real, Survey, Weight
+from metricldp import (
+    Categorical,
+    Continuous,
+    Integer,
+    QueryError,
+    Randomness,
+    Survey,
+    SurveySpec,
+    Weight,
+)
 from metricldp.answers.smooth import covariances
 
 TINY = {
-    "alone": Survey(
+    "alone": Survey.design(
         {
-            "a": Integer(0, 2, epsilon=1, mechanism="geometric"),
-            "t": Integer(0, 2, epsilon=0.8, mechanism="threshold"),
+            "a": Integer(0, 2, epsilon=1, mechanism="geometric", per=1),
+            "t": Integer(0, 2, epsilon=0.8, mechanism="threshold", per=1),
         }
     ),
-    "a block": Survey(
-        {"a": Integer(0, 2, epsilon=1), "t": Integer(0, 1, epsilon=0.7)},
-        joint={("a", "t"): "planar-laplace"},
+    "a block": Survey.design(
+        SurveySpec(
+            {"a": Integer(0, 2, epsilon=1, per=1), "t": Integer(0, 1, epsilon=0.7, per=1)},
+            joint={("a", "t"): "planar-laplace"},
+        )
     ),
 }
 
@@ -51,25 +62,25 @@ def test_of_two_people_they_are_unbiased(name, kind):
     assert found == pytest.approx(expected, abs=1e-8)
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("target", ["respondents", "population"])
 @pytest.mark.parametrize("name", TINY)
-def test_many_covariances_at_once_are_those_of_each_two(name, about):
+def test_many_covariances_at_once_are_those_of_each_two(name, target):
     survey = TINY[name]
     people = {"a": [0, 1, 2, 1, 0] * 20, "t": [0, 1, 1, 0, 1] * 20}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(2)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(2)))
     answers = [
-        tally.count(where, about=about)
+        tally.count(where, target=target)
         for where in ({"a": 0}, {"a": (1, 2)}, {"t": 1}, {"a": 1, "t": 0}, {})
     ]
     queries = [answer.made.terms[0].query for answer in answers]
-    found = covariances(tally, queries, about)
+    found = covariances(tally, queries, target)
     each = [[one.covariance(other) for other in answers] for one in answers]
     np.testing.assert_allclose(found, each, atol=1e-9)
 
 
 def test_of_a_population_they_are_unbiased():
     """Two people drawn from two kinds, reports without much noise: n - 1, and not n."""
-    survey = Survey({"a": Integer(0, 1, epsilon=1.5, mechanism="geometric")})
+    survey = Survey.design({"a": Integer(0, 1, epsilon=1.5, mechanism="geometric", per=1)})
     table, laws = every_report_of(survey)
     share = np.array([0.3, 0.7])
     mixed = share @ laws
@@ -77,20 +88,20 @@ def test_of_a_population_they_are_unbiased():
     for first in range(table.num_rows):
         for second in range(table.num_rows):
             tally = survey.tally(table.take([first, second]))
-            value = tally.variance("a", about="population").value
+            value = tally.variance("a", target="population").value
             found += mixed[first] * mixed[second] * value
     assert found == pytest.approx(0.3 * 0.7, abs=1e-9)
 
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
-        "a": Integer(0, 9, epsilon=30, mechanism="geometric"),
-        "b": Integer(0, 9, epsilon=30, mechanism="threshold"),
-        "r": Real(0, 10, points=6, epsilon=30),
-        "c": Continuous(0, 10, bins=5, epsilon=30, mechanism="geometric"),
+        "a": Integer(0, 9, epsilon=30, mechanism="geometric", per=1),
+        "b": Integer(0, 9, epsilon=30, mechanism="threshold", per=1),
+        "r": Continuous(0, 10, points=6, epsilon=30, rounding="stochastic", per=1),
+        "c": Continuous(0, 10, bins=5, epsilon=30, mechanism="geometric", per=1),
         "g": Categorical(["x", "y"], epsilon=25),
         "w": Weight(0, 3),
-        "o": Integer(0, 3, epsilon=20, optional=20),
+        "o": Integer(0, 3, epsilon=20, optional=20, per=1),
     }
 )
 
@@ -110,7 +121,7 @@ def clear():
         "w": random.uniform(0, 3, n),
         "o": [None if k % 3 == 0 else int(k % 4) for k in range(n)],
     }
-    return SURVEY.tally(SURVEY.encode(people, coins=Coins.seeded(3))), people
+    return SURVEY.tally(SURVEY.randomize(people, randomness=Randomness.seeded(3))), people
 
 
 def test_without_noise_they_are_what_numpy_says(clear):
@@ -123,7 +134,7 @@ def test_without_noise_they_are_what_numpy_says(clear):
     assert tally.correlation("a", "b", {"g": "x"}).value == pytest.approx(
         np.corrcoef(a[x], b[x])[0, 1], abs=1e-6
     )
-    drawn_from = tally.variance("a", about="population")
+    drawn_from = tally.variance("a", target="population")
     assert drawn_from.value == pytest.approx(a.var(ddof=1))
     fourth = np.mean((a - a.mean()) ** 4) - a.var() ** 2
     assert drawn_from.stderr == pytest.approx(math.sqrt(fourth / len(a)), rel=0.01)
@@ -145,7 +156,7 @@ def test_what_bins_and_rounding_leave_open_is_in_the_interval(clear):
         (tally.correlation("a", "c"), np.corrcoef(a, c)[0, 1]),
         (tally.correlation("r", "c"), np.corrcoef(r, c)[0, 1]),
     ):
-        low, high = answer.interval()
+        low, high = answer.confidence_interval()
         assert low < truth < high
         assert answer.between[0].value <= answer.value <= answer.between[1].value
         assert answer.notes
@@ -156,21 +167,25 @@ def test_what_bins_and_rounding_leave_open_is_in_the_interval(clear):
     middles = np.floor(c / 2).clip(0, 4) * 2 + 1
     for moved in (c.min() + 0 * c, np.where(c > 5, middles + 1, middles - 1)):
         inside = np.clip(moved, middles - 1, middles + 1)
-        low, high = tally.variance("c").interval()
+        low, high = tally.variance("c").confidence_interval()
         assert low <= inside.var() <= high
 
 
 def test_a_deviation_can_be_combined(clear):
     tally, _ = clear
     apart = tally.std("a", {"g": "x"}) - tally.std("a", {"g": "y"})
-    low, high = apart.interval()
+    low, high = apart.confidence_interval()
     assert low < apart.value < high
     twice = 2 * tally.std("a")
-    assert twice.interval() == pytest.approx([2 * end for end in tally.std("a").interval()])
+    assert twice.confidence_interval() == pytest.approx(
+        [2 * end for end in tally.std("a").confidence_interval()]
+    )
     turned = -1 * tally.std("c")
-    assert turned.interval() == pytest.approx([-end for end in tally.std("c").interval()[::-1]])
+    assert turned.confidence_interval() == pytest.approx(
+        [-end for end in tally.std("c").confidence_interval()[::-1]]
+    )
     data = tally.correlation("a", "b").to_dict()
-    assert data["low"] <= data["value"] <= data["high"]
+    assert data["ci_low"] <= data["estimate"] <= data["ci_high"]
 
 
 def test_what_is_possible_is_kept():
@@ -178,15 +193,15 @@ def test_what_is_possible_is_kept():
     for answer in (
         tally.correlation("x", "y"),
         tally.correlation("x", "y", {"g": "e"}),
-        tally.correlation("x", "y", {"g": "e", "h": "m"}, about="population"),
+        tally.correlation("x", "y", {"g": "e", "h": "m"}, target="population"),
     ):
-        low, high = answer.interval()
+        low, high = answer.confidence_interval()
         assert -1 <= low <= high <= 1
         assert -1 <= answer.value <= 1
     nobody = tally.variance("x", {"g": "e", "h": "m", "y": 12})
-    assert nobody.interval()[0] >= 0
-    assert nobody.interval()[1] <= 81 / 4
-    assert tally.std("x", {"g": "e", "h": "m", "y": 12}).interval()[1] <= 4.5
+    assert nobody.confidence_interval()[0] >= 0
+    assert nobody.confidence_interval()[1] <= 81 / 4
+    assert tally.std("x", {"g": "e", "h": "m", "y": 12}).confidence_interval()[1] <= 4.5
 
 
 @pytest.mark.parametrize(
@@ -197,9 +212,9 @@ def test_what_is_possible_is_kept():
         (lambda t: t.variance("z"), "no attribute 'z'"),
         (lambda t: t.covariance("a", "a"), "named twice"),
         (lambda t: t.variance("r", {"r": (2, 7)}), "leave r out of where"),
-        (lambda t: t.variance("a", about="all"), "is about"),
-        (lambda t: t.variance("o", {"o": None}), "left out at once"),
-        (lambda t: t.variance("a").interval(anytime=True), "while one watches"),
+        (lambda t: t.variance("a", target="all"), "target is"),
+        (lambda t: t.variance("o", {"o": None}), "excluded by where"),
+        (lambda t: t.variance("a").confidence_interval(anytime=True), "while one watches"),
         (lambda t: SURVEY.tally([]).variance("a"), "no reports"),
     ],
 )
@@ -219,13 +234,13 @@ def _covariance(x, y, share):
     return share @ ((x - share @ x / share.sum()) * (y - share @ y / share.sum())) / share.sum()
 
 
-def asked(tally, about):
+def asked(tally, target):
     return [
-        tally.variance("x", about=about),
-        tally.std("y", {"h": "m"}, about=about),
-        tally.covariance("x", "y", {"h": "f"}, about=about),
-        tally.correlation("x", "y", about=about),
-        tally.correlation("x", "y", {"h": "f"}, about=about),
+        tally.variance("x", target=target),
+        tally.std("y", {"h": "m"}, target=target),
+        tally.covariance("x", "y", {"h": "f"}, target=target),
+        tally.correlation("x", "y", target=target),
+        tally.correlation("x", "y", {"h": "f"}, target=target),
     ]
 
 
@@ -241,27 +256,27 @@ def real(cells, share):
     ]
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_intervals_hold(about):
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_intervals_hold(target):
     """20 runs of five answers; a false alarm in 100,000 if the coverage is 0.95."""
-    found = held(asked, real, 20, 2000, about)
+    found = held(asked, real, 20, 2000, target)
     assert (20 * found >= stats.binom.ppf(1e-5 / 10, 20, 0.95)).all(), found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_coverage(about):
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_coverage(target):
     """2,000 runs: a coverage of 0.95 is outside of 0.93 to 0.97 less than once in 10,000."""
-    found = held(asked, real, 2000, 3000, about)
-    print(f"{about}: {found}")
+    found = held(asked, real, 2000, 3000, target)
+    print(f"{target}: {found}")
     assert (found >= 0.93).all() and (found <= 0.97).all()
 
 
 class Naive:
     """The variance with an error as if the sums of x and of x^2 shared nothing: the broken twin."""
 
-    def __init__(self, tally, about):
-        whole = tally.linear("x", [np.arange(10.0), np.arange(10.0) ** 2], about=about)
+    def __init__(self, tally, target):
+        whole = tally.workload("x", [np.arange(10.0), np.arange(10.0) ** 2], target=target)
         n, mean = tally.n, whole[0].value / tally.n
         self.value = whole[1].value / n - mean**2
         self.error = math.hypot(whole[1].stderr, 2 * mean * whole[0].stderr) / n
@@ -278,7 +293,7 @@ def test_an_error_as_if_nothing_were_shared_is_another():
 @pytest.mark.slow
 def test_errors_as_if_nothing_were_shared_fail():
     found = held(
-        lambda tally, about: [Naive(tally, about)],
+        lambda tally, target: [Naive(tally, target)],
         lambda cells, share: [_variance(cells[0], share)],
         600,
         2000,

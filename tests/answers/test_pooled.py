@@ -12,44 +12,42 @@ from crowd_sums import tallies as drawn_tallies
 from scipy import stats
 
 from metricldp import (
-    Answer,
     Categorical,
-    Coins,
     Continuous,
-    Cyclic,
+    Estimate,
     Integer,
     Ordinal,
     Pool,
     QueryError,
-    Ratio,
-    Real,
+    Randomness,
     Survey,
     Weight,
     pool,
 )
 from metricldp.answers.answer import normal_reach
 from metricldp.answers.queries import parse
+from metricldp.answers.ratio import Ratio
 from metricldp.attributes.meaning import meaning
 
 WHERE = {"age": (18, 29)}
 
 
 def tallied(survey, people, seed):
-    return survey.tally(survey.encode(people, coins=Coins.seeded(seed)))
+    return survey.tally(survey.randomize(people, randomness=Randomness.seeded(seed)))
 
 
 def surveys():
     """The same attributes, promised and blurred in different ways."""
     names = ["north", "south"]
     return [
-        Survey(
+        Survey.design(
             {
                 "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
                 "region": Categorical(names, epsilon=2),
                 "income": Continuous(0, 100, bins=10, epsilon=1, per=20, mechanism="geometric"),
             }
         ),
-        Survey(
+        Survey.design(
             {
                 "region": Categorical(names, epsilon=1, mechanism="unary"),
                 "income": Continuous(0, 100, bins=20, epsilon=2, per=20, mechanism="threshold"),
@@ -76,14 +74,14 @@ def both():
 # All respondents together ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_counts_and_variances_add_up(both, about):
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_counts_and_variances_add_up(both, target):
     asked = [
-        (lambda one: one.count({**WHERE, "region": "north"}, about=about)),
-        (lambda one: one.sum("age", WHERE, about=about)),
-        (lambda one: one.sum("income", {"region": "south"}, about=about)),
-        (lambda one: one.histogram("region", WHERE, about=about)["south"]),
-        (lambda one: one.histogram("income", width=10, about=about)["20 to 30"]),
+        (lambda one: one.count({**WHERE, "region": "north"}, target=target)),
+        (lambda one: one.sum("age", WHERE, target=target)),
+        (lambda one: one.sum("income", {"region": "south"}, target=target)),
+        (lambda one: one.histogram("region", WHERE, target=target)["south"]),
+        (lambda one: one.histogram("income", bins=10, target=target)[20, 30]),
     ]
     for ask in asked:
         found, parts = ask(pool(both)), [ask(tally) for tally in both]
@@ -92,11 +90,11 @@ def test_counts_and_variances_add_up(both, about):
         assert found.stderr == pytest.approx(math.hypot(*(one.stderr for one in parts)))
         assert found.jump == max(one.jump for one in parts)
         assert found.reports == 9000
-        assert found.about == about
-        low, high = found.interval(method="normal")
+        assert found.target == target
+        low, high = found._interval(method="normal")
         assert low < found.value < high
-        widest = max(np.ptp(one.moved_by(3)) for one in parts)
-        assert np.ptp(found.moved_by(3)) == pytest.approx(widest)
+        widest = max(np.ptp(one.poisoning_bounds(3)) for one in parts)
+        assert np.ptp(found.poisoning_bounds(3)) == pytest.approx(widest)
 
 
 def test_shares_and_means_are_of_all(both):
@@ -106,7 +104,7 @@ def test_shares_and_means_are_of_all(both):
     assert repr(together) == "<Pool of 2 tallies with 9,000 reports>"
     whole = together.fraction(WHERE)
     assert whole.value == pytest.approx(together.count(WHERE).value / 9000)
-    assert whole.unit == "of all"
+    assert whole.unit == "of respondents"
     one, two = (tally.mean("age", {"region": "north"}) for tally in both)
     found = together.mean("age", {"region": "north"})
     assert isinstance(found, Ratio)
@@ -114,35 +112,33 @@ def test_shares_and_means_are_of_all(both):
     expected = (one.value * one.denominator + two.value * two.denominator) / size
     assert found.value == pytest.approx(expected)
     assert found.denominator == pytest.approx(size)
-    assert together.histogram("region").people == 9000
-    assert together.histogram("region", WHERE).people is None
 
 
 def test_shares_and_means_of_a_population_have_its_error(both):
     single = tallied(surveys()[0], crowd(1, 1), 1)
-    share = pool(both).fraction(WHERE, about="population")
-    counts = [tally.count(WHERE, about="population").variance for tally in both]
+    share = pool(both).fraction(WHERE, target="population")
+    counts = [tally.count(WHERE, target="population").variance for tally in both]
     assert share.variance == pytest.approx(sum(counts) / 9000**2)
-    mean = pool(both).mean("age", about="population")
-    parts = [tally.mean("age", about="population") for tally in both]
+    mean = pool(both).mean("age", target="population")
+    parts = [tally.mean("age", target="population") for tally in both]
     for part in ("numerator_variance", "shared", "numerator"):
         assert getattr(mean, part) == pytest.approx(sum(getattr(one, part) for one in parts))
     assert mean.stderr > pool(both).mean("age").stderr
-    with pytest.raises(QueryError, match=r"tally 3 .*: one report does not tell"):
-        pool([*both, single]).mean("age", about="population")
+    with pytest.raises(QueryError, match=r"tally 3 .*: one report is not enough"):
+        pool([*both, single]).mean("age", target="population")
     assert pool([*both, single]).mean("age").denominator == 9001
     assert (
         pool([single]).fraction({"region": "north"}).value
         == single.fraction({"region": "north"}).value
     )
-    assert pool(both).histogram("region").named
-    assert not pool(both).histogram("age", width=20).named
 
 
 def test_one_tally_alone_answers_as_it_does_itself(both):
     alone, (tally, _) = pool(both[:1]), both
     assert alone.count(WHERE) == tally.count(WHERE)
-    assert alone.mean("age", WHERE).interval() == pytest.approx(tally.mean("age", WHERE).interval())
+    assert alone.mean("age", WHERE).confidence_interval() == pytest.approx(
+        tally.mean("age", WHERE).confidence_interval()
+    )
 
 
 def test_sums_take_bins_that_differ(both):
@@ -152,7 +148,7 @@ def test_sums_take_bins_that_differ(both):
     for side in (0, 1):
         edge = [one.between[side].value for one in parts]
         assert found.between[side].value == pytest.approx(sum(edge))
-    whole = Survey({"income": Integer(0, 100, epsilon=1, per=10, mechanism="geometric")})
+    whole = Survey.design({"income": Integer(0, 100, epsilon=1, per=10, mechanism="geometric")})
     people = {"income": np.arange(2000) % 101}
     mixed = pool([both[0], tallied(whole, people, 5)]).sum("income")
     edges = [parts[0].between[k].value for k in (0, 1)]
@@ -161,9 +157,17 @@ def test_sums_take_bins_that_differ(both):
 
 
 def test_weights_and_rounded_values_are_added():
-    first = Survey({"x": Real(0, 10, points=6, epsilon=1), "w": Weight(0, 5)})
-    second = Survey(
-        {"x": Real(0, 10, points=11, epsilon=2), "w": Weight(0, 5, private=True, epsilon=2)}
+    first = Survey.design(
+        {
+            "x": Continuous(0, 10, points=6, epsilon=1, per=1, rounding="stochastic"),
+            "w": Weight(0, 5),
+        }
+    )
+    second = Survey.design(
+        {
+            "x": Continuous(0, 10, points=11, epsilon=2, rounding="stochastic", per=1),
+            "w": Weight(0, 5, private=True, epsilon=2),
+        }
     )
     rng = np.random.default_rng(1)
     parts = []
@@ -189,7 +193,7 @@ def test_a_tally_without_reports_adds_nothing(both):
     assert pool([*both, empty]).mean("age").value == pool(both).mean("age").value
     assert pool([*both, empty]).count(WHERE).value == pool(both).count(WHERE).value
     for ask in (lambda: pool([empty]).fraction(WHERE), lambda: pool([empty]).mean("age")):
-        with pytest.raises(QueryError, match="there is no answer to that"):
+        with pytest.raises(QueryError, match="no reports"):
             ask()
     assert pool([empty]).count(WHERE).value == 0
 
@@ -197,8 +201,8 @@ def test_a_tally_without_reports_adds_nothing(both):
 # Coverage ----------------------------------------------------------------------------------------
 
 AGES = np.arange(30)
-FIRST = Survey({"age": Integer(0, 29, epsilon=0.5, mechanism="geometric")})
-SECOND = Survey({"age": Integer(0, 29, epsilon=1, mechanism="threshold")})
+FIRST = Survey.design({"age": Integer(0, 29, epsilon=0.5, mechanism="geometric", per=1)})
+SECOND = Survey.design({"age": Integer(0, 29, epsilon=1, mechanism="threshold", per=1)})
 LAW = np.exp(-((AGES - 12) ** 2) / 60) / np.exp(-((AGES - 12) ** 2) / 60).sum()
 SIZES = (1500, 900)
 
@@ -223,7 +227,7 @@ def coverage(reps, seed):
     held = {}
 
     def note(name, answers, truth):
-        ends = [one.interval(0.95) for one in answers]
+        ends = [one.confidence_interval(0.95) for one in answers]
         held[name] = sum(low <= truth <= high for low, high in ends)
 
     where, inside = {"age": (8, 15)}, (AGES >= 8) & (AGES <= 15)
@@ -232,11 +236,11 @@ def coverage(reps, seed):
     mean = people @ AGES / people.sum()
     note("mean", [one.mean("age") for one in same], mean)
     fresh, _ = pools(reps, seed + 1, drawn=True)
-    shares = [one.fraction(where, about="population") for one in fresh]
+    shares = [one.fraction(where, target="population") for one in fresh]
     note("share of a population", shares, LAW[inside].sum())
-    means = [one.mean("age", about="population") for one in fresh]
+    means = [one.mean("age", target="population") for one in fresh]
     note("mean of a population", means, LAW @ AGES)
-    bars = [one.histogram("age", width=10, about="population")[1] for one in fresh]
+    bars = [one.histogram("age", bins=3, target="population").iloc[1] for one in fresh]
     note("bar of a population", bars, LAW[10:20].sum() * sum(SIZES))
     return held
 
@@ -280,8 +284,10 @@ def test_intervals_from_one_error_would_not_hold():
 
 def one_of(attribute, n=50):
     """A tally of people who all have the first value."""
-    blurred = replace(attribute, mechanism="geometric" if attribute.ordered else "response")
-    return tallied(Survey({"x": blurred}), {"x": [attribute.values_at(0)[0]] * n}, 1)
+    blurred = replace(
+        attribute, mechanism="geometric" if attribute.ordered else "randomized-response"
+    )
+    return tallied(Survey.design({"x": blurred}), {"x": [attribute.values_at(0)[0]] * n}, 1)
 
 
 BINS = Continuous(0, 100, bins=10, epsilon=1, per=20)
@@ -296,20 +302,40 @@ PLACED = Continuous(edges=[0, 10, 30, 50, 100], epsilon=1, per=20)
         (BINS, OTHER, (20, 50), "tally 2 .* 20 lies between the edges 12.5 and 25"),
         (BINS, PLACED, (20, 50), "tally 2 .* 20 lies between the edges 10 and 30"),
         (FINER, BINS, (45, 50), "tally 2 .* 45 lies between the edges 40 and 50"),
-        (Integer(0, 9, epsilon=1), Integer(3, 20, epsilon=1), (1, 8), "1 to 8 in .* and 3 to 8"),
-        (Integer(0, 9, epsilon=1), Integer(0, 20, epsilon=1), (5, 12), "5 to 9 in .* and 5 to 12"),
-        (Integer(0, 100, epsilon=1), BINS, (20, 50), "whole numbers and bins"),
-        (Real(0, 10, points=6, epsilon=1), Real(0, 10, points=11, epsilon=1), (2, 6), "fades"),
-        (Real(0, 100, points=6, epsilon=1), BINS, (20, 50), "points and bins"),
         (
-            Real(0, 10, points=6, epsilon=1),
-            Real(0, 20, points=11, epsilon=1),
+            Integer(0, 9, epsilon=1, per=1),
+            Integer(3, 20, epsilon=1, per=1),
+            (1, 8),
+            "1 to 8 in .* and 3 to 8",
+        ),
+        (
+            Integer(0, 9, epsilon=1, per=1),
+            Integer(0, 20, epsilon=1, per=1),
+            (5, 12),
+            "5 to 9 in .* and 5 to 12",
+        ),
+        (Integer(0, 100, epsilon=1, per=1), BINS, (20, 50), "whole numbers and bins"),
+        (
+            Continuous(0, 10, points=6, epsilon=1, rounding="stochastic", per=1),
+            Continuous(0, 10, points=11, epsilon=1, per=1, rounding="stochastic"),
+            (2, 6),
+            "fades",
+        ),
+        (
+            Continuous(0, 100, points=6, epsilon=1, rounding="stochastic", per=1),
+            BINS,
+            (20, 50),
+            "points and bins",
+        ),
+        (
+            Continuous(0, 10, points=6, epsilon=1, per=1, rounding="stochastic"),
+            Continuous(0, 20, points=11, epsilon=1, per=1, rounding="stochastic"),
             (2, 10),
             "to 4 in .*out from",
         ),
         (
-            Continuous(0, 1, bins=2, epsilon=1),
-            Continuous(edges=[0, 0.500001, 1], epsilon=1),
+            Continuous(0, 1, bins=2, epsilon=1, per=1),
+            Continuous(edges=[0, 0.500001, 1], epsilon=1, per=1),
             (0, 0.5),
             "tally 2 .* 0.5 lies between the edges 0 and 0.500001",
         ),
@@ -347,18 +373,34 @@ def test_words_that_mean_different_things_are_refused(one, other, asked, words):
         (BINS, FINER, (20, 50)),
         (BINS, PLACED, (30, None)),
         (BINS, OTHER, (50, 100)),
-        (Continuous(0, 1, bins=10, epsilon=1), Continuous(0, 1, bins=20, epsilon=1), (0.3, 0.7)),
         (
-            Continuous(-0.7, 0.7, bins=14, epsilon=1),
-            Continuous(-0.7, 0.7, bins=28, epsilon=1),
+            Continuous(0, 1, bins=10, epsilon=1, per=1),
+            Continuous(0, 1, bins=20, epsilon=1, per=1),
+            (0.3, 0.7),
+        ),
+        (
+            Continuous(-0.7, 0.7, bins=14, epsilon=1, per=1),
+            Continuous(-0.7, 0.7, bins=28, epsilon=1, per=1),
             (0, 0.3),
         ),
-        (Integer(0, 99, epsilon=1), Integer(0, 120, epsilon=2), (60, None)),
-        (Integer(0, 99, epsilon=1), Integer(-5, 50, epsilon=2), (None, 20)),
-        (Integer(0, 9, epsilon=1), Integer(2, 8, epsilon=2), [3, 5]),
-        (Cyclic(24, epsilon=1), Integer(0, 23, epsilon=1), [22, 23, 0]),
-        (Real(0, 10, points=6, epsilon=1), Real(0, 10, points=6, epsilon=3), (2, 6)),
-        (Real(0, 10, points=6, epsilon=1), Real(0, 20, points=11, epsilon=3), (5, 7)),
+        (Integer(0, 99, epsilon=1, per=1), Integer(0, 120, epsilon=2, per=1), (60, None)),
+        (Integer(0, 99, epsilon=1, per=1), Integer(-5, 50, epsilon=2, per=1), (None, 20)),
+        (Integer(0, 9, epsilon=1, per=1), Integer(2, 8, epsilon=2, per=1), [3, 5]),
+        (
+            Integer(0, 23, epsilon=1, per=1, cyclic=True),
+            Integer(0, 23, epsilon=1, per=1),
+            [22, 23, 0],
+        ),
+        (
+            Continuous(0, 10, points=6, epsilon=1, per=1, rounding="stochastic"),
+            Continuous(0, 10, points=6, epsilon=3, rounding="stochastic", per=1),
+            (2, 6),
+        ),
+        (
+            Continuous(0, 10, points=6, epsilon=1, rounding="stochastic", per=1),
+            Continuous(0, 20, points=11, epsilon=3, per=1, rounding="stochastic"),
+            (5, 7),
+        ),
         (Categorical(["a", "b"], epsilon=1), Ordinal(["b", "c", "a"], epsilon=1), ["a", "b"]),
     ],
     ids=str,
@@ -371,20 +413,24 @@ def test_words_that_mean_the_same_are_taken(one, other, asked):
 
 def test_bars_have_to_agree():
     together = pool([one_of(BINS), one_of(FINER)])
-    assert len(together.histogram("x", width=10)) == 10
-    assert len(together.histogram("x", width=20)) == 5
+    assert len(together.histogram("x", bins=10)) == 10
+    assert len(together.histogram("x", bins=5)) == 5
     with pytest.raises(QueryError, match=r"bar 1 of x means 0 to 10 in .* and 0 to 5 in"):
         together.histogram("x")
-    longer = pool([one_of(Integer(0, 9, epsilon=1)), one_of(Integer(0, 12, epsilon=1))])
+    longer = pool(
+        [one_of(Integer(0, 9, epsilon=1, per=1)), one_of(Integer(0, 12, epsilon=1, per=1))]
+    )
     with pytest.raises(QueryError, match=r"x has 10 bars in tally 1 .* and more in tally 2"):
         longer.histogram("x")
-    shorter = pool([one_of(Integer(0, 9, epsilon=1)), one_of(Integer(0, 8, epsilon=1))])
+    shorter = pool(
+        [one_of(Integer(0, 9, epsilon=1, per=1)), one_of(Integer(0, 8, epsilon=1, per=1))]
+    )
     with pytest.raises(QueryError, match=r"bar 2 of x means 5 to 9 in .* and 5 to 8 in"):
-        shorter.histogram("x", width=5)
+        shorter.histogram("x", bins=[0, 5, 10])
 
 
 def test_counts_take_attributes_that_are_optional_in_one_survey():
-    must, may = Integer(0, 9, epsilon=1), Integer(0, 9, epsilon=1, optional=2)
+    must, may = Integer(0, 9, epsilon=1, per=1), Integer(0, 9, epsilon=1, optional=2, per=1)
     together = pool([one_of(must), one_of(may)])
     assert together.count({"x": (0, 5)}).value > 0
     with pytest.raises(QueryError, match="tally 1"):
@@ -402,7 +448,7 @@ def test_counts_take_attributes_that_are_optional_in_one_survey():
         (lambda b: pool(b).count({"aeg": 3}), r"tally 1 \(survey .*no attribute 'aeg'"),
         (lambda b: pool(b).sum("aeg"), r"tally 1 \(survey .*no attribute 'aeg'"),
         (lambda b: pool(b).sum("region"), "its values are names"),
-        (lambda b: pool(b).count(about="nobody"), "an answer is about"),
+        (lambda b: pool(b).count(target="nobody"), "target is"),
     ],
 )
 def test_mistakes_are_told(both, ask, words):
@@ -411,7 +457,7 @@ def test_mistakes_are_told(both, ask, words):
 
 
 def test_meanings_know_their_words():
-    age = Integer(0, 99, epsilon=1)
+    age = Integer(0, 99, epsilon=1, per=1)
     for asked, words in (
         ((18, 29), "18 to 29"),
         ((60, None), "60 and up"),
@@ -423,5 +469,5 @@ def test_meanings_know_their_words():
 
 
 def test_answers_are_answers(both):
-    assert isinstance(pool(both).count(WHERE), Answer)
-    assert pool(both).count(WHERE).to_dict()["value"] == pool(both).count(WHERE).value
+    assert isinstance(pool(both).count(WHERE), Estimate)
+    assert pool(both).count(WHERE).to_dict()["estimate"] == pool(both).count(WHERE).value

@@ -49,7 +49,7 @@ class Told:
 
     possible: tuple[float, float] = (0, 9)
 
-    def interval(self, level, method):
+    def _interval(self, level, method):
         assert (level, method) == (0.9, "normal")
         return 1.5, 2.75
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metricldp import Categorical, Coins, Integer, QueryError, Survey
+from metricldp import Categorical, Integer, QueryError, Randomness, Survey, SurveySpec
 from metricldp.answers.suspicion import least_divergence
 from metricldp.reports.bytes import pack
 
-pytestmark = pytest.mark.filterwarnings("ignore::metricldp.SeededCoinsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::metricldp.SeededRandomnessWarning")
 
 
 def law_of_counts(people):
@@ -64,11 +64,14 @@ def test_no_people_are_nearer_than_the_least_divergence():
     assert least_divergence(honest, chances) == pytest.approx(0, abs=1e-4)
 
 
-MECHANISMS = ("geometric", "tents", "response", "threshold", "unary", "shaped")
+MECHANISMS = (
+    *("geometric", "tight-constraints", "randomized-response"),
+    *("threshold", "unary", "additive"),
+)
 
 
 def survey_with(mechanism):
-    return Survey({"x": Integer(0, 9, epsilon=1, mechanism=mechanism)})
+    return Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=mechanism, per=1)})
 
 
 def crowds(rng, n):
@@ -85,8 +88,12 @@ def test_honest_people_raise_no_alarm_too_often(mechanism):
     survey, rng, alarms = survey_with(mechanism), np.random.default_rng(7), 0
     for seed in range(25):
         for people in crowds(rng, 300):
-            coins = Coins.seeded(1000 * seed + int(people.sum()) % 997)
-            alarms += survey.tally(survey.encode({"x": people}, coins=coins)).suspicion().alarm(0.2)
+            randomness = Randomness.seeded(1000 * seed + int(people.sum()) % 997)
+            alarms += (
+                survey.tally(survey.randomize({"x": people}, randomness=randomness))
+                .goodness_of_fit_test()
+                .alarm(0.2)
+            )
     assert stats.binom.sf(alarms - 1, 100, 0.2) > 1e-5, alarms
 
 
@@ -94,9 +101,9 @@ def test_honest_people_raise_no_alarm_too_often(mechanism):
     ("mechanism", "fake"),
     [
         ("geometric", [3]),
-        ("tents", [3, 7]),
-        ("response", [3]),
-        ("shaped", [5]),
+        ("tight-constraints", [3, 7]),
+        ("randomized-response", [3]),
+        ("additive", [5]),
         ("threshold", [0b000000001]),
         ("unary", [0b0111111111]),
     ],
@@ -105,11 +112,11 @@ def test_fakes_that_no_people_send_are_caught(mechanism, fake):
     """A third of 6,000 reports are one and the same: the broken twin of the crowds above."""
     survey, rng = survey_with(mechanism), np.random.default_rng(8)
     people = rng.integers(0, 10, 4000)
-    honest = list(pack(survey, survey.encode({"x": people}, coins=Coins.seeded(9))))
+    honest = list(pack(survey, survey.randomize({"x": people}, randomness=Randomness.seeded(9))))
     body = -(-survey.report_bits // 8)
     lies = [honest[0][:17] + fake[k % len(fake)].to_bytes(body, "little") for k in range(2000)]
-    found = survey.tally(honest + lies).suspicion()
-    assert survey.tally(honest).suspicion().p_value > 1e-3
+    found = survey.tally(honest + lies).goodness_of_fit_test()
+    assert survey.tally(honest).goodness_of_fit_test().pvalue > 1e-3
     assert found.alarm(1e-6), str(found)
     assert "no people could have sent" in str(found)
     assert found.to_dict()["attributes"][0]["attribute"] == "x"
@@ -120,29 +127,35 @@ def test_liars_who_imitate_people_are_not_seen():
     survey, rng = survey_with("geometric"), np.random.default_rng(3)
     people = rng.integers(0, 4, 4000)
     lied = np.concatenate([people, np.full(4000, 9)])
-    tally = survey.tally(survey.encode({"x": lied}, coins=Coins.seeded(4)))
-    assert not tally.suspicion().alarm(0.2)
+    tally = survey.tally(survey.randomize({"x": lied}, randomness=Randomness.seeded(4)))
+    assert not tally.goodness_of_fit_test().alarm(0.2)
 
 
 def test_blocks_several_attributes_and_what_has_no_test():
-    survey = Survey(
-        {
-            "a": Integer(0, 3, epsilon=1),
-            "b": Integer(0, 3, epsilon=1),
-            "c": Categorical(["x", "y"], epsilon=1),
-            "d": Categorical(["x", "y", "z"], epsilon=1, mechanism="subset"),
-        },
-        joint={("a", "b"): "tents"},
+    survey = Survey.design(
+        SurveySpec(
+            {
+                "a": Integer(0, 3, epsilon=1, per=1),
+                "b": Integer(0, 3, epsilon=1, per=1),
+                "c": Categorical(["x", "y"], epsilon=1),
+                "d": Categorical(["x", "y", "z"], epsilon=1, mechanism="subset"),
+            },
+            joint={("a", "b"): "tight-constraints"},
+        )
     )
     rng = np.random.default_rng(5)
     people = {name: rng.integers(0, 4, 3000) for name in "ab"}
     people |= {name: rng.choice(["x", "y"], 3000) for name in "cd"}
-    found = survey.tally(survey.encode(people, coins=Coins.seeded(1))).suspicion()
+    found = survey.tally(
+        survey.randomize(people, randomness=Randomness.seeded(1))
+    ).goodness_of_fit_test()
     assert {part.attribute for part in found.parts} == {"a+b", "c"}
     assert found.untested == ("d",)
     assert not found.alarm()
-    kept = survey.tally(survey.encode(people, coins=Coins.seeded(2)), keep=[["c"]]).suspicion()
+    kept = survey.tally(
+        survey.randomize(people, randomness=Randomness.seeded(2)), keep=[["c"]]
+    ).goodness_of_fit_test()
     assert [part.attribute for part in kept.parts] == ["c"]
-    assert survey.tally([]).suspicion().p_value == 1
-    with pytest.raises(QueryError, match="a rate of false alarms"):
+    assert survey.tally([]).goodness_of_fit_test().pvalue == 1
+    with pytest.raises(QueryError, match="a false-alarm rate"):
         found.alarm(0)

@@ -51,16 +51,18 @@ def test_weighted_ranges_have_the_exact_error(epsilon, private):
 
 
 def test_public_weights_are_what_predict_says():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 2, epsilon=1, mechanism="threshold-paper"),
-            "b": Integer(0, 2, epsilon=1, mechanism="threshold-paper"),
+            "a": Integer(0, 2, epsilon=1, mechanism="threshold-paper", per=1),
+            "b": Integer(0, 2, epsilon=1, mechanism="threshold-paper", per=1),
             "w": Weight(0, 5),
         }
     )
     weights = [1.0, 3.0, 5.0]
     here = {"a": np.array([0, 1.0, 0]), "b": np.array([1.0, 0, 0])}
-    predicted = survey.predict({"a": (1, 2), "b": 0}, n=3, prior=here, weights={"w": weights})
+    predicted = survey.expected_error(
+        {"a": (1, 2), "b": 0}, n=3, prior=here, weights={"w": weights}
+    ).stderr
     stated = weighted_variance(1, 2, weights, np.ones((3, 2)))
     assert predicted**2 == pytest.approx(stated, rel=1e-9)
 

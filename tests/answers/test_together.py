@@ -8,28 +8,27 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import metricldp
 from metricldp import (
     Categorical,
     Continuous,
     Integer,
     Ordinal,
     QueryError,
-    Real,
     Survey,
-    fit_together,
+    SurveySpec,
+    pool,
 )
 from metricldp.answers.fits import SYNTHETIC, WARNING
 from metricldp.answers.together import Together, added
-from metricldp.lab.crowd import seeded
+from metricldp.coins.stream import seeded
 
 SIZES = (30_000, 10_000)
 
 
 def survey(epsilon, **more):
-    return Survey(
+    return Survey.design(
         {
-            "age": Integer(0, 59, epsilon=epsilon, mechanism="geometric"),
+            "age": Integer(0, 59, epsilon=epsilon, mechanism="geometric", per=1),
             "town": Categorical(["a", "b"], epsilon=2),
             **more,
         }
@@ -47,7 +46,7 @@ def tallies(middles=(25, 25), seed=1, **more):
     for place, (n, epsilon) in enumerate(zip(SIZES, (0.15, 0.6), strict=True)):
         agreed = survey(epsilon, **more)
         said = people(n, middles[place], seed + place)
-        found.append(agreed.tally(agreed.encode(said, coins=seeded(seed + place))))
+        found.append(agreed.tally(agreed.randomize(said, randomness=seeded(seed + place))))
     return found
 
 
@@ -58,7 +57,7 @@ def both():
 
 @pytest.fixture(scope="module")
 def fit(both):
-    return fit_together(both, ["age", "town"])
+    return pool(both).fit_distribution(["age", "town"])
 
 
 def test_answers_are_about_all_people(both, fit):
@@ -69,15 +68,14 @@ def test_answers_are_about_all_people(both, fit):
     found, unbiased = fit.count(where), [tally.count(where) for tally in both]
     assert found.unbiased.value == pytest.approx(sum(one.value for one in unbiased))
     assert found.stderr == pytest.approx(math.hypot(*(one.stderr for one in unbiased)))
-    low, high = found.interval(method="normal")
+    low, high = found.confidence_interval(method="normal")
     assert low < found.unbiased.value < high
     assert fit.mean("age", {"town": "b"}).value == pytest.approx(25, abs=2)
     assert fit.sum("age").value == pytest.approx(fit.mean("age").value * fit.n)
     bars = fit.histogram("town")
-    assert bars.people == sum(SIZES)
     assert bars.values.sum() == pytest.approx(sum(SIZES))
     assert fit.quantile("age", 0.5).value == pytest.approx(24, abs=2)
-    lines = fit.linear("town", "values")
+    lines = fit.workload("town", "values")
     assert lines.values == pytest.approx(bars.values)
     assert len(fit.counts([where, None])) == 2
     assert "2 tallies" in str(fit.trace)
@@ -88,16 +86,19 @@ def test_means_are_of_both_sums(both):
     found = Together(tuple(both)).mean("age")
     assert found.value == pytest.approx((3 * one.value + two.value) / 4)
     assert found.stderr == pytest.approx(math.hypot(0.75 * one.stderr, 0.25 * two.stderr))
-    low, high = found.interval()
+    low, high = found.confidence_interval()
     assert low < found.value < high
     alone = added([one])
     assert alone.value == pytest.approx(one.value)
-    assert alone.interval() == pytest.approx(one.interval())
+    assert alone.confidence_interval() == pytest.approx(one.confidence_interval())
 
 
 def test_values_in_bins_are_added_at_both_edges():
-    agreed = Survey({"x": Continuous(0, 10, bins=5, epsilon=2)})
-    both = [agreed.tally(agreed.encode({"x": np.full(2000, v)}, coins=seeded(v))) for v in (3, 8)]
+    agreed = Survey.design({"x": Continuous(0, 10, bins=5, epsilon=2, per=1)})
+    both = [
+        agreed.tally(agreed.randomize({"x": np.full(2000, v)}, randomness=seeded(v)))
+        for v in (3, 8)
+    ]
     found = Together(tuple(both)).sum("x")
     edges = [tally.sum("x").between for tally in both]
     assert [e.value for e in found.between] == pytest.approx(
@@ -117,13 +118,13 @@ def test_groups_that_differ_are_not_made_alike():
             (people(n, middle, 1 + place)["age"] <= 24).sum()
             for place, (n, middle) in enumerate(zip(SIZES, middles, strict=True))
         )
-        found = fit_together(both, ["age"]).count(where).value
+        found = pool(both).fit_distribution(["age"]).count(where).value
         assert abs(found - truth) < 1500
 
 
 def test_surveys_may_have_their_attributes_in_another_order(both, fit):
     second = both[1]
-    turned = Survey({name: second.survey.attributes[name] for name in ("town", "age")})
+    turned = Survey.design({name: second.survey.attributes[name] for name in ("town", "age")})
     table = second.store.table
     again = turned.tally(
         pa.table({name: table[name] for name in ("town", "age")}).cast(
@@ -131,22 +132,24 @@ def test_surveys_may_have_their_attributes_in_another_order(both, fit):
         ),
         fingerprint=turned.fingerprint,
     )
-    found = fit_together([both[0], again], ["age", "town"])
+    found = pool([both[0], again]).fit_distribution(["age", "town"])
     np.testing.assert_allclose(found.shares, fit.shares, atol=2e-3)
 
 
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda b: fit_together([], ["age"]), "there is none"),
-        (lambda b: fit_together(b[0], ["age"]), "a list of tallies, not <Tally"),
-        (lambda b: fit_together([b[0], 3], ["age"]), "tally 2 of fit_together is 3, no tally"),
-        (lambda b: fit_together([b[0], b[0]], ["age"]), "1 and 2 have reports in common"),
-        (lambda b: fit_together(b, ["aeg"]), "no attribute 'aeg'"),
-        (lambda b: fit_together(b, ["age"]).update(3), "with a tally, not 3"),
+        (lambda b: pool([]), "there is none"),
+        (lambda b: pool(b[0]), "a list of tallies, not <Tally"),
+        (lambda b: pool([b[0], 3]), "tally 2 of pool is 3, no tally"),
+        (lambda b: pool([b[0], b[0]]), "1 and 2 have reports in common"),
+        (lambda b: pool(b).fit_distribution(["aeg"]), "no attribute 'aeg'"),
+        (lambda b: pool(b).fit_distribution(["age"]).update(3), "with a tally, not 3"),
         (
-            lambda b: fit_together([b[0], b[1].survey.tally(b[1].store.table.slice(0, 0))], "age"),
-            "tally 2 of fit_together has no reports",
+            lambda b: pool(
+                [b[0], b[1].survey.tally(b[1].store.table.slice(0, 0))]
+            ).fit_distribution("age"),
+            "tally 2 of the pool has no reports",
         ),
     ],
 )
@@ -156,36 +159,43 @@ def test_what_cannot_be_fitted_together_is_refused(both, ask, words):
 
 
 def test_other_values_and_many_attributes_are_refused(both):
-    other = Survey({"age": Integer(0, 79, epsilon=1), "town": Categorical(["a", "b"], epsilon=2)})
-    second = other.tally(other.encode(people(100, 25, 3), coins=seeded(3)))
-    with pytest.raises(QueryError, match="age has other values in tally 2 than in tally 1"):
-        fit_together([both[0], second], ["age"])
-    names = {name: Integer(0, 2, epsilon=1) for name in "wxyz"}
-    wide = Survey(names)
-    tally = wide.tally(wide.encode({name: [0, 1, 2] for name in names}, coins=seeded(4)))
-    with pytest.raises(QueryError, match="at most 3 attributes, not 4"):
-        fit_together([tally], list(names))
-    joint = Survey(
-        {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 2, epsilon=1)}, joint=[["x", "y"]]
+    other = Survey.design(
+        {"age": Integer(0, 79, epsilon=1, per=1), "town": Categorical(["a", "b"], epsilon=2)}
     )
-    apart = Survey({"x": Integer(0, 2, epsilon=1), "y": Integer(0, 2, epsilon=1)})
+    second = other.tally(other.randomize(people(100, 25, 3), randomness=seeded(3)))
+    with pytest.raises(QueryError, match="age has other values in tally 2 than in tally 1"):
+        pool([both[0], second]).fit_distribution(["age"])
+    names = {name: Integer(0, 2, epsilon=1, per=1) for name in "wxyz"}
+    wide = Survey.design(names)
+    tally = wide.tally(wide.randomize({name: [0, 1, 2] for name in names}, randomness=seeded(4)))
+    with pytest.raises(QueryError, match="at most 3 attributes, not 4"):
+        pool([tally]).fit_distribution(list(names))
+    joint = Survey.design(
+        SurveySpec(
+            {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 2, epsilon=1, per=1)},
+            joint=[["x", "y"]],
+        )
+    )
+    apart = Survey.design(
+        {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 2, epsilon=1, per=1)}
+    )
     said = {"x": [0, 1, 2], "y": [0, 0, 1]}
-    pair = [s.tally(s.encode(said, coins=seeded(5))) for s in (joint, apart)]
-    with pytest.raises(QueryError, match="tally 2 blurs other attributes as one than tally 1"):
-        fit_together(pair, ["x", "y"])
+    pair = [s.tally(s.randomize(said, randomness=seeded(5))) for s in (joint, apart)]
+    with pytest.raises(QueryError, match="tally 2 has other groups than tally 1"):
+        pool(pair).fit_distribution(["x", "y"])
 
 
 # People who do not exist
 
 
 def test_a_sample_is_a_table_in_the_words_of_the_attributes():
-    agreed = Survey(
+    agreed = Survey.design(
         {
-            "age": Integer(18, 49, epsilon=1),
+            "age": Integer(18, 49, epsilon=1, per=1),
             "income": Continuous(0, 100, bins=10, epsilon=1, per=10),
             "mood": Ordinal(["bad", "good"], epsilon=2),
-            "maybe": Integer(0, 3, epsilon=2, optional=3),
-            "speed": Real(0, 1, points=3, epsilon=2),
+            "maybe": Integer(0, 3, epsilon=2, optional=3, per=1),
+            "speed": Continuous(0, 1, points=3, epsilon=2, rounding="stochastic", per=1),
         }
     )
     rng = np.random.default_rng(1)
@@ -197,8 +207,8 @@ def test_a_sample_is_a_table_in_the_words_of_the_attributes():
         "maybe": [None if k % 2 else 3 for k in range(n)],
         "speed": rng.random(n),
     }
-    tally = agreed.tally(agreed.encode(said, coins=seeded(2)))
-    fit = tally.fit(["age", "income", "mood"])
+    tally = agreed.tally(agreed.randomize(said, randomness=seeded(2)))
+    fit = tally.fit_distribution(["age", "income", "mood"])
     drawn = fit.sample(40_000)
     assert drawn.num_rows == 40_000
     assert drawn.column_names == ["age", "income", "mood"]
@@ -217,7 +227,7 @@ def test_a_sample_is_a_table_in_the_words_of_the_attributes():
     assert abs((ages <= 29).mean() - share) < 6 * math.sqrt(share * (1 - share) / 40_000)
     # It can be blurred like people.
     assert agreed.attributes["age"].positions(ages).max() == 31
-    optional = tally.fit(["maybe", "speed"]).sample(2000)
+    optional = tally.fit_distribution(["maybe", "speed"]).sample(2000)
     assert optional.column_names == ["maybe", "speed"]
     assert 600 < optional["maybe"].null_count < 1400
     assert set(optional["speed"].to_pylist()) <= {0.0, 0.5, 1.0}
@@ -229,8 +239,3 @@ def test_a_sample_of_no_whole_number_is_refused(fit, wrong):
         fit.sample(wrong)
     with pytest.raises(QueryError, match="a seed is a whole number"):
         fit.sample(1, seed=-1)
-
-
-def test_fits_are_for_everybody():
-    assert metricldp.fit_together is fit_together
-    assert "Fit" in metricldp.__all__

@@ -6,22 +6,22 @@ from functools import partial
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Integer, Survey
+from metricldp import Categorical, EstimateTable, Integer, Survey
 from metricldp.answers import watched
-from metricldp.answers.answer import Answer, normal_reach
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer import Estimate, normal_reach
 from metricldp.answers.estimate import drawn, one_person, to_answer, to_ratio, with_draws
 from metricldp.basics.errors import QueryError
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
+from metricldp.estimate.table import Grouping
 from metricldp.store.readings import read, read_pair
 
 LEVEL = 0.95
 SURVEYS = {
-    "threshold": Integer(0, 15, epsilon=1, mechanism="threshold"),
-    "geometric": Integer(0, 15, epsilon=1, mechanism="geometric"),
+    "threshold": Integer(0, 15, epsilon=1, mechanism="threshold", per=1),
+    "geometric": Integer(0, 15, epsilon=1, mechanism="geometric", per=1),
     "response": Categorical([f"c{k}" for k in range(16)], epsilon=1),
-    "wide": Integer(0, 15, epsilon=0.2, mechanism="geometric"),
-    "narrow": Integer(0, 15, epsilon=2, mechanism="geometric"),
+    "wide": Integer(0, 15, epsilon=0.2, mechanism="geometric", per=1),
+    "narrow": Integer(0, 15, epsilon=2, mechanism="geometric", per=1),
 }
 INSIDE = range(3, 9)
 
@@ -52,14 +52,14 @@ def mixed(random, shape):
 class Wave:
     """Reports of many runs to one survey, with what an onlooker sees after each."""
 
-    def __init__(self, kind, shape, about, seed, people=steady):
-        self.survey = Survey({"a": SURVEYS[kind]})
-        self.about, (runs, reports) = about, shape
+    def __init__(self, kind, shape, target, seed, people=steady):
+        self.survey = Survey.design({"a": SURVEYS[kind]})
+        self.target, (runs, reports) = target, shape
         function = np.zeros(16)
         function[list(INSIDE)] = 1.0
         self.readings = read(self.survey, {"a": function})
         where, chance = people(np.random.default_rng(seed), shape)
-        column = self.survey.channels["a"].encode(where.reshape(-1), Coins.seeded(seed))
+        column = self.survey.channels["a"].encode(where.reshape(-1), Randomness.seeded(seed))
         rows = self.readings.parts[0].values({"a": column}).reshape(3, runs, reports)
         self.value, second, square = self.sums = rows.cumsum(axis=2)
         self.times = times = np.arange(1, reports + 1)
@@ -70,7 +70,7 @@ class Wave:
             np.maximum(times * self.least, np.minimum(times, 3) * self.most),
             times * self.most,
         )
-        if about == "respondents":
+        if target == "respondents":
             self.truth, self.variance = function[where].cumsum(axis=1), second - square
             return
         inside = [math.comb(15, k) * chance**k * (1 - chance) ** (15 - k) for k in INSIDE]
@@ -99,7 +99,7 @@ class Wave:
             self.readings.extremes().of(0),
             time,
             ("", ()),
-            about=self.about,
+            target=self.target,
         )
 
 
@@ -159,16 +159,16 @@ def merging(shape, seed, kinds=("narrow", "wide")):
 
 
 SCENES = {
-    f"{kind}, {people.__name__}, {about}": partial(Wave, kind, about=about, people=people)
+    f"{kind}, {people.__name__}, {target}": partial(Wave, kind, target=target, people=people)
     for kind, people in (
         *((kind, steady) for kind in ("threshold", "geometric", "response")),
         ("geometric", drifting),
         ("response", drifting),
     )
-    for about in ("respondents", "population")
+    for target in ("respondents", "population")
 }
 SCENES |= {
-    f"geometric, {people.__name__}": partial(Wave, "geometric", about="respondents", people=people)
+    f"geometric, {people.__name__}": partial(Wave, "geometric", target="respondents", people=people)
     for people in (jumping, mixed)
 }
 SCENES |= {
@@ -177,12 +177,12 @@ SCENES |= {
 }
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-def test_the_fast_way_of_this_test_is_the_package(about):
-    watch = Wave("threshold", (3, 400), about, seed=1)
+@pytest.mark.parametrize("target", ["respondents", "population"])
+def test_the_fast_way_of_this_test_is_the_package(target):
+    watch = Wave("threshold", (3, 400), target, seed=1)
     far = reach(watch, anytime(watch))
     for run, time in ((0, 100), (1, 101), (2, 399)):
-        low, high = watch.answer(run, time).interval(LEVEL, anytime=True)
+        low, high = watch.answer(run, time).confidence_interval(LEVEL, anytime=True)
         value = watch.value[run, time - 1]
         expected = value - far[run, time - 1], value + far[run, time - 1]
         assert (low, high) == pytest.approx(expected)
@@ -196,14 +196,16 @@ def test_the_fast_way_of_merging_is_the_package():
     for seed, wave in enumerate(waves, 1):
         people, _ = steady(np.random.default_rng(seed), (1, 200))
         tallies.append(
-            wave.survey.tally(wave.survey.encode({"a": people[0]}, coins=Coins.seeded(seed)))
+            wave.survey.tally(
+                wave.survey.randomize({"a": people[0]}, randomness=Randomness.seeded(seed))
+            )
         )
     where = {"a": (INSIDE[0], INSIDE[-1])}
     found = tallies[0].count(where) + tallies[1].count(where)
     looks = Merged(*waves)
     paces = [(pace[0, -1], unit) for pace, unit in looks.paces]
     assert np.array(found.paces) == pytest.approx(np.array(paces))
-    low, high = found.interval(LEVEL, anytime=True)
+    low, high = found.confidence_interval(LEVEL, anytime=True)
     assert (high - low) / 2 == pytest.approx(reach(looks, anytime(looks))[0, -1])
 
 
@@ -245,7 +247,9 @@ class Means:
     def __init__(self, shape, seed):
         runs, reports = shape
         random = np.random.default_rng(seed)
-        self.survey = Survey({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=2)})
+        self.survey = Survey.design(
+            {"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=2)}
+        )
         late = np.arange(reports) >= reports // 2
         where = {
             "a": random.binomial(15, np.where(late, 0.2, 0.8), size=shape),
@@ -257,7 +261,7 @@ class Means:
         for k, part in enumerate(self.readings.parts):
             (name,) = part.columns
             channel = self.survey.channels[name]
-            column = channel.encode(where[name].reshape(-1), Coins.seeded(2 * seed + k))
+            column = channel.encode(where[name].reshape(-1), Randomness.seeded(2 * seed + k))
             rows = rows * part.values({name: column})
         self.sums = dict(
             zip(self.readings.rows, rows.reshape(-1, runs, reports).cumsum(axis=2), strict=True)
@@ -373,34 +377,37 @@ def test_the_reach_is_the_formula_and_is_shortest_where_it_says():
 
 def test_the_unit_of_time_is_known_before_anybody_reports():
     """Whatever they then say; and it goes along into other units."""
-    survey = Survey({"a": SURVEYS["geometric"]})
+    survey = Survey.design({"a": SURVEYS["geometric"]})
     near, far = (
-        survey.tally(survey.encode({"a": [x] * 500}, coins=Coins.seeded(x))) for x in (8, 15)
+        survey.tally(survey.randomize({"a": [x] * 500}, randomness=Randomness.seeded(x)))
+        for x in (8, 15)
     )
-    for about in ("respondents", "population"):
-        one, other = (tally.count({"a": (3, 8)}, about=about) for tally in (near, far))
+    for target in ("respondents", "population"):
+        one, other = (tally.count({"a": (3, 8)}, target=target) for tally in (near, far))
         assert one.one == other.one > 0
-        assert one.variance > 20 * other.variance or about == "population"
-        share = near.fraction({"a": (3, 8)}, about=about)
+        assert one.variance > 20 * other.variance or target == "population"
+        share = near.fraction({"a": (3, 8)}, target=target)
         assert share.one == pytest.approx(one.one / 500**2)
-        ends = [end * 500 for end in share.interval(anytime=True)]
-        assert ends == pytest.approx(one.interval(anytime=True))
+        ends = [end * 500 for end in share.confidence_interval(anytime=True)]
+        assert ends == pytest.approx(one.confidence_interval(anytime=True))
     assert near.mean("a").ones == far.mean("a").ones
 
 
 def test_too_early_everything_is_possible():
-    survey = Survey({"a": SURVEYS["geometric"]})
-    tally = survey.tally(survey.encode({"a": [3] * (watched.FIRST - 1)}, coins=Coins.seeded(1)))
-    assert tally.count({"a": 3}).interval(anytime=True) == (-math.inf, math.inf)
-    assert tally.mean("a").interval(anytime=True) == (0.0, 15.0)
-    tally.add(survey.encode({"a": [3] * 2}, coins=Coins.seeded(2)))
-    assert math.isfinite(tally.count({"a": 3}).interval(anytime=True)[0])
+    survey = Survey.design({"a": SURVEYS["geometric"]})
+    tally = survey.tally(
+        survey.randomize({"a": [3] * (watched.FIRST - 1)}, randomness=Randomness.seeded(1))
+    )
+    assert tally.count({"a": 3}).confidence_interval(anytime=True) == (-math.inf, math.inf)
+    assert tally.mean("a").confidence_interval(anytime=True) == (0.0, 15.0)
+    tally.add(survey.randomize({"a": [3] * 2}, randomness=Randomness.seeded(2)))
+    assert math.isfinite(tally.count({"a": 3}).confidence_interval(anytime=True)[0])
 
 
 def test_every_kind_of_answer_takes_it_and_is_wider():
-    survey = Survey({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=1)})
+    survey = Survey.design({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=1)})
     people = {"a": np.arange(4000) % 16, "c": np.array(["x", "y"])[np.arange(4000) % 2]}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(3)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(3)))
     singles = (
         tally.count({"a": 3}),
         tally.fraction({"a": 3, "c": "x"}),
@@ -409,44 +416,51 @@ def test_every_kind_of_answer_takes_it_and_is_wider():
         tally.sum("a"),
         tally.quantile("a", 0.35),
         tally.quantile("a", 0.35, {"c": "x"}),
-        tally.quantile("a", 0.35, about="population"),
+        tally.quantile("a", 0.35, target="population"),
     )
     for one in singles:
-        low, high = one.interval(0.95)
-        wide, wider = one.interval(0.95, anytime=True)
+        low, high = one.confidence_interval(0.95)
+        wide, wider = one.confidence_interval(0.95, anytime=True)
         assert wide <= low <= one.value <= high <= wider
         assert wider - wide > high - low
     rows = (tally.histogram("a"), tally.cdf("a"), tally.cdf("a", {"c": "x"}))
     for many in rows:
         for simultaneous in (False, True):
-            ends = many.interval(simultaneous=simultaneous, method="normal")
-            wide = many.interval(simultaneous=simultaneous, anytime=True)
+            ends = many.confidence_interval(simultaneous=simultaneous, method="normal")
+            wide = many.confidence_interval(simultaneous=simultaneous, anytime=True)
             assert (wide[0] <= ends[0]).all() and (ends[1] <= wide[1]).all()
             assert np.max(np.subtract(*wide[::-1]) - np.subtract(*ends[::-1])) > 0
 
 
 def test_many_rows_share_the_level_before_it_is_made_strict():
     """The other way round the band would be too narrow early on."""
-    rows = Answers("", ["a", "b"], [Answer(0.0, 1.0, reports=200, one=1 / 200)] * 2)
-    (low, _), _ = rows.interval(0.95, simultaneous=True, anytime=True)
+    rows = EstimateTable(
+        [Grouping("x", ["a", "b"], ["a", "b"])],
+        [Estimate(0.0, 1.0, reports=200, one=1 / 200)] * 2,
+    )
+    (low, _), _ = rows.confidence_interval(0.95, simultaneous=True, anytime=True)
     assert low == pytest.approx(-watched.reach(0.975, [watched.Pace(1.0, 1 / 200)]))
 
 
 def test_where_no_unit_is_known_reports_count_alike():
-    known, unknown = (Answer(0.0, 8.0, reports=200, one=one) for one in (8 / 200, 0.0))
-    assert known.interval(anytime=True) == unknown.interval(anytime=True)
+    known, unknown = (Estimate(0.0, 8.0, reports=200, one=one) for one in (8 / 200, 0.0))
+    assert known.confidence_interval(anytime=True) == unknown.confidence_interval(anytime=True)
 
 
 def test_a_mean_pays_for_its_two_sums():
-    survey = Survey({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=1)})
-    tally = survey.tally(survey.encode({"a": [5] * 500, "c": ["x"] * 500}, coins=Coins.seeded(3)))
+    survey = Survey.design({"a": SURVEYS["geometric"], "c": Categorical(["x", "y"], epsilon=1)})
+    tally = survey.tally(
+        survey.randomize({"a": [5] * 500, "c": ["x"] * 500}, randomness=Randomness.seeded(3))
+    )
     one = tally.mean("a", {"c": "x"})
     assert len(one.paces) == 2 and len(tally.mean("a").paces) == 1
     strict = watched.strict(0.95, one.paces, one.stderr**2)
-    assert one.interval(0.95, anytime=True) == one.interval(strict, "normal")
+    assert one.confidence_interval(0.95, anytime=True) == one.confidence_interval(
+        strict, method="normal"
+    )
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1, float("nan"), "0.95", 1 - 1e-13])
 def test_levels_that_cannot_be(level):
     with pytest.raises(QueryError):
-        Answer(1.0, 1.0, reports=150).interval(level, anytime=True)
+        Estimate(1.0, 1.0, reports=150).confidence_interval(level, anytime=True)

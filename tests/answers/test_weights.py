@@ -12,13 +12,13 @@ from scipy import stats
 from checks import EveryCoin, exact_law
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
     Integer,
+    InvalidSpecError,
+    InvalidValueError,
     QueryError,
+    Randomness,
     Survey,
-    SurveyError,
-    ValueRefused,
     Weight,
 )
 from metricldp.answers.queries import weight_of
@@ -30,13 +30,15 @@ MECHANISMS = ["threshold", "geometric", "threshold-paper"]
 
 
 def public(mechanism):
-    return Survey({"a": Integer(0, 3, epsilon=1, mechanism=mechanism), "w": Weight(-2, 5)})
+    return Survey.design(
+        {"a": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1), "w": Weight(-2, 5)}
+    )
 
 
 def private(mechanism):
-    return Survey(
+    return Survey.design(
         {
-            "a": Integer(0, 3, epsilon=1, mechanism=mechanism),
+            "a": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1),
             "w": Weight(-2, 5, private=True, epsilon=1.5),
         }
     )
@@ -60,7 +62,9 @@ def test_public_weights_are_unbiased_with_their_exact_error(mechanism, weight):
             exact = law @ values**2 - (weight * inside) ** 2
             assert law @ variances == pytest.approx(exact, rel=1e-9, abs=1e-9)
             there = {"a": np.eye(4)[x]} if where else "uniform"
-            predicted = survey.predict(where, 7, prior=there, weights={"w": [weight]})
+            predicted = survey.expected_error(
+                where, n=7, prior=there, weights={"w": [weight]}
+            ).stderr
             assert predicted**2 == pytest.approx(7 * exact, rel=1e-9, abs=1e-9)
 
 
@@ -90,7 +94,7 @@ def test_private_weights_are_unbiased_with_their_exact_error(mechanism, weight):
         assert bit_law @ values @ law == pytest.approx(weight * inside, rel=1e-9, abs=1e-9)
         exact = bit_law @ values**2 @ law - (weight * inside) ** 2
         there = {"a": np.eye(4)[x]}
-        predicted = survey.predict(where, 7, prior=there, weights={"w": [weight]})
+        predicted = survey.expected_error(where, n=7, prior=there, weights={"w": [weight]}).stderr
         assert predicted**2 == pytest.approx(7 * exact, rel=1e-9)
 
 
@@ -98,18 +102,23 @@ def test_the_worst_case_with_weights_is_the_worst_position():
     for make in (public, private):
         survey = make("geometric")
         where = {"a": (1, 2)}
-        each = [survey.predict(where, 3, prior={"a": e}, weights={"w": [1, 4]}) for e in np.eye(4)]
-        assert survey.predict(where, 3, weights={"w": [1, 4]}) == pytest.approx(max(each))
+        each = [
+            survey.expected_error(where, n=3, prior={"a": e}, weights={"w": [1, 4]}).stderr
+            for e in np.eye(4)
+        ]
+        assert survey.expected_error(
+            where, n=3, weights={"w": [1, 4]}, prior="worst"
+        ).stderr == pytest.approx(max(each))
 
 
 def test_rounding_at_random_on_every_coin():
     """Positions 1 + k/4: one of four equally likely coins pairs in k rounds up."""
     for k in range(4):
-        coins = EveryCoin(6, word=2)
+        randomness = EveryCoin(6, word=2)
         position = (1 << FRACTION_BITS) + (k << (FRACTION_BITS - 2))
-        drawn = round_at_random(coins, np.full(coins.people, position))
+        drawn = round_at_random(randomness, np.full(randomness.people, position))
         assert set(drawn.tolist()) <= {1, 2}
-        assert Fraction(int((drawn == 2).sum()), coins.people) == Fraction(k, 4)
+        assert Fraction(int((drawn == 2).sum()), randomness.people) == Fraction(k, 4)
 
 
 def test_private_weights_cover():
@@ -118,17 +127,22 @@ def test_private_weights_cover():
     rng = np.random.default_rng(4)
     people = {"a": rng.integers(0, 4, 1500), "w": rng.uniform(-2, 5, 1500)}
     true = people["w"][(people["a"] >= 1) & (people["a"] <= 2)].sum()
-    coins = Coins.seeded(5)
+    randomness = Randomness.seeded(5)
     covered = 0
     values = []
     for _ in range(400):
-        answer = survey.tally(survey.encode(people, coins=coins)).sum("w", {"a": (1, 2)})
-        low, high = answer.interval()
+        answer = survey.tally(survey.randomize(people, randomness=randomness)).sum(
+            "w", {"a": (1, 2)}
+        )
+        low, high = answer.confidence_interval()
         covered += low <= true <= high
         values.append(answer.value)
     assert covered >= 0.93 * 400
     assert np.std(values) == pytest.approx(
-        survey.predict({"a": (1, 2)}, 1500, prior="uniform", weights={"w": people["w"]}), rel=0.15
+        survey.expected_error(
+            {"a": (1, 2)}, n=1500, prior="uniform", weights={"w": people["w"]}
+        ).stderr,
+        rel=0.15,
     )
 
 
@@ -136,9 +150,9 @@ def test_private_weights_cover():
 @pytest.mark.parametrize("weights", [[0.5], [-2.0], [0.5, 0.5], [1.5, 1.5], [-2.0, 5.0, 1.0]])
 def test_the_variance_of_private_weights_is_never_too_small_on_average(mechanism, weights):
     """By enumeration over all joint reports of one to three people, everybody inside."""
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 1, epsilon=2, mechanism=mechanism),
+            "a": Integer(0, 1, epsilon=2, mechanism=mechanism, per=1),
             "w": Weight(-2, 5, private=True, epsilon=2),
         }
     )
@@ -181,9 +195,9 @@ def test_few_people_at_a_cut_do_not_make_weights_and_means_sure(unseen, monkeypa
     of means of a group that is not clearly above zero.
     """
     monkeypatch.setattr("metricldp.answers.estimate.UNSEEN", unseen)
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 99, epsilon=0.5, mechanism="geometric"),
+            "a": Integer(0, 99, epsilon=0.5, mechanism="geometric", per=1),
             "w": Weight(0, 2),
             "v": Weight(0, 2, private=True, epsilon=4),
         }
@@ -195,12 +209,12 @@ def test_few_people_at_a_cut_do_not_make_weights_and_means_sure(unseen, monkeypa
         "v": rng.uniform(0.5, 2, 300),
     }
     where = {"a": (None, 20)}
-    coins = Coins.seeded(4)
+    randomness = Randomness.seeded(4)
     covered, means = dict.fromkeys("wv", 0), 0
     for _ in range(300):
-        tally = survey.tally(survey.encode(people, coins=coins))
+        tally = survey.tally(survey.randomize(people, randomness=randomness))
         for name in "wv":
-            low, high = tally.sum(name, where).interval()
+            low, high = tally.sum(name, where).confidence_interval()
             covered[name] += low <= people[name][298] <= high
         means += tally.mean("a", where).clear
     if unseen:
@@ -212,9 +226,9 @@ def test_few_people_at_a_cut_do_not_make_weights_and_means_sure(unseen, monkeypa
 
 
 def test_weights_travel_with_the_reports(tmp_path):
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 9, epsilon=1),
+            "a": Integer(0, 9, epsilon=1, per=1),
             "w": Weight(0, 1),
             "b": Categorical(["x", "y"], epsilon=1),
             "v": Weight(0, 100, private=True, epsilon=2),
@@ -229,7 +243,7 @@ def test_weights_travel_with_the_reports(tmp_path):
         "b": ["x", "y"] * 25,
         "v": rng.uniform(0, 100, 50),
     }
-    reports = survey.encode(people, coins=Coins.seeded(1))
+    reports = survey.randomize(people, randomness=Randomness.seeded(1))
     assert reports.column("w").to_pylist() == people["w"].tolist()
     assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
     survey.tally(reports).save(tmp_path / "t.parquet")
@@ -238,46 +252,50 @@ def test_weights_travel_with_the_reports(tmp_path):
     assert tally.sum("w").stderr == 0
     assert tally.sum("v").stderr > 0
     assert "w is a public weight and sent in the clear" in str(survey.certify())
-    assert "clear" in str(survey.explain())
+    assert "sent without protection" in str(survey.explain())
     with pytest.raises(QueryError, match="name one of"):
         weight_of(survey, None)
 
 
 def test_bad_weights():
-    with pytest.raises(SurveyError, match="private=True"):
+    with pytest.raises(InvalidSpecError, match="private=True"):
         Weight(0, 1, epsilon=1)
-    with pytest.raises(SurveyError, match="needs an epsilon"):
+    with pytest.raises(InvalidSpecError, match="needs an epsilon"):
         Weight(0, 1, private=True)
-    with pytest.raises(SurveyError, match="1 to 1 holds one value only; low must be below high"):
+    with pytest.raises(
+        InvalidSpecError, match="1 to 1 holds one value only; low must be below high"
+    ):
         Weight(1, 1)
-    with pytest.raises(SurveyError, match="finite"):
+    with pytest.raises(InvalidSpecError, match="finite"):
         Weight(0, float("nan"))
-    with pytest.raises(SurveyError, match="blurred"):
-        Survey({"w": Weight(0, 1)})
+    with pytest.raises(InvalidSpecError, match="blurred"):
+        Survey.design({"w": Weight(0, 1)})
     for survey in (public("geometric"), private("geometric")):
         for value, why in ((7, "outside"), (float("nan"), "missing|finite"), ("x", "number")):
-            with pytest.raises(ValueRefused, match=why):
-                survey.encode({"a": [1], "w": [value]})
-        tally = survey.tally(survey.encode({"a": [1], "w": [3]}, coins=Coins.seeded(1)))
+            with pytest.raises(InvalidValueError, match=why):
+                survey.randomize({"a": [1], "w": [value]})
+        tally = survey.tally(
+            survey.randomize({"a": [1], "w": [3]}, randomness=Randomness.seeded(1))
+        )
         for ask in (
             lambda t: t.count({"w": (0, 1)}),
             lambda t: t.mean("w"),
             lambda t: t.histogram("w"),
-            lambda t: t.linear("w", "ranges"),
+            lambda t: t.workload("w", "ranges"),
         ):
             with pytest.raises(QueryError, match="weight"):
                 ask(tally)
     with pytest.raises(QueryError, match="lie between"):
-        public("geometric").predict({"a": 1}, 5, weights={"w": [9]})
+        public("geometric").expected_error({"a": 1}, n=5, weights={"w": [9]}, prior="worst")
 
 
 # Sums and means
 
 
 def mixed():
-    return Survey(
+    return Survey.design(
         {
-            "a": Integer(10, 17, epsilon=1, mechanism="threshold"),
+            "a": Integer(10, 17, epsilon=1, mechanism="threshold", per=1),
             "b": Categorical(["x", "y"], epsilon=2),
             "c": Continuous(0, 1, bins=5, epsilon=1, per=0.2, mechanism="geometric"),
         }
@@ -287,7 +305,7 @@ def mixed():
 def test_sums_are_unbiased_with_unbiased_variances():
     """One attribute, by enumeration of its reports."""
     for mechanism in MECHANISMS:
-        survey = Survey({"a": Integer(10, 13, epsilon=1, mechanism=mechanism)})
+        survey = Survey.design({"a": Integer(10, 13, epsilon=1, mechanism=mechanism, per=1)})
         channel = survey.channels["a"]
         column = channel.every_report()
         table = arrow.to_table(survey, {"a": column})
@@ -304,9 +322,9 @@ def test_sums_are_unbiased_with_unbiased_variances():
 
 
 def test_means_without_noise_are_the_means():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(10, 17, epsilon=60),
+            "a": Integer(10, 17, epsilon=60, per=1),
             "b": Categorical(["x", "y"], epsilon=60),
             "c": Continuous(0, 1, bins=5, epsilon=60, per=0.2),
         }
@@ -317,7 +335,7 @@ def test_means_without_noise_are_the_means():
         "b": rng.choice(["x", "y"], 300),
         "c": rng.uniform(0, 1, 300),
     }
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
     is_x = people["b"] == "x"
     assert tally.mean("a").value == pytest.approx(people["a"].mean())
     assert tally.mean("a", {"b": "x"}).value == pytest.approx(people["a"][is_x].mean())
@@ -349,12 +367,12 @@ def test_means_cover():
     middles = np.floor(people["c"] * 5) / 5 + 0.1
     truths = [t if t is not None else middles[(people["a"] <= 13)].mean() for _, t in asked]
     covered = np.zeros(3)
-    coins = Coins.seeded(9)
+    randomness = Randomness.seeded(9)
     for _ in range(500):
-        tally = survey.tally(survey.encode(people, coins=coins))
+        tally = survey.tally(survey.randomize(people, randomness=randomness))
         for k, ((name, where), _) in enumerate(asked):
             # Of the middles of bins: what these leave open is in test_bins.py.
-            low, high = replace(tally.mean(name, where), between=()).interval()
+            low, high = replace(tally.mean(name, where), between=()).confidence_interval()
             covered[k] += low <= truths[k] <= high
     assert np.all((covered >= 0.925 * 500) & (covered <= 0.975 * 500)), covered
 
@@ -362,18 +380,21 @@ def test_means_cover():
 def test_a_mean_of_hardly_anybody_may_be_any_value():
     survey = mixed()
     people = {"a": [17] * 100, "b": ["x"] * 100, "c": [0.5] * 100}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(2)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(2)))
     unknown = tally.mean("c", {"a": (10, 11)})
-    assert unknown.interval() == (survey.attributes["c"].low, survey.attributes["c"].high)
-    assert "not clearly above zero" in str(unknown)
-    with pytest.raises(QueryError, match="a mean of no reports at all"):
+    assert unknown.confidence_interval() == (
+        survey.attributes["c"].low,
+        survey.attributes["c"].high,
+    )
+    assert "the group is estimated at" in str(unknown)
+    with pytest.raises(QueryError, match="there are no reports"):
         survey.tally(tally.store.table.slice(0, 0)).mean("c", {"a": (10, 11)})
     with pytest.raises(QueryError, match="no sum or mean"):
         tally.mean("b")
     ratio = tally.mean("c", {"b": "x"})
     assert ratio.unit == "c"
     with pytest.raises(QueryError, match="level"):
-        ratio.interval(1.5)
+        ratio.confidence_interval(1.5)
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -381,7 +402,9 @@ def test_a_mean_of_hardly_anybody_may_be_any_value():
 def test_the_variance_about_a_population_is_unbiased(private, where):
     """Two people drawn from three, all their reports enumerated: E[estimate] is the variance."""
     weight = Weight(0, 4, private=True, epsilon=1) if private else Weight(0, 4)
-    survey = Survey({"a": Integer(0, 2, epsilon=1, mechanism="geometric"), "w": weight})
+    survey = Survey.design(
+        {"a": Integer(0, 2, epsilon=1, mechanism="geometric", per=1), "w": weight}
+    )
     people = [(0, 1.0), (1, 3.0), (2, 2.5)]
     answers = {}
     ends = [0, 1] if private else [w for _, w in people]
@@ -391,7 +414,7 @@ def test_the_variance_about_a_population_is_unbiased(private, where):
         column = w.astype(survey.fields["w"].empty(0).dtype)
         columns = {"a": a.astype(survey.fields["a"].empty(0).dtype), "w": column}
         tally = survey.tally(arrow.to_table(survey, columns))
-        answers[pair] = tally.sum("w", where, about="population")
+        answers[pair] = tally.sum("w", where, target="population")
 
     def chance(person, report):
         (a, w), (sent, bit) = person, report
@@ -410,46 +433,51 @@ def test_the_variance_about_a_population_is_unbiased(private, where):
     inside = [w for a, w in people if where is None or a > 0]
     assert mean == pytest.approx(2 * sum(inside) / 3, rel=1e-9)
     assert variance == pytest.approx(square - mean**2, rel=1e-9)
-    assert all(answer.about == "population" for answer in answers.values())
+    assert all(answer.target == "population" for answer in answers.values())
 
 
 def test_a_population_of_few_people():
     survey = public("geometric")
     none, one = (
-        survey.tally(survey.encode({"a": a, "w": w}, coins=Coins.seeded(1)))
+        survey.tally(survey.randomize({"a": a, "w": w}, randomness=Randomness.seeded(1)))
         for a, w in (([], []), ([1], [3]))
     )
-    assert none.sum("w", about="population").stderr == 0
-    assert one.sum("w", about="population").stderr == math.inf
-    for ask in (lambda about: one.mean("a", about=about), lambda about: one.cdf("a", about=about)):
-        with pytest.raises(QueryError, match="one report does not tell"):
+    assert none.sum("w", target="population").stderr == 0
+    assert one.sum("w", target="population").stderr == math.inf
+    for ask in (
+        lambda target: one.mean("a", target=target),
+        lambda target: one.cdf("a", target=target),
+    ):
+        with pytest.raises(QueryError, match="one report is not enough"):
             ask("population")
         with pytest.raises(QueryError, match="not 'nobody'"):
             ask("nobody")
-    with pytest.raises(QueryError, match="one report does not tell"):
-        one.quantile("a", 0.5, about="population")
+    with pytest.raises(QueryError, match="one report is not enough"):
+        one.quantile("a", 0.5, target="population")
 
 
 @pytest.mark.parametrize("where", [None, {"g": "a"}])
 def test_weights_that_nobody_drawn_has_are_possible_in_a_population(where):
     """Nothing seen is not nothing: of 100 people without a weight, 3 in 100 may have one."""
-    survey = Survey({"w": Weight(0, 10), "g": Categorical(["a", "b"], epsilon=1)})
+    survey = Survey.design({"w": Weight(0, 10), "g": Categorical(["a", "b"], epsilon=1)})
     people = {"w": np.zeros(100), "g": ["a", "b"] * 50}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(3)))
-    assert tally.sum("w", where).interval() == (0, 0), "these very people have none"
-    low, high = tally.sum("w", where, about="population").interval()
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(3)))
+    assert tally.sum("w", where).confidence_interval() == (0, 0), "these very people have none"
+    low, high = tally.sum("w", where, target="population").confidence_interval()
     assert low <= 0 and high >= 10 * 3
 
 
 def test_sums_of_rare_weights_cover_a_population():
     """150 runs, a false alarm in a million at 0.95; weights as seen covered 0.40 and 0.86."""
-    survey = Survey({"w": Weight(0, 10), "g": Categorical(["a", "b"], epsilon=1)})
+    survey = Survey.design({"w": Weight(0, 10), "g": Categorical(["a", "b"], epsilon=1)})
     rng = np.random.default_rng(11)
     for share in (0.005, 0.02):
         held = 0
         for run in range(150):
             w = np.where(rng.random(100) < share, 10.0, 0.0)
-            reports = survey.encode({"w": w, "g": ["a", "b"] * 50}, coins=Coins.seeded(run))
-            low, high = survey.tally(reports).sum("w", about="population").interval()
+            reports = survey.randomize(
+                {"w": w, "g": ["a", "b"] * 50}, randomness=Randomness.seeded(run)
+            )
+            low, high = survey.tally(reports).sum("w", target="population").confidence_interval()
             held += low <= 1000 * share <= high
         assert held >= stats.binom.ppf(1e-6, 150, 0.95), share

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from metricldp import Coins, Integer, Ordinal, Survey
+from metricldp import Integer, Ordinal, Randomness, Survey
 from metricldp.attributes import kinds
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
-from metricldp.basics.errors import QueryError, ValueRefused
+from metricldp.basics.errors import InvalidValueError, QueryError
 from metricldp.channels import Response
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.design import registry
@@ -34,7 +34,7 @@ class Clock(Attribute):
 
     def position(self, value, name="", *, clip=False):
         if not (isinstance(value, int) and 0 <= value < self.hours):
-            raise ValueRefused("is no hour of the day", attribute=name)
+            raise InvalidValueError("is no hour of the day", attribute=name)
         return value
 
     def positions(self, numbers, name="", *, clip=False):
@@ -90,13 +90,13 @@ def known(monkeypatch):
 
 
 def whole_way(attribute, values, where):
-    survey = Survey({"v": attribute, "age": Integer(0, 9, epsilon=1)})
+    survey = Survey.design({"v": attribute, "age": Integer(0, 9, epsilon=1, per=1)})
     again = Survey.from_toml(survey.to_toml())
     assert again == survey
     assert again.certify().holds
     assert len(again.report({"v": values[0], "age": 3})) in (18, 19)
     people = {"v": list(values) * 500, "age": [1] * (500 * len(values))}
-    tally = again.tally(again.encode(people, coins=Coins.seeded(1)))
+    tally = again.tally(again.randomize(people, randomness=Randomness.seeded(1)))
     answer = tally.count(where)
     assert 0 < answer.stderr < len(people["age"])
     assert "v" in str(survey.explain())
@@ -121,5 +121,7 @@ def test_a_mechanism_with_saved_data_is_one_class():
     survey, _ = whole_way(levels, ["low", "high"], {"v": "low"})
     assert survey.mechanisms["v"].part == 0.5
     assert "part = 0.5" in survey.to_toml()
-    other = Survey({"v": Ordinal(["a", "b"], epsilon=2, mechanism={"name": "half", "part": 0.25})})
+    other = Survey.design(
+        {"v": Ordinal(["a", "b"], epsilon=2, mechanism={"name": "half", "part": 0.25})}
+    )
     assert other.mechanisms["v"].part == 0.25

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 import metricldp
 from metricldp import Survey
 from metricldp.basics import optional as libraries
-from metricldp.basics.errors import MetricLdpError, MissingLibrary
+from metricldp.basics.errors import MetricLdpError, MissingDependencyError
 from metricldp.basics.optional import lazy, loaded, optional, require
 from metricldp.collector.folder import Collector
 
@@ -118,7 +118,7 @@ def test_a_missing_library_is_named_with_the_remedy(monkeypatch, name, message):
     for part in (name, name.partition(".")[0]):
         monkeypatch.setitem(sys.modules, part, None)
     library = optional(name)
-    with pytest.raises(MissingLibrary, match=message) as error:
+    with pytest.raises(MissingDependencyError, match=message) as error:
         _ = library.anything
     assert isinstance(error.value, MetricLdpError)
     assert isinstance(error.value, ImportError)
@@ -128,7 +128,7 @@ def test_a_missing_library_is_named_with_the_remedy(monkeypatch, name, message):
 def test_an_extra_is_checked_before_the_work(monkeypatch):
     require("collector")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(MissingLibrary, match=r"'metricldp\[collector\]'"):
+    with pytest.raises(MissingDependencyError, match=r"'metricldp\[collector\]'"):
         require("collector")
 
 
@@ -161,6 +161,7 @@ kind = "integer"
 low = 0
 high = 9
 epsilon = 1.0
+per = 1.0
 mechanism = "geometric"
 """
 
@@ -168,6 +169,7 @@ mechanism = "geometric"
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "survey.toml").write_text(SURVEY, "utf-8")
+    (tmp_path / "spec.toml").write_text(SURVEY.replace("metricldp = 2\n", ""), "utf-8")
     (tmp_path / "people.csv").write_text("age\n1\n2\n3\n", "utf-8")
     return tmp_path
 
@@ -180,14 +182,14 @@ def command(folder, *words):
 def test_the_base_install_has_the_command_line(folder):
     for words in (
         ["--help"],
-        ["design", "survey.toml", "-o", "designed.toml"],
+        ["design", "spec.toml", "-o", "designed.toml"],
         ["certify", "designed.toml"],
-        ["encode", "designed.toml", "people.csv", "-o", "reports.parquet"],
-        ["count", "designed.toml", "reports.parquet", "age=1..2"],
-        ["histogram", "designed.toml", "reports.parquet", "age"],
+        ["randomize", "designed.toml", "people.csv", "-o", "reports.parquet"],
+        ["query", "count", "designed.toml", "reports.parquet", "1 <= age <= 2"],
+        ["query", "histogram", "designed.toml", "reports.parquet", "age"],
         ["explain", "designed.toml"],
         ["risk", "designed.toml"],
-        ["compare", "designed.toml", "people.csv", "--queries", "2"],
+        ["lab", "compare", "designed.toml", "people.csv", "--queries", "2"],
     ):
         done = command(folder, *words)
         assert (done.returncode, done.stderr) == (0, ""), words
@@ -198,15 +200,15 @@ def test_the_base_install_has_the_command_line(folder):
     [
         ("plot", ["demo"]),
         ("plot", ["risk", "survey.toml", "--plot", "risk.png"]),
-        ("plot", ["histogram", "survey.toml", "people.csv", "age", "--plot", "ages.png"]),
-        ("plot", ["compare", "survey.toml", "people.csv", "-o", "page"]),
-        ("collector", ["serve", "new"]),
-        ("collector", ["serve", "survey.toml"]),
-        ("collector", ["status", "survey.toml"]),
+        ("plot", ["query", "histogram", "survey.toml", "r.parquet", "age", "--plot", "ages.png"]),
+        ("plot", ["lab", "compare", "survey.toml", "people.csv", "-o", "page"]),
+        ("collector", ["collector", "serve", "new"]),
+        ("collector", ["collector", "serve", "survey.toml"]),
+        ("collector", ["collector", "status", "survey.toml"]),
     ],
 )
 def test_a_command_that_needs_an_extra_stops_before_its_work(folder, extra, words):
-    if words[0] == "status":
+    if "status" in words:
         with Collector(folder / "survey.collected") as collector:
             collector.open(Survey.load(folder / "survey.toml"))
     before = sorted(folder.iterdir())
@@ -220,12 +222,12 @@ def test_a_command_that_needs_an_extra_stops_before_its_work(folder, extra, word
 @pytest.mark.parametrize("engine", ["duckdb", "polars", "spark"])
 def test_an_engine_names_its_extra(engine):
     program = f"""
-from metricldp import Integer, MissingLibrary, Survey
-survey = Survey({{"age": Integer(0, 9, epsilon=1, mechanism="geometric")}})
-survey.encode({{"age": [1, 2]}})
+from metricldp import Integer, MissingDependencyError, Survey
+survey = Survey.design({{"age": Integer(0, 9, epsilon=1, per=1, mechanism="geometric")}})
+survey.randomize({{"age": [1, 2]}})
 try:
     survey.tally("reports.parquet", engine={engine!r})
-except MissingLibrary as wrong:
+except MissingDependencyError as wrong:
     print(wrong)
 """
     done = run_without_extras(program)

@@ -11,33 +11,43 @@ from pathlib import Path
 
 import pytest
 
-from metricldp import Categorical, Integer, Ledger, ReportRefused, Survey, SurveyError
-from metricldp.app import plots
+from metricldp import (
+    Accountant,
+    Categorical,
+    Integer,
+    InvalidReportError,
+    InvalidSpecError,
+    Survey,
+    SurveySpec,
+)
 from metricldp.basics import writing
 from metricldp.basics.errors import QueryError
 from metricldp.basics.writing import check_apart, replacing
+from metricldp.plot import save
 
-SURVEY = Survey({"age": Integer(0, 9, epsilon=1), "told": Categorical(["no", "yes"], epsilon=1)})
+SURVEY = Survey.design(
+    {"age": Integer(0, 9, epsilon=1, per=1), "told": Categorical(["no", "yes"], epsilon=1)}
+)
 PEOPLE = {"age": [1, 2, 3] * 50, "told": ["no", "yes", "no"] * 50}
 
 
 def ledger():
-    found = Ledger()
+    found = Accountant()
     found.add(SURVEY, "first")
     return found
 
 
 def tally(**how):
-    return SURVEY.tally(SURVEY.encode(PEOPLE), **how)
+    return SURVEY.tally(SURVEY.randomize(PEOPLE), **how)
 
 
 KINDS = {
-    "survey.toml": SURVEY.save,
-    "survey.json": SURVEY.save,
+    "survey.toml": lambda path: SURVEY.save(path, overwrite=True),
+    "survey.json": lambda path: SURVEY.save(path, overwrite=True),
     "ledger.json": lambda path: ledger().save(path),
     "tally.parquet": lambda path: tally().save(path),
     "tally.totals": lambda path: tally(keep=[("age",)]).save(path),
-    "picture.png": lambda path: plots.histogram(tally().histogram("age"), path, title="ages"),
+    "chart.png": lambda path: save(tally().histogram("age").plot(), path),
 }
 """Everything that is saved, by the name of its file."""
 
@@ -82,7 +92,7 @@ def test_a_full_disk_leaves_the_old_file(kind, room, monkeypatch):
     monkeypatch.setattr(
         writing, "_created", lambda *where: (FullDisk((made := create(*where))[0], room), made[1])
     )
-    with pytest.raises((SurveyError, ReportRefused, QueryError)) as told:
+    with pytest.raises((InvalidSpecError, InvalidReportError, QueryError)) as told:
         save(path)
     assert str(told.value) == f"cannot write {path}: No space left on device"
     assert path.read_bytes() == b"old"
@@ -97,7 +107,8 @@ def test_a_full_disk_is_one_line_on_the_command_line(tmp_path):
     (tmp_path / "out.parquet").write_bytes(b"old")
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
-        "sys.argv = ['metricldp', 'encode', 'survey.toml', 'people.csv', '-o', 'out.parquet'];"
+        "sys.argv = ['metricldp', 'randomize', 'survey.toml', 'people.csv', '-o', 'out.parquet',"
+        " '--force'];"
         "from metricldp.__main__ import main; main()"
     )
     words = [sys.executable, "-c", script]
@@ -207,7 +218,7 @@ def test_rights_and_links_stay_as_they_are(tmp_path):
     secret.write_bytes(b"old")
     secret.chmod(0o600)
     (tmp_path / "link.toml").symlink_to(secret)
-    SURVEY.save(tmp_path / "link.toml")
+    SURVEY.save(tmp_path / "link.toml", overwrite=True)
     assert (tmp_path / "link.toml").is_symlink()
     assert Survey.load(secret) == SURVEY
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
@@ -232,17 +243,31 @@ def test_rights_and_links_stay_as_they_are(tmp_path):
 def test_what_no_survey_can_be_written_to(name, needle, tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "device")
-    with pytest.raises(SurveyError, match=needle):
+    with pytest.raises(InvalidSpecError, match=needle):
         SURVEY.save(tmp_path / name)
     assert names(tmp_path) == ["device", "folder"]
+
+
+def test_a_survey_replaces_no_file_unless_told(tmp_path):
+    path = tmp_path / "survey.toml"
+    SURVEY.save(path)
+    before = path.read_bytes()
+    other = Survey.design({"age": Integer(0, 9, epsilon=2, per=1)})
+    for thing in (other, SurveySpec(other.attributes)):
+        with pytest.raises(InvalidSpecError, match="exists already; pass overwrite=True"):
+            thing.save(path)
+        assert path.read_bytes() == before
+        thing.save(path, overwrite=True)
+        assert path.read_bytes() != before
+        path.write_bytes(before)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300, "x/" * 3000, "\udcff\0"])
 def test_names_that_the_system_cannot_have(name, tmp_path):
     calls = [lambda path, save=save: save(path) for save in KINDS.values()]
-    calls += [Survey.load, Ledger.load, SURVEY.tally, lambda path: SURVEY.tally(f"{path}*")]
+    calls += [Survey.load, Accountant.load, SURVEY.tally, lambda path: SURVEY.tally(f"{path}*")]
     for call, ending in zip(calls, [*KINDS, ".toml", ".json", ".parquet", ".pq"], strict=True):
-        with pytest.raises((SurveyError, ReportRefused, QueryError)) as told:
+        with pytest.raises((InvalidSpecError, InvalidReportError, QueryError)) as told:
             call(f"{tmp_path}/{name}{Path(ending).suffix or ending}")
         assert "\n" not in str(told.value)
 
@@ -250,7 +275,7 @@ def test_names_that_the_system_cannot_have(name, tmp_path):
 def test_where_there_are_no_locks_writing_is_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "fcntl", None)
     for _ in range(2):
-        SURVEY.save(tmp_path / "a.toml")
+        SURVEY.save(tmp_path / "a.toml", overwrite=True)
     assert Survey.load(tmp_path / "a.toml") == SURVEY
     assert names(tmp_path) == ["a.toml"]
 
@@ -266,7 +291,7 @@ def test_where_there_are_no_locks_writing_is_the_same(tmp_path, monkeypatch):
 )
 def test_an_ending_means_what_it_says(save, endings, tmp_path):
     for ending in (".csv", ".txt", ".yaml", "", *{".json", ".toml", ".parquet"} - {*endings}):
-        with pytest.raises((SurveyError, ReportRefused)) as told:
+        with pytest.raises((InvalidSpecError, InvalidReportError)) as told:
             save(tmp_path / f"a{ending}")
         assert f"file ends in {' or '.join(endings)}" in str(told.value)
     assert not names(tmp_path)
@@ -292,29 +317,33 @@ _KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import numpy as np
-from metricldp import Categorical, Integer, Ledger, Survey
+from metricldp import Accountant, Categorical, Integer, Survey
 
 kind, folder, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 path, chance = folder / kind, random.Random(7)
-survey = Survey({"age": Integer(0, 99, epsilon=1), "told": Categorical(["no", "yes"], epsilon=1)})
+survey = Survey.design(
+    {"age": Integer(0, 99, epsilon=1, per=1), "told": Categorical(["no", "yes"], epsilon=1)}
+)
 
 def made(n):
     if kind.startswith("survey"):
         names = [f"answer {k}" for k in range(40 * n)]
-        return Survey({"answer": Categorical(names, epsilon=1, mechanism="response")})
+        answer = Categorical(names, epsilon=1, mechanism="randomized-response")
+        return Survey.design({"answer": answer})
     if kind.startswith("ledger"):
-        ledger = Ledger()
+        ledger = Accountant()
         for k in range(4 * n):
             ledger.add(survey, f"collection {k}")
         return ledger
     people = {"age": np.arange(20_000 * n) % 100, "told": ["no"] * (20_000 * n)}
     keep = {"keep": [("age", "told")]} if kind.endswith("totals") else {}
-    return survey.tally(survey.encode(people), **keep)
+    return survey.tally(survey.randomize(people), **keep)
 
 both = [made(1), made(2)]
+replace = {"overwrite": True} if kind.startswith("survey") else {}
 whole = []
 for thing in both:
-    thing.save(path)
+    thing.save(path, **replace)
     whole.append(path.read_bytes())
 left = torn = 0
 seen = set()
@@ -322,7 +351,7 @@ for turn in range(kills):
     child = os.fork()
     if not child:
         for k in range(10**9):
-            both[k % 2].save(path)
+            both[k % 2].save(path, **replace)
     time.sleep(chance.uniform(0, 0.006))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -330,7 +359,7 @@ for turn in range(kills):
     torn += found not in whole
     seen.add(whole.index(found) if found in whole else -1)
     left += len(os.listdir(folder)) - 1
-    both[turn % 2].save(path)
+    both[turn % 2].save(path, **replace)
     assert os.listdir(folder) == [kind], os.listdir(folder)
 print(torn, left, len(seen))
 """

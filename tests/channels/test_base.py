@@ -12,18 +12,18 @@ from metricldp.basics.exact import ONE
 from metricldp.channels import (
     Channel,
     Geometric,
-    Matrix,
+    MatrixChannel,
     Response,
     Threshold,
     ThresholdDummy,
     ThresholdPaper,
-    Unary,
+    UnaryChannel,
     base,
     threshold,
 )
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.design.registry import build
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
@@ -48,8 +48,8 @@ class Least(Channel):
     def features(self):
         return self.inner.features
 
-    def encode(self, positions, coins):
-        return self.inner.encode(positions, coins)
+    def encode(self, positions, randomness):
+        return self.inner.encode(positions, randomness)
 
     def blur(self, position, tape):
         return self.inner.blur(position, tape)
@@ -75,7 +75,7 @@ CHANNELS = {
     "unary": UnaryOptimised.for_epsilon(30, Fraction(1)),
     "hashing": LocalHashing.for_epsilon(30, Fraction(1)),
     "hierarchy": UnaryHierarchy.branched(3, 30, Fraction(1)),
-    "matrix": Matrix.of(np.tri(8, dtype=int)[:-1], [Fraction(1)] * 7, 2),
+    "matrix": MatrixChannel.of(np.tri(8, dtype=int)[:-1], [Fraction(1)] * 7, 2),
     "geometric": Geometric.for_epsilon(300, Fraction(1)),
 }
 CHANNELS["least"] = Least(30, CHANNELS["threshold"])
@@ -83,10 +83,12 @@ each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 
 
 def column_of(channel, n=3000):
-    return channel.encode(np.arange(n) % channel.size, Coins.seeded(4))
+    return channel.encode(np.arange(n) % channel.size, Randomness.seeded(4))
 
 
-WIDE = Matrix.of([[0, 1 << 15]], [Fraction(1)], 3)  # its sums need more than the digits of float32
+WIDE = MatrixChannel.of(
+    [[0, 1 << 15]], [Fraction(1)], 3
+)  # its sums need more than the digits of float32
 
 
 @pytest.mark.parametrize("channel", [*CHANNELS.values(), WIDE], ids=[*CHANNELS, "wide"])
@@ -161,7 +163,7 @@ def test_few_features_are_read_as_codes(channel):
         assert levels is None
         return
     expected = coefficients @ channel.expand(column).T
-    if isinstance(channel, Matrix):  # reads a row's number and its ends together
+    if isinstance(channel, MatrixChannel):  # reads a row's number and its ends together
         coefficients[:, 1 + len(channel.noises) :] = 0
         levels = channel.levels(coefficients)
         expected = coefficients @ channel.expand(column).T
@@ -246,7 +248,7 @@ def test_threshold_bits_of_many_people_are_made_in_parts(block, monkeypatch):
     """Eight people at least, however wide their reports; without flips, bits are the truth."""
     monkeypatch.setattr(threshold, "BLOCK", block)
     channel, people = Threshold(20, 0), np.arange(100) % 20
-    sent = channel.encode(people, Coins.seeded(2))
+    sent = channel.encode(people, Randomness.seeded(2))
     bits = np.unpackbits(sent, axis=1, count=19, bitorder="little")
     np.testing.assert_array_equal(bits, people[:, None] <= np.arange(19))
 
@@ -273,9 +275,9 @@ def test_what_a_range_is_in_closed_form():
 LISTED = {
     "threshold": Threshold.for_epsilon(4, Fraction(1)),
     "geometric": Geometric.for_epsilon(5, Fraction(1)),
-    "response": Response.for_epsilon(5, Fraction(1)),
+    "randomized-response": Response.for_epsilon(5, Fraction(1)),
     "twice": Table.of([[ONE // 2, ONE // 4, ONE // 4], [ONE // 8, ONE // 4, 5 * (ONE // 8)]]),
-    "matrix": Matrix.of(np.tri(4, dtype=int)[:-1], [Fraction(1)] * 3, 2),
+    "matrix": MatrixChannel.of(np.tri(4, dtype=int)[:-1], [Fraction(1)] * 3, 2),
     "least": Least(4, Threshold.for_epsilon(4, Fraction(1))),
 }
 each_listed = pytest.mark.parametrize("channel", LISTED.values(), ids=LISTED)
@@ -308,7 +310,7 @@ def test_how_much_of_a_variance_is_hidden(channel):
     np.testing.assert_array_equal(channel.hidden(moments[2:3]), [0])
 
 
-@pytest.mark.parametrize("name", ["geometric", "response", "twice"])
+@pytest.mark.parametrize("name", ["geometric", "randomized-response", "twice"])
 def test_the_jump_of_a_number_is_its_fourth_moment_over_its_second(name):
     channel = LISTED[name]
     functions = np.random.default_rng(11).normal(size=(5, channel.size))
@@ -365,7 +367,7 @@ def test_the_jump_of_bits_is_what_turning_one_does():
 def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
     """The fourth cumulant of a row over its variance, by summing over its noise."""
     epsilons = [Fraction(1, 2), Fraction(1), Fraction(2)]
-    channel = Matrix.of(np.tri(4, dtype=int)[:-1], epsilons, 200)
+    channel = MatrixChannel.of(np.tri(4, dtype=int)[:-1], epsilons, 200)
     functions = np.random.default_rng(13).normal(size=(6, 4))
     rows = channel.coefficients(functions)[:, 1:4]
     sizes = np.arange(-400, 401)
@@ -377,7 +379,7 @@ def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
     expected = np.sqrt((rows**2 * peaks).max(axis=1))
     np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-9)
     # Clipped, a row varies with the position; the position where it varies most decides.
-    narrow = Matrix.of([[0, 10, 20], [0, 10, 30]], [Fraction(1, 4)] * 2, 0)
+    narrow = MatrixChannel.of([[0, 10, 20], [0, 10, 30]], [Fraction(1, 4)] * 2, 0)
     rows, most = narrow.coefficients(functions[:, :3])[:, 1:3], narrow.variances.max(axis=1)
     assert (most > 1.1 * narrow.variances.min(axis=1)).all()
     expected = (np.abs(rows) * np.sqrt(1 + 3 * most)).max(axis=1)
@@ -393,9 +395,11 @@ def exact_logs(channel, column):
         return np.log(np.array(law, dtype=float))
 
 
-UNEVEN = Unary.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1)])
+UNEVEN = UnaryChannel.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1)])
 NEVER = Table.of([[ONE // 2, ONE // 2, 0], [ONE // 4, ONE // 2, ONE // 4]])
-ROWS = Matrix.of([[0, 2, 1], [1, 1, 0], [3, 0, 5]], [Fraction(1, 3), Fraction(2), Fraction(1)], 2)
+ROWS = MatrixChannel.of(
+    [[0, 2, 1], [1, 1, 0], [3, 0, 5]], [Fraction(1, 3), Fraction(2), Fraction(1)], 2
+)
 
 
 @pytest.mark.parametrize(
@@ -449,13 +453,17 @@ def test_a_channel_that_says_only_what_it_must_answers_as_the_one_it_is(kind, la
     where = [{"a": (2, 4)}, {"a": (0, 3), "b": 1}, {"b": 0}, {"a": [0, 6], "b": 1}, {}]
     asked = []
     for mechanism in (kind.mechanism, least(kind)):
-        a = Integer(0, 6, epsilon=1, mechanism=mechanism)
-        survey = Survey({"a": a, "b": Integer(0, 1, epsilon=2, mechanism="threshold")})
-        reports = survey.encode(people, coins=Coins.seeded(6))
+        a = Integer(0, 6, epsilon=1, mechanism=mechanism, per=1)
+        survey = Survey.design(
+            {"a": a, "b": Integer(0, 1, epsilon=2, mechanism="threshold", per=1)}
+        )
+        reports = survey.randomize(people, randomness=Randomness.seeded(6))
         how = {"keep": [("a", "b")]} if layout == "totals" else {"layout": layout}
         tally = survey.tally(reports, **how)
         answers = [tally.count(w) for w in where] + [tally.mean("a", where={"b": 1})]
-        asked.append([(answer.value, answer.stderr, answer.interval()) for answer in answers])
+        asked.append(
+            [(answer.value, answer.stderr, answer.confidence_interval()) for answer in answers]
+        )
     for (value, stderr, (low, high)), other in zip(*asked, strict=True):
         np.testing.assert_allclose(other[:2], (value, stderr), rtol=1e-9, atol=1e-9)
         # Of coins that nothing is said about, more is expected.
@@ -479,9 +487,9 @@ def test_what_a_report_can_move_is_bounded_by_the_two_values_of_its_features():
 
 @pytest.mark.parametrize("kind", [Threshold, Geometric])
 def test_beyond_64_no_epsilon_makes_a_coin_rarer(kind):
-    """A promise of 100 is kept with the law of 64, whose flips are the rarest of 64-bit coins."""
+    """A promise of 100 is kept with the law of 64, whose flips are the rarest of 64-bit words."""
     made = build(kind.mechanism, 5, Line(Fraction(100)))
     assert made == kind.for_epsilon(5, Fraction(64))
     assert made.field.bits == made.bits
-    plan = Matrix.of([[0, 1]], [Fraction(100)], 0)
+    plan = MatrixChannel.of([[0, 1]], [Fraction(100)], 0)
     assert plan.noises[0].epsilon == 64

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checks import assert_counts
-from metricldp import Coins, QueryError, Survey
+from metricldp import QueryError, Randomness, Survey
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels.base import ranges_gram
 from metricldp.channels.cells import REPORT, Cells
@@ -118,13 +118,13 @@ def test_broken_decoders_are_caught():
 
 def test_both_samplers_have_the_law(survey):
     (block,) = survey.blocks.values()
-    coins, n = Coins.seeded(3), 60_000
+    randomness, n = Randomness.seeded(3), 60_000
     for x in cells_of(block)[:5]:
         law = [block.channel.probability(x, {REPORT: y}) for y in range(block.channel.one.outputs)]
         positions = [np.full(n, p) for p in x]
-        drawn = block.channel.encode(positions, coins)[REPORT]
+        drawn = block.channel.encode(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
-        tape = Tape(coins)
+        tape = Tape(randomness)
         one = Counter(block.channel.blur(x, tape) for _ in range(5_000))
         assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
 
@@ -235,5 +235,5 @@ def test_noise_that_is_wound_says_its_strides_and_its_widest_ratio():
 
 
 def test_what_saves_no_shapes_is_saved_as_it_is():
-    assert in_text({"name": "shaped"}, "patterns") == {"name": "shaped"}
+    assert in_text({"name": "additive"}, "patterns") == {"name": "additive"}
     assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": [to_text((0, 1))]}

@@ -21,12 +21,19 @@ from checks import (
     key,
     sampled_law,
 )
-from metricldp import Categorical, Integer, MatrixPlan, Survey
+from metricldp import Categorical, Integer, Matrix, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
-from metricldp.channels import Geometric, Matrix, Response, Threshold, ThresholdPaper, geometric
+from metricldp.channels import (
+    Geometric,
+    MatrixChannel,
+    Response,
+    Threshold,
+    ThresholdPaper,
+    geometric,
+)
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.design.auto import choose
 from metricldp.design.registry import build
@@ -49,14 +56,14 @@ each_setting = pytest.mark.parametrize(("name", "size", "epsilon"), SETTINGS)
 
 
 def metric_for(name, epsilon):
-    alike = name in ("response", "unary", *PEERS)
+    alike = name in ("randomized-response", "unary", *PEERS)
     return Uniform(epsilon) if alike else Line(epsilon)
 
 
 def channel_for(name, size, epsilon):
     metric = metric_for(name, epsilon)
     if name == "matrix":  # with so small a window all reports can be listed
-        return MatrixPlan(strategy="prefix", reach=1).channel(size, metric)
+        return Matrix(strategy="prefix", reach=1).channel(size, metric)
     if name == "histogram-sum":
         return HistogramSum.for_epsilon(size, epsilon, reach=1)
     if name == "prefix":
@@ -143,7 +150,7 @@ def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
 def test_codes_values_and_totals_agree(name, size, epsilon):
     channel = channel_for(name, size, epsilon)
     rng = np.random.default_rng(6)
-    column = channel.encode(rng.integers(0, size, 500), Coins.seeded(3))
+    column = channel.encode(rng.integers(0, size, 500), Randomness.seeded(3))
     coefficients = channel.coefficients(rng.normal(size=(3, size)))
     levels = channel.levels(coefficients)
     values = channel.values(column, coefficients)
@@ -160,7 +167,7 @@ def test_decoders_of_many_bits_need_no_codes():
     channel = Threshold.for_epsilon(300, Fraction(1))
     coefficients = channel.coefficients(np.arange(300.0)[None])
     assert channel.levels(coefficients) is None
-    column = channel.encode(np.array([0, 150, 299]), Coins.seeded(1))
+    column = channel.encode(np.array([0, 150, 299]), Randomness.seeded(1))
     signs = channel.expand(column)
     np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
 
@@ -175,16 +182,16 @@ def test_sampler_follows_the_shipped_integers(name, size):
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 9, 10, 257])
 def test_tallies_merge_and_bytes_return(name, size):
-    if name == "response":
+    if name == "randomized-response":
         attribute = Categorical([f"c{k}" for k in range(size)], epsilon=1)
         values = np.array(attribute.categories)
     else:
-        attribute = Integer(0, size - 1, epsilon=1, mechanism=name)
+        attribute = Integer(0, size - 1, epsilon=1, mechanism=name, per=1)
         values = np.arange(size)
-    survey = Survey({"v": attribute})
+    survey = Survey.design({"v": attribute})
     rng = np.random.default_rng(8)
     people = {"v": rng.choice(values, 400)}
-    reports = survey.encode(people, coins=Coins.seeded(2))
+    reports = survey.randomize(people, randomness=Randomness.seeded(2))
     whole = survey.tally(reports)
     parts = survey.tally(reports.slice(0, 150)) + survey.tally(reports.slice(150))
     assert parts == whole
@@ -207,8 +214,8 @@ def test_threshold_bits_on_every_coin():
     for cls, bits in ((Threshold, 2), (ThresholdPaper, 3)):
         channel = cls(3, 5 << 60)  # 5/16: four planes
         for x in range(3):
-            coins = EveryCoin(4 * bits, lanes=bits, stride=8)
-            assert sampled_law(channel, x, coins) == exact_law(channel, x)
+            randomness = EveryCoin(4 * bits, lanes=bits, stride=8)
+            assert sampled_law(channel, x, randomness) == exact_law(channel, x)
 
 
 def test_response_on_every_coin():
@@ -247,8 +254,8 @@ def bits_before_blurring(channel, positions):
 class LastBitBare(Threshold):
     """The last bit is sent as it is."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
         last = self.bits - 1
         bare = bits_before_blurring(self, positions)[:, last >> 3] & np.uint8(1 << (last & 7))
         column[:, last >> 3] &= np.uint8(0xFF ^ 1 << (last & 7))
@@ -260,8 +267,8 @@ class LastBitBare(Threshold):
 class CoinReused(Threshold):
     """Bits 0 and 1 are flipped by the same coin."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
         truth = bits_before_blurring(self, positions)
         flipped = (column ^ truth)[:, 0] & 1
         column[:, 0] &= np.uint8(0xFD)
@@ -273,16 +280,16 @@ class CoinReused(Threshold):
 class FlipsLess(Threshold):
     """Flips 10 % less often than it says."""
 
-    def encode(self, positions, coins):
-        return Threshold(self.size, self.flip * 9 // 10).encode(positions, coins)
+    def encode(self, positions, randomness):
+        return Threshold(self.size, self.flip * 9 // 10).encode(positions, randomness)
 
 
 @dataclass(frozen=True)
 class FlipsMore(Threshold):
     """Flips 10 % more often than it says: private, but the answers are biased."""
 
-    def encode(self, positions, coins):
-        return Threshold(self.size, self.flip * 11 // 10).encode(positions, coins)
+    def encode(self, positions, randomness):
+        return Threshold(self.size, self.flip * 11 // 10).encode(positions, randomness)
 
 
 @dataclass(frozen=True)
@@ -328,7 +335,7 @@ def test_one_unit_less_than_shipped_is_not_certified():
     assert not prove(Response(4, keep + 1), Uniform(Fraction(1)))[0].holds
 
 
-@pytest.mark.parametrize("name", ["threshold", "geometric", "response", "unary"])
+@pytest.mark.parametrize("name", ["threshold", "geometric", "randomized-response", "unary"])
 def test_of_bounds_around_an_exponential_the_safe_one_is_taken(name, monkeypatch):
     """However far apart the two are: the promise holds, and the other one would break it."""
 
@@ -472,7 +479,7 @@ def test_rows_of_a_matrix_are_at_their_worst_together(pair, sizes):
     """Each row the way round of the whole, though noise that rises may be worse the other way."""
     rows = tuple(Geometric(size, 1.0, noise) for size, noise in zip(sizes, pair, strict=True))
     entries = np.array([[0, 2, 1], [2, 0, 1]])
-    channel = Matrix(3, entries, np.zeros(2, dtype=np.int64), rows)
+    channel = MatrixChannel(3, entries, np.zeros(2, dtype=np.int64), rows)
     laws = [[exact_law(row, k) for k in range(3)] for row in rows]
     for x, other in itertools.permutations(range(3), 2):
         here, there = (entries[:, z].tolist() for z in (x, other))
@@ -517,7 +524,7 @@ def test_geometric_noise_never_rises_beyond_its_epsilon():
             try:
                 noise = GeometricNoise.for_epsilon(epsilon)
             except CertificateError as wrong:
-                assert "too small for 64-bit coins" in str(wrong)
+                assert "too small for 64-bit words" in str(wrong)
                 continue
             kept += 1
             for near, far in ((0, 1), (1, 0), (1, 2), (2, 3)):
@@ -581,7 +588,7 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
         for flip in (0, ONE):
             channel = cls(size, flip)
             truth = positions[:, None] <= np.arange(channel.bits)
-            found = channel.field.pack(channel.encode(positions, Coins.seeded(1)))
+            found = channel.field.pack(channel.encode(positions, Randomness.seeded(1)))
             assert (found == truth ^ bool(flip)).all()
             tape = Tape.of([])
             for x, row in zip(positions[:9].tolist(), truth ^ bool(flip), strict=False):
@@ -608,7 +615,7 @@ def test_no_epsilon_is_so_large_that_the_truth_is_certain():
 @pytest.mark.parametrize("cls", [Threshold, Geometric, Response])
 def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, size, epsilon):
     with pytest.raises(
-        CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit coins"
+        CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit words"
     ):
         cls.for_epsilon(size, Fraction(epsilon))
 
@@ -622,18 +629,20 @@ def test_the_paper_pays_for_attributes_that_are_left_whole():
     """A factor kappa^2, as it reads them by their noisy last bit; elsewhere they are free."""
     kappa = (np.e + 1) / (np.e - 1)
     for name, whole in (("threshold-paper", kappa**2), ("threshold", 1.0), ("geometric", 1.0)):
-        pair = {d: Integer(0, 9, epsilon=1, mechanism=name) for d in "ab"}
-        survey, inside = Survey(pair), np.arange(10) <= 4
+        pair = {d: Integer(0, 9, epsilon=1, mechanism=name, per=1) for d in "ab"}
+        survey, inside = Survey.design(pair), np.arange(10) <= 4
         second = survey.channels["a"].moment(inside.astype(float))
         worst = (second * whole - inside).max()
-        assert survey.predict({"a": (0, 4)}) ** 2 == pytest.approx(worst, rel=1e-9)
+        assert survey.expected_error(
+            {"a": (0, 4)}, n=1, prior="worst"
+        ).stderr ** 2 == pytest.approx(worst, rel=1e-9)
 
 
 @pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
 def test_rows_of_a_large_domain(cls):
     large = cls.for_epsilon(5001, Fraction(1))
     n = 40
-    column = large.encode(np.full(n, 2500), Coins.seeded(8))
+    column = large.encode(np.full(n, 2500), Randomness.seeded(8))
     truth = bits_before_blurring(large, np.full(n, 2500))
     expanded = np.unpackbits(truth, axis=1, bitorder="little")[0]
     assert expanded[:2500].sum() == 0

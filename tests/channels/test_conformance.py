@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from metricldp import CertificateError, Coins, Integer, Survey, SurveyError
+from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
 from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Geometric, Response, conformance
 from metricldp.channels.conformance import check_channel
@@ -23,7 +23,9 @@ from metricldp.survey.certify import prove
 
 @pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, ONE // 2)])
 def test_what_is_no_mechanism_is_refused(given):
-    with pytest.raises(SurveyError, match="check_channel checks a mechanism, such as") as wrong:
+    with pytest.raises(
+        InvalidSpecError, match="check_channel checks a mechanism, such as"
+    ) as wrong:
         check_channel(given)
     assert "\n" not in str(wrong.value)
 
@@ -73,9 +75,11 @@ def test_cells_that_are_not_the_transpose():
 
 
 def test_a_sampler_that_keeps_too_often():
-    def encode(self, positions, coins):
-        honest = Response.encode(self, positions, coins)
-        return np.where(coins.words(len(positions)) < ONE // 8, positions, honest).astype(np.uint8)
+    def encode(self, positions, randomness):
+        honest = Response.encode(self, positions, randomness)
+        return np.where(randomness.words(len(positions)) < ONE // 8, positions, honest).astype(
+            np.uint8
+        )
 
     broken("encode", twin_with(encode=encode))
 
@@ -133,15 +137,17 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
     def blunt(size, epsilon):
         return Response.for_epsilon(size, 3 * epsilon)
 
-    with pytest.raises(SurveyError, match="tells 0 from 1 better than the metric allows"):
-        Survey({"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO))})
+    with pytest.raises(InvalidSpecError, match="tells 0 from 1 better than the metric allows"):
+        Survey.design(
+            {"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO), per=1)}
+        )
 
 
 @pytest.mark.parametrize("name", ["geometric", "matrix", "unary", ""])
 def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
     made = Simple(name, Response.for_epsilon, ANY_TWO)
-    with pytest.raises(SurveyError, match="needs a name of its own"):
-        Survey({"v": Integer(0, 4, epsilon=1, mechanism=made)})
+    with pytest.raises(InvalidSpecError, match="needs a name of its own"):
+        Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
 
 
 def test_a_device_that_sends_more_bits_than_its_field():
@@ -156,29 +162,29 @@ def test_a_device_refuses_a_report_beyond_its_field():
         blur=lambda self, position, tape: Response.blur(self, position, tape) | 1 << self.bits
     )
     made = Simple("leaky", leaky, ANY_TWO)
-    survey = Survey({"v": Integer(0, 4, epsilon=1, mechanism=made)})
+    survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
     with pytest.raises(CertificateError, match="beyond its field"):
         survey.report({"v": 2})
 
 
 def test_an_encoder_that_blurs_the_first_person_for_everybody():
-    def encode(self, positions, coins):
-        return Response.encode(self, np.full(len(positions), positions[0]), coins)
+    def encode(self, positions, randomness):
+        return Response.encode(self, np.full(len(positions), positions[0]), randomness)
 
     broken("encode", twin_with(encode=encode))
 
 
 def test_an_encoder_that_blurs_the_neighbour():
-    def encode(self, positions, coins):
-        return Response.encode(self, np.roll(positions, 1), coins)
+    def encode(self, positions, randomness):
+        return Response.encode(self, np.roll(positions, 1), randomness)
 
     broken("encode", twin_with(encode=encode))
 
 
 def test_an_encoder_that_uses_its_coins_twice():
-    def encode(self, positions, coins):
+    def encode(self, positions, randomness):
         half = len(positions) // 2
-        first = Response.encode(self, np.zeros(half, dtype=int), coins)
+        first = Response.encode(self, np.zeros(half, dtype=int), randomness)
         moved = np.concatenate([first, first])
         return ((moved + positions) % self.size).astype(np.uint8)
 
@@ -216,9 +222,9 @@ def test_nothing_checked_does_not_hold():
 )
 def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
-    drawn = table.encode(np.arange(2000) % 2, Coins.seeded(1))
+    drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
-    lone = {table.blur(0, Tape(Coins.seeded(2))) for _ in range(50)}
+    lone = {table.blur(0, Tape(Randomness.seeded(2))) for _ in range(50)}
     assert lone <= {y for y in range(3) if weights[0][y]}
 
 
@@ -555,7 +561,9 @@ def test_saved_data_that_make_another_channel():
 
 
 @quickly
-@pytest.mark.parametrize("error", [SurveyError, ZeroDivisionError, KeyError, TypeError, ValueError])
+@pytest.mark.parametrize(
+    "error", [InvalidSpecError, ZeroDivisionError, KeyError, TypeError, ValueError]
+)
 def test_a_check_that_breaks_off_is_a_failure(error):
     def fail(self, totals):
         raise error("no such thing")
@@ -567,8 +575,8 @@ def test_a_check_that_breaks_off_is_a_failure(error):
 
 
 def test_reports_that_nobody_can_send():
-    def encode(self, positions, coins):
-        column = Response.encode(self, positions, coins)
+    def encode(self, positions, randomness):
+        column = Response.encode(self, positions, randomness)
         column[np.flatnonzero(positions == 1)[:1]] = 3
         return column
 
@@ -593,8 +601,8 @@ def test_a_report_without_weight_is_not_sent_even_once():
     third = ONE // 3
 
     class Twin(Table):
-        def encode(self, positions, coins):
-            column = Table.encode(self, positions, coins)
+        def encode(self, positions, randomness):
+            column = Table.encode(self, positions, randomness)
             column[np.flatnonzero(positions == 1)[:2]] = 2
             return column
 
@@ -620,7 +628,7 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
     least = max(k for k in range(1, int(n * p)) if bound(k) < conformance.FALSE_ALARM)
     for kept, holds in ((most, False), (most - 1, True), (least, False), (least + 1, True)):
 
-        def encode(self, positions, coins, kept=kept):
+        def encode(self, positions, randomness, kept=kept):
             column = positions.copy()
             for x in range(5):
                 here = np.flatnonzero(positions == x)
@@ -668,7 +676,7 @@ def test_cases_that_are_skipped_spoil_nothing():
 
 @quickly
 def test_which_cases_are_checked_and_what_is_printed():
-    found = check_channel(mechanism("response"))
+    found = check_channel(mechanism("randomized-response"))
     cases = list(dict.fromkeys(finding.case for finding in found.findings))
     assert cases == [
         f"{size} positions, epsilon {epsilon}, uniform"
@@ -679,13 +687,13 @@ def test_which_cases_are_checked_and_what_is_printed():
     assert lines[0].split() == ["check", "cases"]
     assert lines[1].split() == ["probabilities", "9"]
     assert [line.split()[-1] for line in lines[1:-1]] == ["9"] * 9
-    assert lines[-1] == "response: all 81 checks hold"
+    assert lines[-1] == "randomized-response: all 81 checks hold"
     assert all(
         finding.case.endswith("line")
         for finding in check_channel(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
     )
     more = check_channel(
-        mechanism("response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
+        mechanism("randomized-response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
     )
     assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
     twin = check_channel(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from metricldp import Coins, Integer, QueryError, Survey, SurveyError
+from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
 from metricldp.basics.exact import ONE
 from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
@@ -41,10 +41,10 @@ class Apart(JointChannel):
     def law(self):
         return {"law": "apart", "parts": [channel.law() for channel in self.channels]}
 
-    def encode(self, positions, coins):
+    def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
-        found = {k: channel.encode(column, coins) for k, (channel, column) in pairs}
-        return found | {"luck": uniform(coins, 2, len(positions[0])).astype(np.uint8)}
+        found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
+        return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
 
     def draw(self, positions, tape):
         pairs = zip(self.channels, positions, strict=True)
@@ -174,8 +174,8 @@ def test_chances_of_whole_columns():
 def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
     assert CHANNEL.bits == 2 + 1 + 2 + 1
     for seed, x in enumerate(PEOPLE):
-        one, two, three, luck = CHANNEL.draw(x, Tape(Coins.seeded(seed)))
-        blurred = CHANNEL.blur(x, Tape(Coins.seeded(seed)))
+        one, two, three, luck = CHANNEL.draw(x, Tape(Randomness.seeded(seed)))
+        blurred = CHANNEL.blur(x, Tape(Randomness.seeded(seed)))
         assert blurred == one + (two << 2) + (three << 3) + (luck << 5)
 
 
@@ -289,7 +289,9 @@ def test_what_a_joint_mechanism_is():
     assert made.joint
     assert made.largest_norm == 2
     assert type("Adds", (Alone,), {"adds_up": True})().largest_norm == 1
-    with pytest.raises(SurveyError, match="mechanism 'alone' blurs several attributes together"):
+    with pytest.raises(
+        InvalidSpecError, match="mechanism 'alone' randomizes several attributes together"
+    ):
         made.channel(3, Uniform(Fraction(1)))
     assert made.kept(3, Uniform(Fraction(1))) == Uniform(Fraction(1, 2))
 
@@ -297,12 +299,12 @@ def test_what_a_joint_mechanism_is():
 def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
     """Proved, sent, counted from reports, and asked: the mean of its decoder over all reports."""
     kinds = {"a": (3, 2), "b": (2, 1), "c": (5, 1)}
-    attributes = {name: Integer(0, n - 1, epsilon=e) for name, (n, e) in kinds.items()}
-    survey = Survey(attributes, joint={("a", "b"): Alone()})
+    attributes = {name: Integer(0, n - 1, epsilon=e, per=1) for name, (n, e) in kinds.items()}
+    survey = Survey.design(SurveySpec(attributes, joint={("a", "b"): Alone()}))
     # For two who differ in both, 1 and 1/2 are kept: more than the smallest distance, not theirs.
     assert survey.certify().holds
     people = {"a": np.arange(900) % 3, "b": np.arange(900) % 2, "c": np.arange(900) % 5}
-    reports = survey.encode(people, coins=Coins.seeded(3))
+    reports = survey.randomize(people, randomness=Randomness.seeded(3))
     tally = survey.tally(reports)
     block, third = survey.blocks["a+b"], survey.channels["c"]
     columns = {part: reports[name].to_numpy() for part, name in block.columns.items()}
@@ -322,8 +324,8 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
 @pytest.mark.parametrize("known", [3.0, 0.5, 0.0, -2.0])
 def test_the_ends_of_what_is_known_are_what_it_is(known):
     """And of a list of products, the first; a factor that is 0 makes all of it known."""
-    attributes = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 2, epsilon=1)}
-    survey = Survey(attributes, joint={("x", "y"): "hio"})
+    attributes = {"x": Integer(0, 1, epsilon=1, per=1), "y": Integer(0, 2, epsilon=1, per=1)}
+    survey = Survey.design(SurveySpec(attributes, joint={("x", "y"): "hio"}))
     (block,) = survey.blocks.values()
     assert block.channel.one is None
     same = [np.array([[known] * 2, [1, 0]]), np.array([[1.0] * 3, [1, 0, 0]])]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE
 from metricldp.channels.levels import fall_of, from_text, highest, law_of, levels, to_text
 
@@ -101,5 +101,5 @@ def test_shapes_as_text(shape, text):
     ],
 )
 def test_what_is_no_shape_is_refused(said, why):
-    with pytest.raises(SurveyError, match=why):
+    with pytest.raises(InvalidSpecError, match=why):
         from_text(said, "shape 3")

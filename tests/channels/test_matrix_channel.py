@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from checks import check_sampler, enumerated_ratio, exact_law
-from metricldp import Categorical, Integer, MatrixPlan, QueryError, Survey, SurveyError
+from metricldp import Categorical, Integer, InvalidSpecError, Matrix, QueryError, Survey
 from metricldp.answers.queries import parse
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import at_most_exp
-from metricldp.channels import Geometric, Matrix, Threshold, matrix
-from metricldp.coins.stream import Coins
+from metricldp.channels import Geometric, MatrixChannel, Threshold, matrix
+from metricldp.coins.stream import Randomness
 from metricldp.design import plans, strategies
 from metricldp.metrics import Line
 from metricldp.store.readings import read
@@ -37,7 +37,7 @@ SETTINGS = [
 
 def some_channel(name, reach):
     rows = STRATEGIES[name]
-    return Matrix.of(rows, [THIRD + k * HALF for k in range(len(rows))], reach)
+    return MatrixChannel.of(rows, [THIRD + k * HALF for k in range(len(rows))], reach)
 
 
 @pytest.mark.parametrize(("name", "reach"), SETTINGS)
@@ -73,7 +73,7 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
 def test_features_codes_totals_and_cells_agree(name, reach):
     channel = some_channel(name, reach)
     rng = np.random.default_rng(2)
-    column = channel.encode(rng.integers(0, channel.size, 300), Coins.seeded(3))
+    column = channel.encode(rng.integers(0, channel.size, 300), Randomness.seeded(3))
     coefficients = channel.coefficients(rng.normal(size=(4, channel.size)))
     features = channel.expand(column)
     assert np.abs(features).max() <= channel.largest
@@ -91,8 +91,8 @@ def test_features_codes_totals_and_cells_agree(name, reach):
 
 
 def test_the_sampler_follows_its_integers():
-    check_sampler(Matrix.of(strategies.haar(3)[1:], [HALF, Fraction(1)], 1))
-    honest = Matrix.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 0)
+    check_sampler(MatrixChannel.of(strategies.haar(3)[1:], [HALF, Fraction(1)], 1))
+    honest = MatrixChannel.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 0)
     check_sampler(honest)
     quieter = replace(honest, noises=(honest.noises[1], honest.noises[1]))
     twin = replace(honest, noises=tuple(map(_Quieter.of, honest.noises, quieter.noises)))
@@ -109,13 +109,13 @@ class _Quieter(Geometric):
         object.__setattr__(twin, "drawn", Geometric(told.size, drawn.epsilon, drawn.noise))
         return twin
 
-    def encode(self, positions, coins):
-        return self.drawn.encode(positions, coins)
+    def encode(self, positions, randomness):
+        return self.drawn.encode(positions, randomness)
 
 
 def test_a_wide_window_is_the_literal_mechanism():
     for u in ("0.003", "0.1", "1", "3.7", "20"):
-        channel = Matrix.of(strategies.prefix(5)[:-1], [Fraction(u)] * 4)
+        channel = MatrixChannel.of(strategies.prefix(5)[:-1], [Fraction(u)] * 4)
         q = math.exp(-float(u))
         literal = 2 * q / math.expm1(-float(u)) ** 2
         np.testing.assert_allclose(channel.variances, literal, rtol=1e-12)
@@ -131,7 +131,7 @@ def test_a_wide_window_is_the_literal_mechanism():
 def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
     """A row of zeros and ones, clipped to them, is one bit of randomized response."""
     epsilon = Fraction(7, 10)
-    narrow = MatrixPlan(strategy="prefix", reach=0)
+    narrow = Matrix(strategy="prefix", reach=0)
     channel, bits = narrow.channel(4, Line(epsilon)), Threshold.for_epsilon(4, epsilon)
     assert channel.bits == bits.bits == 3
     for x in range(4):
@@ -140,13 +140,13 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
     np.testing.assert_allclose(channel.moment(functions), bits.moment(functions), rtol=1e-12)
-    wide = MatrixPlan(strategy="prefix").channel(4, Line(epsilon))
+    wide = Matrix(strategy="prefix").channel(4, Line(epsilon))
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 
 
 def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     rows = np.random.default_rng(4).integers(0, 5, (60, 3))
-    channel = Matrix.of(rows, [Fraction(1, 60)] * 60)
+    channel = MatrixChannel.of(rows, [Fraction(1, 60)] * 60)
     exact = math.prod(
         noise.worst_ratio(int(row[0] - low), int(row[1] - low))
         for row, low, noise in zip(channel.entries, channel.lows, channel.noises, strict=True)
@@ -157,7 +157,9 @@ def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
 
 def test_sums_of_the_widest_fields_are_exact():
     """A chunk of fields at the ends of the widest window there is, and lows beyond 32 bits."""
-    channel = Matrix.of([[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH)
+    channel = MatrixChannel.of(
+        [[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH
+    )
     assert channel.bits == 32
     count = (1 << 22) // channel.features + 5
     rng = np.random.default_rng(6)
@@ -178,41 +180,45 @@ def test_answers_are_the_same_for_any_wide_reach(reach):
     found = []
     for wide in (None, reach):
         attribute = Categorical(
-            list("abc"), epsilon=4, mechanism=MatrixPlan(strategy="identity", reach=wide)
+            list("abc"), epsilon=4, mechanism=Matrix(strategy="identity", reach=wide)
         )
-        survey = Survey({"v": attribute})
-        tally = survey.tally(survey.encode(people, coins=Coins.seeded(1)))
-        found.append([*tally.linear("v", "values").values, tally.count({"v": "a"}).value])
+        survey = Survey.design({"v": attribute})
+        tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
+        found.append([*tally.workload("v", "values").values, tally.count({"v": "a"}).value])
         assert len(survey.report({"v": "b"})) == 17 + (survey.report_bits + 7) // 8
     np.testing.assert_allclose(*found, rtol=1e-12)
 
 
 @pytest.mark.parametrize("reach", [2**30 + 1, 2**38, 2**62, 1e30, 10**400, math.inf, 0.5, True])
 def test_a_reach_beyond_all_need_is_refused(reach):
-    with pytest.raises(SurveyError, match="reach is a whole number from 0 to 1,073,741,824, not"):
-        Survey({"v": Integer(0, 3, epsilon=1, mechanism=MatrixPlan(reach=reach))})
-    wide = Survey({"v": Integer(0, 3, epsilon=1, mechanism=MatrixPlan(reach=2.0))})
+    with pytest.raises(
+        InvalidSpecError, match="reach is a whole number from 0 to 1,073,741,824, not"
+    ):
+        Survey.design({"v": Integer(0, 3, epsilon=1, mechanism=Matrix(reach=reach), per=1)})
+    wide = Survey.design({"v": Integer(0, 3, epsilon=1, mechanism=Matrix(reach=2.0), per=1)})
     assert type(wide.mechanisms["v"].reach) is int
     assert wide.mechanisms["v"].reach == 2
-    with pytest.raises(SurveyError, match=r"row 0 of the strategy has a window of"):
-        Matrix.of([[0, 1]], [HALF], 1 << 31)
+    with pytest.raises(InvalidSpecError, match=r"row 0 of the strategy has a window of"):
+        MatrixChannel.of([[0, 1]], [HALF], 1 << 31)
 
 
 def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
-    channel = Matrix.of([[1, 1, 0]], [HALF])
+    channel = MatrixChannel.of([[1, 1, 0]], [HALF])
     with pytest.raises(QueryError, match="cannot tell position 0"):
         channel.coefficients(np.zeros(3))
-    last = Matrix.of([[1, 0, 0, 0], [0, 1, 0, 0]], [HALF, HALF])  # 0 and 1 are told, 2 is not
+    last = MatrixChannel.of(
+        [[1, 0, 0, 0], [0, 1, 0, 0]], [HALF, HALF]
+    )  # 0 and 1 are told, 2 is not
     with pytest.raises(QueryError, match="cannot tell position 2 from all others"):
         last.coefficients(np.zeros(4))
-    singular = Matrix.of([[1, 1, 0], [2, 2, 0]], [HALF, HALF])
+    singular = MatrixChannel.of([[1, 1, 0], [2, 2, 0]], [HALF, HALF])
     with pytest.raises(QueryError, match="cannot tell position"):
         singular.coefficients(np.zeros(3))
 
 
 def test_decoders_of_a_matrix_survey_read_few_rows():
     """A range over prefixes reads two rows, so that codes are counted and answers are exact."""
-    survey = Survey({"v": Integer(0, 99, epsilon=1, mechanism="matrix")})
+    survey = Survey.design({"v": Integer(0, 99, epsilon=1, mechanism="matrix", per=1)})
     (reading,) = read(survey, parse(survey, {"v": (10, 40)}).functions).parts
     assert np.count_nonzero(reading.coefficients[0]) == 4
     assert survey.channels["v"].levels(reading.coefficients).table.shape[1] == 92**2
@@ -222,7 +228,7 @@ def test_windows_and_rows():
     """Rows that say nothing are not sent; a window reaches 45/u beyond the values, rounded up."""
     rows = [[0, 3, 1], [2, 2, 2], [5, 9, 5], [1, 0, 0], [-2, -2, 1], [4, 0, 0], [0, 3, 2]]
     epsilons = [Fraction(u) for u in ("1", "1", "7", "0", "100", "1e-9", "1")]
-    channel = Matrix.of(rows, epsilons)
+    channel = MatrixChannel.of(rows, epsilons)
     assert channel.entries.tolist() == [rows[k] for k in (0, 2, 4, 5, 6)]
     far = 1 << 30  # no farther, however small epsilon is
     assert channel.lows.tolist() == [0 - 45, 5 - 7, -2 - 1, 0 - far, 0 - 45]
@@ -232,17 +238,17 @@ def test_windows_and_rows():
     assert channel.size == 3
     assert channel.features == 11
     assert channel.largest == far + 4
-    assert Matrix.of([[0, 1]], [Fraction(1)], 0).largest == 1
-    assert Matrix.of([[-9, 1]], [Fraction(1)], 2).largest == 11
-    assert Matrix.of([[-1, 9]], [Fraction(1)], 2).largest == 11
+    assert MatrixChannel.of([[0, 1]], [Fraction(1)], 0).largest == 1
+    assert MatrixChannel.of([[-9, 1]], [Fraction(1)], 2).largest == 11
+    assert MatrixChannel.of([[-1, 9]], [Fraction(1)], 2).largest == 11
 
 
 def test_the_widest_window_has_as_many_positions_as_32_bits():
-    widest = Matrix.of([[0, 1]], [HALF], (1 << 31) - 1)
+    widest = MatrixChannel.of([[0, 1]], [HALF], (1 << 31) - 1)
     assert widest.noises[0].size == 1 << 32
     assert widest.bits == 32
-    with pytest.raises(SurveyError) as wrong:
-        Matrix.of([[0, 1], [0, 2]], [HALF, HALF], (1 << 31) - 1)
+    with pytest.raises(InvalidSpecError) as wrong:
+        MatrixChannel.of([[0, 1], [0, 2]], [HALF, HALF], (1 << 31) - 1)
     assert str(wrong.value) == (
         "row 1 of the strategy has a window of 4,294,967,297 positions; use entries and a reach of "
         "32,768 and 1,073,741,824 at most"
@@ -251,12 +257,12 @@ def test_the_widest_window_has_as_many_positions_as_32_bits():
 
 def test_an_epsilon_that_coins_cannot_keep_is_named_by_its_row():
     with pytest.raises(CertificateError, match="row 1 of the strategy: ") as wrong:
-        Matrix.of([[0, 1], [1, 0]], [HALF, Fraction(1, 10**30)], 3)
+        MatrixChannel.of([[0, 1], [1, 0]], [HALF, Fraction(1, 10**30)], 3)
     assert "\n" not in str(wrong.value)
 
 
 def test_the_law_in_words():
-    channel = Matrix.of([[4, 4, 4, 0], [1, 2, 2, 2]], [HALF, Fraction(1)], 3)
+    channel = MatrixChannel.of([[4, 4, 4, 0], [1, 2, 2, 2]], [HALF, Fraction(1)], 3)
     law = channel.law()
     assert (law["law"], law["size"]) == ("matrix", 4)
     assert [(row["runs"], row["low"]) for row in law["rows"]] == [
@@ -271,7 +277,7 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
     """Generalised least squares, each row with its mean variance."""
     rows = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 0, 1], [0, 3, 1]])
     epsilons = [HALF, Fraction(1), Fraction(2), Fraction(1, 4), THIRD]
-    channel = Matrix.of(rows, epsilons, 4)
+    channel = MatrixChannel.of(rows, epsilons, 4)
     functions = np.random.default_rng(11).normal(size=(4, 3))
     found = channel.coefficients(functions)[:, 1:6]
     seen = (rows - rows[:, -1:])[:, :-1]
@@ -285,14 +291,14 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
 def test_a_row_without_noise_is_trusted_and_no_other():
     """At epsilon 60 a row is as good as the truth; what it tells is not read from noisy rows."""
     rows = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]])
-    channel = Matrix.of(rows, [Fraction(64), *[Fraction(1, 1000)] * 3], 2)
+    channel = MatrixChannel.of(rows, [Fraction(64), *[Fraction(1, 1000)] * 3], 2)
     told = channel.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
     np.testing.assert_allclose(told, [[1, 0, 0, 0], [0, 0, 0.5, 0.5]], atol=1e-9)
 
 
 def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     """As many as the product of the windows that a decoder reads, and not one more."""
-    channel = Matrix.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 1)
+    channel = MatrixChannel.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 1)
     one, both = channel.coefficients(np.array([[[1.0, 0, 0]], [[0.0, 1, 0]]]))
     assert channel.levels(one).table.shape == (1, 4)
     assert channel.levels(both).table.shape == (1, 5 * 4)

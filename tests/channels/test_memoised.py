@@ -10,7 +10,15 @@ import pytest
 from test_device import NOISES
 
 from checks import check_sampler, enumerated_ratio, exact_law, law_of
-from metricldp import Categorical, Integer, Ledger, Real, Survey, SurveyError, ValueRefused
+from metricldp import (
+    Accountant,
+    Categorical,
+    Continuous,
+    Integer,
+    InvalidSpecError,
+    InvalidValueError,
+    Survey,
+)
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import memoised
 from metricldp.channels.conformance import check_channel
@@ -31,7 +39,12 @@ def again(**more):
 
 @pytest.mark.parametrize(
     ("first", "metric"),
-    [("geometric", Line), ("response", Uniform), ("response", Line), ("tents", Line)],
+    [
+        ("geometric", Line),
+        ("randomized-response", Uniform),
+        ("randomized-response", Line),
+        ("tight-constraints", Line),
+    ],
 )
 def test_every_first_blur_conforms(first, metric):
     found = check_channel(MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric])
@@ -43,7 +56,7 @@ def tiny():
     return [
         Memoised(Geometric.for_epsilon(4, Fraction(1)), Lazy.between(4, Fraction(1), third)),
         Memoised(Response.for_epsilon(3, Fraction(1)), Response.for_epsilon(3, third)),
-        MemoisedPlan("tents", 0.5).channel(4, Line(Fraction(1))),
+        MemoisedPlan("tight-constraints", 0.5).channel(4, Line(Fraction(1))),
     ]
 
 
@@ -94,7 +107,7 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
         channel.first.probability(3, y) * channel.second.probability(int(y), np.asarray(5))
         for y in channel.first.every_report()
     )
-    capped = MemoisedPlan("tents", 0.5).channel(6, Line(Fraction(1)))
+    capped = MemoisedPlan("tight-constraints", 0.5).channel(6, Line(Fraction(1)))
     by_floats = [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
     monkeypatch.undo()
     assert by_floats == [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
@@ -152,12 +165,14 @@ def test_lazy_noise_of_many_has_that_law_too(size):
 
 
 def three_kinds():
-    return Survey(
+    return Survey.design(
         {
             "age": Integer(0, 99, epsilon=1, per=5, mechanism=again(each=0.25)),
-            "hours": Integer(0, 40, epsilon=1, per=5, cap=3, mechanism=again(each=0.5)),
+            "hours": Integer(0, 40, epsilon=1, per=5, max_epsilon=3, mechanism=again(each=0.5)),
             "region": Categorical(["a", "b", "c"], epsilon=2, mechanism=again()),
-            "share": Real(0, 1, points=5, epsilon=2, mechanism=again(each=0.5)),
+            "share": Continuous(
+                0, 1, points=5, epsilon=2, mechanism=again(each=0.5), per=1, rounding="stochastic"
+            ),
         }
     )
 
@@ -171,15 +186,17 @@ def test_a_certificate_proves_the_lifetime_and_one_report():
     assert proofs["region"].one_report.loss == pytest.approx(1, abs=1e-9)
     assert "one report by itself tells" in str(certify(survey))
     firsts = {name: survey.mechanisms[name].first for name in ("age", "region", "share")}
-    assert firsts == {"age": "geometric", "region": "response", "share": "geometric"}
-    assert survey.mechanisms["hours"].first["name"] == "tents"
+    assert firsts == {"age": "geometric", "region": "randomized-response", "share": "geometric"}
+    assert survey.mechanisms["hours"].first["name"] == "tight-constraints"
     assert Survey.from_toml(survey.to_toml()) == survey
 
 
 @pytest.mark.parametrize("which", ["first", "second"])
 def test_a_certificate_refuses_integers_that_tell_more(which):
     """One unit of 2^-20 more truth, in either blur, is caught."""
-    survey = Survey({"x": Categorical(["a", "b", "c"], epsilon=1, mechanism=again(each=0.5))})
+    survey = Survey.design(
+        {"x": Categorical(["a", "b", "c"], epsilon=1, mechanism=again(each=0.5))}
+    )
     channel = survey.channels["x"]
     blur = getattr(channel, which)
     loose = replace(channel, **{which: Response(3, blur.keep + (1 << 44))})
@@ -192,7 +209,7 @@ def test_a_certificate_refuses_integers_that_tell_more(which):
 
 def test_answers_have_no_bias_and_the_stated_error():
     """Decoded from both blurs: the exact mean and second moment over all reports."""
-    survey = Survey({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5))})
+    survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
     channel, function = survey.channels["x"], np.array([0, 0, 1, 1, 1, 0, 0.0])
     values = channel.values(channel.every_report(), channel.coefficients(function[None]))[0]
     law = np.array([[float(channel.probability(x, y)) for y in range(7)] for x in range(7)])
@@ -212,10 +229,10 @@ def test_answers_have_no_bias_and_the_stated_error():
     ],
 )
 def test_what_is_refused(said, why):
-    with pytest.raises(SurveyError, match=why):
-        Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(**said))})
-    with pytest.raises(SurveyError, match="order"):
-        Survey({"x": Categorical(["a", "b"], epsilon=1, mechanism=again(first="geometric"))})
+    with pytest.raises(InvalidSpecError, match=why):
+        Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(**said), per=1)})
+    with pytest.raises(InvalidSpecError, match="order"):
+        Survey.design({"x": Categorical(["a", "b"], epsilon=1, mechanism=again(first="geometric"))})
 
 
 # The device and its memory -----------------------------------------------------------------------
@@ -238,7 +255,7 @@ def test_a_memory_keeps_the_first_blur_of_each_value():
 
 def test_the_second_blur_is_of_what_is_remembered():
     """All words but those of the second blur are without effect once a value is remembered."""
-    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
+    survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1)})
     device, rng = Device(survey), np.random.default_rng(5)
     (key,) = _remembering(survey, 3)
     for _ in range(30):
@@ -257,14 +274,14 @@ def _remembering(survey, value):
 
 
 def test_a_spoilt_memory_is_refused_and_not_changed():
-    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
+    survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1)})
     (key,) = _remembering(survey, 3)
     for spoilt in (10, -1, "3", 2.5, None):
         memory = {key: spoilt}
-        with pytest.raises(ValueRefused, match="start a new one"):
+        with pytest.raises(InvalidValueError, match="start a new one"):
             survey.report({"x": 3}, memory=memory)
         assert memory == {key: spoilt}
-    with pytest.raises(ValueRefused, match="a memory is a dict"):
+    with pytest.raises(InvalidValueError, match="a memory is a dict"):
         survey.report({"x": 3}, memory=[])
 
 
@@ -272,13 +289,13 @@ def test_a_spoilt_memory_is_refused_and_not_changed():
 
 
 def test_the_ledger_counts_remembered_values_and_not_reports():
-    survey = Survey(
+    survey = Survey.design(
         {
             "age": Integer(0, 99, epsilon=1, per=5, mechanism=again(each=0.25)),
-            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="randomized-response"),
         }
     )
-    ledger, memory = Ledger(), {}
+    ledger, memory = Accountant(), {}
     for month, age in enumerate([30, 30, 30, 31, 30]):
         survey.report({"age": age, "told": "no"}, memory=memory)
         ledger.add(survey, f"month {month}", memory=memory)
@@ -287,20 +304,20 @@ def test_the_ledger_counts_remembered_values_and_not_reports():
     assert ledger.total("age").distance(30, 40) == 4
     assert ledger.together == 2 * Fraction(99, 5) + 5
     assert "month 3 (1 new value remembered)" in str(ledger)
-    assert Ledger.from_dict(json.loads(json.dumps(ledger.to_dict()))) == ledger
+    assert Accountant.from_dict(json.loads(json.dumps(ledger.to_dict()))) == ledger
     ledger.add(survey, "without a memory")
     assert ledger.spent("age", 30, 40) == 3 * 2
 
 
 def test_values_that_came_since_the_last_entry_count_each():
     """Three values between two entries are three promises; what else a memory holds is none."""
-    survey = Survey(
+    survey = Survey.design(
         {
-            "x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5)),
-            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+            "x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="randomized-response"),
         }
     )
-    ledger, memory = Ledger(), {}
+    ledger, memory = Accountant(), {}
     for values in ([1], [2, 3, 4], [4]):
         for x in values:
             survey.report({"x": x, "told": "no"}, memory=memory)
@@ -315,8 +332,10 @@ def test_values_that_came_since_the_last_entry_count_each():
 
 def test_whether_somebody_answered_is_told_by_every_report():
     """The value is remembered, whether there is one is not: ten reports tell that ten times."""
-    survey = Survey({"x": Integer(0, 9, epsilon=1, optional=True, mechanism=again(each=0.5))})
-    ledger, memory = Ledger(), {}
+    survey = Survey.design(
+        {"x": Integer(0, 9, epsilon=1, optional=True, mechanism=again(each=0.5), per=1)}
+    )
+    ledger, memory = Accountant(), {}
     for month in range(10):
         survey.report({"x": 9}, memory=memory)
         ledger.add(survey, f"month {month}", memory=memory)
@@ -328,16 +347,18 @@ def test_whether_somebody_answered_is_told_by_every_report():
 
 
 def test_a_ledger_refuses_what_is_no_memory_of_the_survey():
-    survey = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5))})
-    with pytest.raises(SurveyError, match="holds no value of 'x'"):
-        Ledger().add(survey, memory={})
-    other = Survey({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.4))})
-    with pytest.raises(SurveyError, match="holds no value of 'x'"):
-        Ledger().add(survey, memory=_remembering(other, 3))
-    with pytest.raises(SurveyError, match="a memory is the dict"):
-        Ledger().add(survey, memory=3)
-    both = Survey({**survey.attributes, "z": Integer(0, 9, epsilon=1, mechanism="geometric")})
+    survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1)})
+    with pytest.raises(InvalidSpecError, match="holds no value of 'x'"):
+        Accountant().add(survey, memory={})
+    other = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.4), per=1)})
+    with pytest.raises(InvalidSpecError, match="holds no value of 'x'"):
+        Accountant().add(survey, memory=_remembering(other, 3))
+    with pytest.raises(InvalidSpecError, match="a memory is the dict"):
+        Accountant().add(survey, memory=3)
+    both = Survey.design(
+        {**survey.attributes, "z": Integer(0, 9, epsilon=1, mechanism="geometric", per=1)}
+    )
     for counts in ({"x": 0}, {"x": True}, {"x": 1.0}, {"y": 1}, {"x": 1, "z": 1}, 3):
         entry = {"note": "", "survey": both.to_dict(), "remembered": counts}
-        with pytest.raises(SurveyError, match="entry 1"):
-            Ledger.from_dict({"metricldp-ledger": 1, "entries": [entry]})
+        with pytest.raises(InvalidSpecError, match="entry 1"):
+            Accountant.from_dict({"metricldp-ledger": 1, "entries": [entry]})

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE
 from metricldp.channels.levels import fall_of, levels
 from metricldp.channels.mixture import Mixture
@@ -34,7 +34,7 @@ def test_something_has_to_be_left_of_every_row():
     half, unit = ONE >> 1, Fraction(50)
     found = Mixture.made_of(((0, 1), (0, 0)), (half, half - 1), unit)
     assert found.weights[0] == (half, half - 1, 1)
-    with pytest.raises(SurveyError, match=r"shapes add up to 2\^64 or more at position 0"):
+    with pytest.raises(InvalidSpecError, match=r"shapes add up to 2\^64 or more at position 0"):
         Mixture.made_of(((0, 1), (0, 0)), (half, half), unit)
-    with pytest.raises(SurveyError, match="at position 1"):
+    with pytest.raises(InvalidSpecError, match="at position 1"):
         Mixture.made_of(((1, 0), (0, 0)), (half, half + 1), unit)

@@ -74,10 +74,10 @@ def test_reports_by_every_pattern_and_around_every_border(count):
                 drawn.append(j + 4 * count)  # only its lowest bits count
                 words.append(word)
                 expected.append(n * j + (x + d) % n)
-    coins = Given(drawn, words)
-    found = made.encode(np.array(people), coins)
+    randomness = Given(drawn, words)
+    found = made.encode(np.array(people), randomness)
     assert found.tolist() == expected and found.dtype == made.field.dtype
-    assert not coins.left
+    assert not randomness.left
     for x, j, word, report in zip(people, drawn, words, expected, strict=True):
         which = [(j % count) * ONE // count + 5] if count > 1 else []
         tape = Tape.of([*which, word])

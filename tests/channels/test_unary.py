@@ -26,21 +26,21 @@ from checks import (
 from metricldp import (
     Categorical,
     Continuous,
+    DistanceMatrix,
     Graph,
     Integer,
+    InvalidSpecError,
     Lp,
     Ordinal,
-    Real,
     SensitiveSet,
     Survey,
-    SurveyError,
-    Table,
+    SurveySpec,
     Tree,
 )
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, as_written, at_most_exp
-from metricldp.channels import Response, Unary
-from metricldp.coins.stream import Coins
+from metricldp.channels import Response, UnaryChannel
+from metricldp.coins.stream import Randomness
 from metricldp.design import unary as unary_losses
 from metricldp.design.auto import choose
 from metricldp.design.registry import build
@@ -61,7 +61,9 @@ def star(k, size=SIZE, epsilon=1):
 
 def plain(size, epsilon):
     """Optimised unary encoding as it was published: p = 1/2 and q = 1/(e^epsilon + 1)."""
-    return Unary(size, (ONE // 2,) * size, (math.ceil(ONE / (math.exp(epsilon) + 1)),) * size)
+    return UnaryChannel(
+        size, (ONE // 2,) * size, (math.ceil(ONE / (math.exp(epsilon) + 1)),) * size
+    )
 
 
 def bits_of(channel):
@@ -88,7 +90,7 @@ def table_of(lengths, size):
 def unaries(draw, size=3):
     """Any bits at all."""
     pairs = [sorted(draw(st.sets(st.integers(1, 15), min_size=2, max_size=2))) for _ in range(size)]
-    return Unary(size, tuple(p << 60 for _, p in pairs), tuple(q << 60 for q, _ in pairs))
+    return UnaryChannel(size, tuple(p << 60 for _, p in pairs), tuple(q << 60 for q, _ in pairs))
 
 
 # The law
@@ -118,7 +120,7 @@ def test_worst_ratios_multiply_along_paths(channel):
 
 def test_unary_bits_on_every_coin():
     """Planes for the columns of bits, then a word for everybody's own: the law of the code."""
-    channel = Unary(3, (3 << 62, 11 << 60, 3 << 62), (1 << 62, 1 << 61, 1 << 63))
+    channel = UnaryChannel(3, (3 << 62, 11 << 60, 3 << 62), (1 << 62, 1 << 61, 1 << 63))
     for x in range(3):
         assert sampled_law(channel, x, EveryCoin(10, word=4)) == exact_law(channel, x)
 
@@ -130,7 +132,7 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
     monkeypatch.setattr(unary, "_AT_ONCE", 3 * 64 * 5)
     check_sampler(channel, n=64 * 5 * 40 + 7)
     wide = build("unary", 20, star(3, 20))
-    sent = wide.encode(np.arange(20).repeat(50), Coins.seeded(3))
+    sent = wide.encode(np.arange(20).repeat(50), Randomness.seeded(3))
     assert sent.shape == (1000, 3)
     assert not wide.field.invalid(sent).any()
 
@@ -138,32 +140,32 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
 def test_a_persons_own_bit_is_drawn_to_the_last_unit():
     """Of words next to a threshold only the smaller one is below, and floats could not tell."""
     own = ((1 << 62) + 1, 3 << 62)
-    channel = Unary(2, own, (1 << 60, 1 << 60))
+    channel = UnaryChannel(2, own, (1 << 60, 1 << 60))
     people = np.array([0, 0, 1, 1, 0])
     drawn = [own[0] - 1, own[0], own[1] - 1, own[1], 0]
 
-    class Coins:
+    class Randomness:
         def words(self, count):
             return np.array(drawn if count == 5 else [ONE - 1] * count, dtype=np.uint64)
 
-    bits = np.unpackbits(channel.encode(people, Coins()), axis=1, bitorder="little")
+    bits = np.unpackbits(channel.encode(people, Randomness()), axis=1, bitorder="little")
     assert bits[np.arange(5), people].tolist() == [1, 0, 1, 0, 1]
 
 
-class OwnBitBare(Unary):
+class OwnBitBare(UnaryChannel):
     """The broken twin: a person's own bit is sent as it is."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
         column[np.arange(len(positions)), positions >> 3] |= (1 << (positions & 7)).astype(np.uint8)
         return column
 
 
-class NeighbourReused(Unary):
+class NeighbourReused(UnaryChannel):
     """The broken twin: the first bit is sent twice."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
         return column & 0b11111101 | (column & 1) << 1
 
 
@@ -182,7 +184,7 @@ SMALL = [
     build("unary", 3, star(1, 3)),
     build("unary", 5, star(2, 5, 3)),
     build("unary", 4, Line(Fraction(1))),
-    Unary(4, (9 << 60, 15 << 60, 3 << 61, 1 << 63), (1 << 60, 7 << 60, 5 << 60, 3 << 60)),
+    UnaryChannel(4, (9 << 60, 15 << 60, 3 << 61, 1 << 63), (1 << 60, 7 << 60, 5 << 60, 3 << 60)),
 ]
 each_small = pytest.mark.parametrize("channel", SMALL, ids=lambda channel: str(channel.size))
 
@@ -382,7 +384,7 @@ def test_the_optimum_of_sensitive_sets_by_another_program(k, epsilon):
     losses = best_losses(metric, 8)
     found = error_of(losses, [1] * 8)
     assert found == pytest.approx(expected, rel=1e-6)
-    assert bits_of(Unary.for_losses(losses)) == pytest.approx(found, rel=1e-9)
+    assert bits_of(UnaryChannel.for_losses(losses)) == pytest.approx(found, rel=1e-9)
 
 
 @settings(max_examples=15, deadline=None)
@@ -438,7 +440,7 @@ def test_values_with_the_same_distances_in_another_order_are_no_twins():
     assert unary_losses._twins(metric.whole(4)).tolist() == [0, 1, 2, 3]
     losses = best_losses(metric, 4)
     assert too_near(losses, metric, 4) is None
-    assert all(pair.holds for pair in prove(Unary.for_losses(losses), metric))
+    assert all(pair.holds for pair in prove(UnaryChannel.for_losses(losses), metric))
     for x, other in permutations(range(4), 2):
         more = [list(pair) for pair in losses]
         room = float(said[min(x, other), max(x, other)]) - sum(losses[x])
@@ -450,7 +452,7 @@ def test_values_with_the_same_distances_in_another_order_are_no_twins():
 @given(tables(6))
 def test_every_pair_is_kept_and_nothing_is_given_away(metric):
     losses = best_losses(metric, 6)
-    channel = Unary.for_losses(losses)
+    channel = UnaryChannel.for_losses(losses)
     for x, other in combinations(range(6), 2):
         assert at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other))
         told = max(
@@ -482,10 +484,10 @@ def test_very_small_and_very_large_distances(epsilon):
 
 
 def test_a_line_of_many_values_is_refused():
-    with pytest.raises(SurveyError, match=r"attribute a: unary bits serve up to 1,000 values"):
-        Survey({"a": Integer(0, 1000, epsilon=1, mechanism="unary")})
+    with pytest.raises(InvalidSpecError, match=r"attribute a: unary bits serve up to 1,000 values"):
+        Survey.design({"a": Integer(0, 1000, epsilon=1, mechanism="unary", per=1)})
     many = Integer(0, 4999, epsilon=1, mechanism="unary", metric=SensitiveSet([17]))
-    survey = Survey({"a": many})
+    survey = Survey.design({"a": many})
     assert survey.certify().holds
     assert len(set(survey.mechanisms["a"].bits)) == 2
 
@@ -517,20 +519,20 @@ def test_of_bounds_around_an_exponential_the_safe_one_is_taken(monkeypatch):
 
 @pytest.mark.parametrize("pair", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1e-20, 1e-20)])
 def test_bits_that_tell_nothing_are_refused(pair):
-    with pytest.raises(CertificateError, match="too much or too little for 64-bit coins"):
-        Unary.for_losses([(1.0, 1.0), pair])
+    with pytest.raises(CertificateError, match="too much or too little for 64-bit words"):
+        UnaryChannel.for_losses([(1.0, 1.0), pair])
 
 
 def test_bits_that_tell_very_much_are_still_bits():
     for pair in ((60.0, 0.1), (0.1, 60.0), (60.0, 60.0)):
-        channel = Unary.for_losses([pair] * 2)
+        channel = UnaryChannel.for_losses([pair] * 2)
         assert 0 < channel.other[0] < channel.own[0] < ONE
 
 
 def test_all_pairs_are_alike_where_all_bits_are():
-    assert Unary(2, (3 << 62,) * 2, (1 << 62,) * 2).same_ratio_for_all_pairs
-    assert not Unary(2, (3 << 62, 5 << 61), (1 << 62,) * 2).same_ratio_for_all_pairs
-    assert not Unary(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).same_ratio_for_all_pairs
+    assert UnaryChannel(2, (3 << 62,) * 2, (1 << 62,) * 2).same_ratio_for_all_pairs
+    assert not UnaryChannel(2, (3 << 62, 5 << 61), (1 << 62,) * 2).same_ratio_for_all_pairs
+    assert not UnaryChannel(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).same_ratio_for_all_pairs
 
 
 def test_losses_beyond_a_distance_are_named():
@@ -558,7 +560,7 @@ def site(**entries):
 
 
 def test_files_hold_the_bits_and_return_them():
-    survey = Survey({"site": site(), "age": Integer(0, 9, epsilon=1)})
+    survey = Survey.design({"site": site(), "age": Integer(0, 9, epsilon=1, per=1)})
     bits = survey.mechanisms["site"].bits
     assert len(bits) == 4
     assert bits[0] == bits[1] == bits[2] != bits[3]
@@ -574,20 +576,23 @@ def test_files_hold_the_bits_and_return_them():
 
 
 def test_the_fingerprint_covers_the_bits():
-    survey = Survey({"site": site()})
+    survey = Survey.design({"site": site()})
     data = json.loads(survey.to_json())
     data["attributes"]["site"]["mechanism"]["bits"] = [[0.1, 0.1]] * 4
     other = Survey.from_dict(data)
     assert other.fingerprint != survey.fingerprint
     assert other.certify().holds
     del data["attributes"]["site"]["mechanism"]["bits"]
-    assert Survey.from_dict(data) == survey
+    with pytest.raises(InvalidSpecError, match="attribute site is not designed"):
+        Survey.from_dict(data)
+    del data["metricldp"]
+    assert Survey.design(SurveySpec.from_dict(data)) == survey
 
 
 def test_fingerprints_of_version_2_stay_what_they_are():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 9, epsilon=1),
+            "a": Integer(0, 9, epsilon=1, per=1),
             "c": Categorical(["x", "y"], epsilon=2, metric=SensitiveSet(["x"])),
             "o": Ordinal(["l", "h"], epsilon=1),
         }
@@ -597,11 +602,13 @@ def test_fingerprints_of_version_2_stay_what_they_are():
 
 
 def test_bits_that_break_the_promise_are_refused():
-    data = Survey({"site": site()}).to_dict()
+    data = Survey.design({"site": site()}).to_dict()
     bits = data["attributes"]["site"]["mechanism"]["bits"]
     yes, no = bits[0]
     bits[0] = [1.01 * yes, no]
-    with pytest.raises(SurveyError, match=r"attribute site: the bits of news and clinic tell more"):
+    with pytest.raises(
+        InvalidSpecError, match=r"attribute site: the bits of news and clinic tell more"
+    ):
         Survey.from_dict(data)
 
 
@@ -616,7 +623,10 @@ def test_bits_that_break_the_promise_are_refused():
         ({"bits": [[0.1, 0.0]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, math.nan]] * 4}, "a number of the bits of news must be a positive"),
         ({"bits": [[0.1, "x"]] * 4}, "a number of the bits of news must be a positive"),
-        ({"bits": [[0.1, 0.1]] * 4, "name": "response"}, "'response' has no entry 'bits'"),
+        (
+            {"bits": [[0.1, 0.1]] * 4, "name": "randomized-response"},
+            "'randomized-response' has no entry 'bits'",
+        ),
         (
             {"bits": [[0.1, 0.1]] * 4, "name": "auto"},
             "'auto' has no entry 'bits'; it has 'workload'",
@@ -625,16 +635,16 @@ def test_bits_that_break_the_promise_are_refused():
     ],
 )
 def test_bits_that_make_no_sense_are_refused(entries, complaint):
-    with pytest.raises(SurveyError, match=f"attribute site: .*{complaint}"):
-        Survey({"site": site(mechanism={"name": "unary", **entries})})
-    data = Survey({"site": site()}).to_dict()
+    with pytest.raises(InvalidSpecError, match=f"attribute site: .*{complaint}"):
+        Survey.design({"site": site(mechanism={"name": "unary", **entries})})
+    data = Survey.design({"site": site()}).to_dict()
     data["attributes"]["site"]["mechanism"] = {"name": "unary", **entries}
-    with pytest.raises(SurveyError, match=f"attribute site: .*{complaint}"):
+    with pytest.raises(InvalidSpecError, match=f"attribute site: .*{complaint}"):
         Survey.from_dict(data)
 
 
 def test_devices_never_optimise(tmp_path, monkeypatch):
-    Survey({"site": site()}).save(tmp_path / "survey.toml")
+    Survey.design({"site": site()}).save(tmp_path / "survey.toml")
 
     def never(*rest):
         raise AssertionError("optimised on a device")
@@ -646,7 +656,7 @@ def test_devices_never_optimise(tmp_path, monkeypatch):
 
 
 def test_loading_and_reporting_need_no_scipy(tmp_path):
-    Survey({"site": site()}).save(tmp_path / "survey.toml")
+    Survey.design({"site": site()}).save(tmp_path / "survey.toml")
     program = (
         "import sys; sys.modules['scipy'] = None\n"
         "from metricldp import Survey\n"
@@ -658,16 +668,18 @@ def test_loading_and_reporting_need_no_scipy(tmp_path):
 
 
 def test_an_lp_metric_of_several_attributes_shrinks_the_bits():
-    survey = Survey({"site": site(), "age": Integer(0, 9, epsilon=1)}, metric=Lp(2))
+    survey = Survey.design(
+        SurveySpec({"site": site(), "age": Integer(0, 9, epsilon=1, per=1)}, metric=Lp(2))
+    )
     assert survey.certify().holds
     assert Survey.from_toml(survey.to_toml()) == survey
 
 
 def test_every_kind_of_discrete_attribute():
     levels = ["never", "rarely", "often"]
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 6, epsilon=1, mechanism="unary"),
+            "a": Integer(0, 6, epsilon=1, mechanism="unary", per=1),
             "b": Ordinal(
                 levels,
                 epsilon=1,
@@ -685,7 +697,7 @@ def test_every_kind_of_discrete_attribute():
         "b": rng.choice(levels, 3000),
         "c": rng.choice(levels, 3000),
     }
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(4)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(4)))
     for where, truth in (
         ({"a": (2, 5)}, (people["a"] >= 2) & (people["a"] <= 5)),
         ({"a": 3, "c": "often"}, (people["a"] == 3) & (people["c"] == "often")),
@@ -700,16 +712,18 @@ def test_every_kind_of_discrete_attribute():
 
 
 def test_bins_and_rounded_numbers():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "c": Continuous(0, 7, bins=7, epsilon=1, mechanism="unary"),
-            "r": Real(0, 1, points=5, epsilon=3, mechanism="unary"),
+            "c": Continuous(0, 7, bins=7, epsilon=1, mechanism="unary", per=1),
+            "r": Continuous(
+                0, 1, points=5, epsilon=3, mechanism="unary", rounding="stochastic", per=1
+            ),
         }
     )
     assert survey.certify().holds
     rng = np.random.default_rng(1)
     people = {"c": rng.uniform(0, 7, 20_000), "r": rng.uniform(0, 1, 20_000)}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(3)))
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(3)))
     truth = ((people["c"] >= 2) & (people["c"] < 4)).sum()
     answer, mean = tally.count({"c": (2, 4)}), tally.mean("r")
     assert abs(answer.value - truth) < 6 * answer.stderr
@@ -732,27 +746,29 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
     ):
         metric = star(k, size, epsilon)
         errors = {}
-        for name in ("response", "unary", "tents", "designed")[: 4 if size <= 16 else 3]:
-            with contextlib.suppress(SurveyError):  # no tents where one would be below 0
+        for name in ("randomized-response", "unary", "tight-constraints", "extremal")[
+            : 4 if size <= 16 else 3
+        ]:
+            with contextlib.suppress(InvalidSpecError):  # no tents where one would be below 0
                 errors[name] = build(name, size, metric).mean_frequency_variance()
         found = choose(size, metric).name
         assert errors[found] <= 1.02 * min(errors.values())
         taken.add(found)
-    assert taken == {"unary", "tents", "response", "designed"}
+    assert taken == {"unary", "tight-constraints", "randomized-response", "extremal"}
 
 
 def test_auto_prefers_what_is_simple_and_short():
-    assert choose(4, Uniform(Fraction(1))).name == "response"
-    assert choose(8, Uniform(Fraction(1))).name == "shaped"
-    assert choose(100, Uniform(Fraction(1))).name == "shaped"
+    assert choose(4, Uniform(Fraction(1))).name == "randomized-response"
+    assert choose(8, Uniform(Fraction(1))).name == "additive"
+    assert choose(100, Uniform(Fraction(1))).name == "additive"
     assert choose(100, star(1, 100)).name == "unary"
-    assert choose(100, Uniform(Fraction(6))).name == "response"
-    assert choose(257, Uniform(Fraction(1))).name == "shaped"
-    assert choose(5000, Uniform(Fraction(1))).name == "response"
+    assert choose(100, Uniform(Fraction(6))).name == "randomized-response"
+    assert choose(257, Uniform(Fraction(1))).name == "additive"
+    assert choose(5000, Uniform(Fraction(1))).name == "randomized-response"
     assert choose(100, Line(Fraction(1))).name == "geometric"
-    assert choose(100, Line(Fraction(1, 5))).name == "shaped"
+    assert choose(100, Line(Fraction(1, 5))).name == "additive"
     assert choose(4096, Line(Fraction(1, 5))).name == "geometric"
-    assert choose(257, star(1, 257)).name == "response"
+    assert choose(257, star(1, 257)).name == "randomized-response"
     assert choose(300, star(1, 300), ordered=True).name != "unary"
 
 
@@ -769,25 +785,33 @@ ORDERED = {
 @pytest.mark.parametrize("case", ORDERED)
 def test_on_ordered_values_auto_takes_the_smallest_mean_variance_of_ranges(case, epsilon):
     total = {}
-    for mechanism in ("geometric", "threshold", "response", "unary", "tents", "designed", "auto"):
+    for mechanism in (
+        "geometric",
+        "threshold",
+        "randomized-response",
+        "unary",
+        "tight-constraints",
+        "extremal",
+        "auto",
+    ):
         attribute = Integer(0, 11, epsilon=epsilon, metric=ORDERED[case], mechanism=mechanism)
-        with contextlib.suppress(SurveyError):  # no tents where one would be below 0
-            survey = Survey({"a": attribute})
+        with contextlib.suppress(InvalidSpecError):  # no tents where one would be below 0
+            survey = Survey.design({"a": attribute})
             total[mechanism] = total_error(survey, "a", "ranges", prior="uniform")
     assert total["auto"] <= 1.02 * min(total.values())
 
 
 def test_a_path_that_is_a_line_is_blurred_like_a_line():
     path = Graph([(x, x + 1) for x in range(1, 50)])
-    survey = Survey({"a": Integer(1, 50, epsilon=1, metric=path)})
+    survey = Survey.design({"a": Integer(1, 50, epsilon=1, metric=path)})
     assert survey.mechanisms["a"].name == "geometric"
     levels = [str(x) for x in range(50)]
     rows = [[abs(x - y) for y in range(50)] for x in range(50)]
-    survey = Survey({"a": Ordinal(levels, epsilon=1, metric=Table(rows))})
+    survey = Survey.design({"a": Ordinal(levels, epsilon=1, metric=DistanceMatrix(rows))})
     assert survey.mechanisms["a"].name == "geometric"
 
 
 def test_auto_has_a_choice_where_a_line_would_be_too_flat_for_the_coins():
     many = (1 << 20) - 1
-    survey = Survey({"a": Integer(0, many, epsilon=1e-9, metric=SensitiveSet([0]))})
-    assert survey.mechanisms["a"].name == "response"
+    survey = Survey.design({"a": Integer(0, many, epsilon=1e-9, metric=SensitiveSet([0]))})
+    assert survey.mechanisms["a"].name == "randomized-response"

@@ -17,13 +17,13 @@ from metricldp import (
     Continuous,
     Graph,
     Integer,
+    InvalidValueError,
     Lp,
-    MatrixPlan,
+    Matrix,
     Ordinal,
-    Real,
     SensitiveSet,
     Survey,
-    ValueRefused,
+    SurveySpec,
     Weight,
 )
 from metricldp.basics.exact import ONE
@@ -60,12 +60,15 @@ def committed():
 # The many ----------------------------------------------------------------------------------------
 
 
+ONE_INTEGER = ("geometric", "threshold", "randomized-response")
+
+
 def attributes():
     """Every law in sizes and epsilons; what a search would find is stated."""
     for size, epsilon in product((2, 3, 10, 33, 100, 257), (0.1, 1, 3)):
-        for mechanism in ("geometric", "threshold", "response"):
-            yield Integer(5, size + 4, epsilon=epsilon, mechanism=mechanism)
-    yield Integer(0, (1 << 20) - 1, epsilon=0.01, mechanism="geometric")
+        for mechanism in ONE_INTEGER:
+            yield Integer(5, size + 4, epsilon=epsilon, mechanism=mechanism, per=1)
+    yield Integer(0, (1 << 20) - 1, epsilon=0.01, mechanism="geometric", per=1)
     yield Integer(-(2**53), 99 - 2**53, epsilon=1, per=7, mechanism="geometric")
     for size, epsilon in product((2, 5, 40, 70), (0.5, 2)):
         names = [f"c{k}" for k in range(size)]
@@ -75,71 +78,89 @@ def attributes():
     edges = [("a", "b"), ("b", "c", 2), ("c", "d", 0.5), ("d", "e"), ("a", "e", 3)]
     yield Categorical(list("abcde"), epsilon=1, metric=Graph(edges), mechanism="unary")
     for size, strategy in product((4, 9, 32), ("prefix", "identity", "haar", "hierarchy")):
-        plan = MatrixPlan(workload="ranges", strategy=strategy, reach=size % 3)
-        yield Integer(0, size - 1, epsilon=1, mechanism=plan)
+        plan = Matrix(workload="ranges", strategy=strategy, reach=size % 3)
+        yield Integer(0, size - 1, epsilon=1, mechanism=plan, per=1)
     for size, step in product((3, 8, 30), (1, 2)):
-        yield Integer(0, size - 1, epsilon=1, cap=step, mechanism=_pattern(size, step))
+        yield Integer(
+            0, size - 1, epsilon=1, max_epsilon=step, mechanism=_pattern(size, step), per=1
+        )
         yield Integer(0, size - 1, epsilon=0.5, within=2, mechanism=_stairs(size))
-    ring = {"name": "shaped", "workload": "ranges", "patterns": ["000111222111"] * 8}
+    ring = {"name": "additive", "workload": "ranges", "patterns": ["000111222111"] * 8}
     yield Integer(1, 12, epsilon=2, within=3, cyclic=True, mechanism=ring)
     two = {
-        "name": "shaped",
+        "name": "additive",
         "workload": "ranges",
         "patterns": [[*range(70), *range(70, 0, -1)]] * 2,
     }
-    yield Integer(0, 69, epsilon=0.25, mechanism=two)
+    yield Integer(0, 69, epsilon=0.25, mechanism=two, per=1)
     for epsilon in (0.5, 1, 4):
-        yield Integer(0, 3, epsilon=epsilon, mechanism="square-wave")
-        yield Integer(0, 7, epsilon=epsilon, mechanism="condensed")
-        yield Integer(0, 7, epsilon=epsilon, mechanism="tents")
-    for bins, mechanism in product((2, 7, 10, 20), ("geometric", "threshold", "response")):
-        yield Continuous(-0.7, 2.3, bins=bins, epsilon=1, mechanism=mechanism)
-    yield Continuous(edges=[-0.5, 0.1, 0.30000000000000004, 3, 7.25], epsilon=1, mechanism="unary")
-    yield Continuous(0, 1, bins=10, epsilon=9, mechanism="geometric", optional=0.5)
-    for points, mechanism in product((2, 5, 13), ("geometric", "threshold", "response")):
-        yield Real(-1, 2.5, points=points, epsilon=2, mechanism=mechanism)
+        yield Integer(0, 3, epsilon=epsilon, mechanism="square-wave", per=1)
+        yield Integer(0, 7, epsilon=epsilon, mechanism="condensed", per=1)
+        yield Integer(0, 7, epsilon=epsilon, mechanism="tight-constraints", per=1)
+    for bins, mechanism in product((2, 7, 10, 20), ONE_INTEGER):
+        yield Continuous(-0.7, 2.3, bins=bins, epsilon=1, mechanism=mechanism, per=1)
+    yield Continuous(
+        edges=[-0.5, 0.1, 0.30000000000000004, 3, 7.25], epsilon=1, mechanism="unary", per=1
+    )
+    yield Continuous(0, 1, bins=10, epsilon=9, mechanism="geometric", optional=0.5, per=1)
+    for points, mechanism in product((2, 5, 13), ONE_INTEGER):
+        yield Continuous(
+            -1, 2.5, points=points, epsilon=2, mechanism=mechanism, rounding="stochastic", per=1
+        )
     yield Weight(-1, 3, private=True, epsilon=1)
     yield Weight(0, 0.1, private=True, epsilon=0.2, optional=True)
 
 
 def _pattern(size, step):
-    """A roof over a ring that is longer than the domain, not higher than the cap."""
+    """A roof over a ring that is longer than the domain, not higher than max_epsilon."""
     around = 2 * size + 2
     depths = [min(k, around - k, step) for k in range(around)]
-    return {"name": "shaped", "workload": "ranges", "patterns": [depths] * 2}
+    return {"name": "additive", "workload": "ranges", "patterns": [depths] * 2}
 
 
 def _stairs(size):
     around = 4 * size
     depths = [min(k, around - k) // 2 for k in range(around)]
-    return {"name": "shaped", "workload": "ranges", "patterns": [depths]}
+    return {"name": "additive", "workload": "ranges", "patterns": [depths]}
 
 
 def joined():
     """Several attributes: norms, and cells."""
     three = {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
-        "place": Categorical(["north", "south", "east"], epsilon=2, mechanism="response"),
+        "place": Categorical(
+            ["north", "south", "east"], epsilon=2, mechanism="randomized-response"
+        ),
         "income": Continuous(0, 2e5, bins=20, epsilon=1, per=1e4, mechanism="threshold"),
-        "height": Real(100, 220, points=13, epsilon=1, per=10, mechanism="geometric", optional=1),
+        "height": Continuous(
+            100,
+            220,
+            points=13,
+            epsilon=1,
+            per=10,
+            mechanism="geometric",
+            optional=1,
+            rounding="stochastic",
+        ),
         "w": Weight(0.5, 2),
     }
     for p in (1, 2, 1.1, math.inf):
-        yield Survey(three, metric=Lp(p))
+        yield Survey.design(SurveySpec(three, metric=Lp(p)))
     small = {"x": Integer(0, 1, epsilon=1, within=1), "y": Integer(0, 2, epsilon=1, within=1)}
     patterns = ["32101210121010121012", "21212321234321232101"]
     for metric in ("plane", "sum"):
-        how = {"name": "shaped", "workload": "ranges", "metric": metric}
+        how = {"name": "additive", "workload": "ranges", "metric": metric}
         how |= {"around": [4, 5], "patterns": patterns}
-        yield Survey({**small, "z": three["age"]}, joint={("x", "y"): how})
-    lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 1, epsilon=0.5)}
+        yield Survey.design(SurveySpec({**small, "z": three["age"]}, joint={("x", "y"): how}))
+    lines = {"x": Integer(0, 1, epsilon=1, per=1), "y": Integer(0, 1, epsilon=0.5, per=1)}
     tops = ["6e5843f423fa9028", "6e5843f423fa8c28", "6e5843f423fa8c28", "6e5843f423fa9028"]
-    yield Survey(lines, joint={("x", "y"): {"name": "tents", "metric": "plane", "tops": tops}})
+    how = {"name": "tight-constraints", "metric": "plane", "tops": tops}
+    yield Survey.design(SurveySpec(lines, joint={("x", "y"): how}))
 
 
 @lru_cache(maxsize=1)
 def surveys():
-    return [*(Survey({"x": attribute}) for attribute in attributes()), *joined()]
+    return [*(Survey.design({"x": attribute}) for attribute in attributes()), *joined()]
 
 
 def people(survey, count):
@@ -205,7 +226,7 @@ def refused(survey):
         person = {**good, name: value}
         try:
             device.from_tape(person, Tape(Recorded("refused")))
-        except ValueRefused as wrong:
+        except InvalidValueError as wrong:
             found.append({"person": person, "refused": wrong.reason})
     return found
 

@@ -7,16 +7,26 @@ import pytest
 from browsers import chromium, node, served
 from facts import surveys
 
-from metricldp import Categorical, Continuous, Graph, Integer, Lp, Real, SensitiveSet, Survey, Tree
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Lp,
+    SensitiveSet,
+    Survey,
+    SurveySpec,
+    Tree,
+)
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels.geometric import Geometric
-from metricldp.channels.matrix import Matrix
+from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.mixture import Mixture
 from metricldp.channels.response import Response
 from metricldp.channels.shaped import Shaped, levels
 from metricldp.channels.table import Table
 from metricldp.channels.threshold import Threshold
-from metricldp.channels.unary import Unary
+from metricldp.channels.unary import UnaryChannel
 from metricldp.reports.manifest import manifest
 from metricldp.survey.certify import prove
 
@@ -35,25 +45,30 @@ def more_metrics(mechanism="condensed"):
     for attribute in (
         Categorical(names, epsilon=1, metric=tree, **how),
         Categorical(names, epsilon=1, metric=SensitiveSet(names[2:4]), **how),
-        Continuous(edges=[0, 1, 2, 5, 9, 20], epsilon=1, per=3, cap=2, **how),
+        Continuous(edges=[0, 1, 2, 5, 9, 20], epsilon=1, per=3, max_epsilon=2, **how),
         Continuous(0, 1, bins=12, epsilon=1, within=0.3, **how),
-        Real(0, 1, points=6, epsilon=2, cap=1, **how),
-        Real(0, 1, points=6, epsilon=1, within=0.5, **how),
-        Integer(0, 11, epsilon=0.5, cyclic=True, cap=2, **how),
+        Continuous(0, 1, points=6, epsilon=2, per=1, max_epsilon=1, **how, rounding="stochastic"),
+        Continuous(0, 1, points=6, epsilon=1, within=0.5, **how, rounding="stochastic"),
+        Integer(0, 11, epsilon=0.5, per=1, cyclic=True, max_epsilon=2, **how),
         Integer(0, 11, epsilon=0.5, within=2.5, **how),
     ):
-        yield Survey({"x": attribute})
+        yield Survey.design({"x": attribute})
 
 
 def searched():
     """Those that are found by a search, which takes a while."""
     yield from more_metrics("auto")
-    both = {"x": Integer(0, 5, epsilon=0.5), "y": Integer(0, 4, epsilon=1, cap=2)}
-    yield Survey(both, joint=[["x", "y"]])
-    how = {"name": "shaped", "workload": "ranges", "metric": "plane", "cap": 2}
-    plane = {"x": Integer(0, 5, epsilon=0.5), "y": Integer(0, 4, epsilon=1)}
-    yield Survey(plane, joint={("x", "y"): how})
-    yield Survey({"x": Integer(0, 9, epsilon=1), "y": both["y"]}, metric=Lp(2))
+    both = {
+        "x": Integer(0, 5, epsilon=0.5, per=1),
+        "y": Integer(0, 4, epsilon=1, max_epsilon=2, per=1),
+    }
+    yield Survey.design(SurveySpec(both, joint=[["x", "y"]]))
+    how = {"name": "additive", "workload": "ranges", "metric": "plane", "max_epsilon": 2}
+    plane = {"x": Integer(0, 5, epsilon=0.5, per=1), "y": Integer(0, 4, epsilon=1, per=1)}
+    yield Survey.design(SurveySpec(plane, joint={("x", "y"): how}))
+    yield Survey.design(
+        SurveySpec({"x": Integer(0, 9, epsilon=1, per=1), "y": both["y"]}, metric=Lp(2))
+    )
 
 
 def test_it_agrees_with_python(tmp_path):
@@ -113,11 +128,11 @@ def changed(channel):
         elif isinstance(channel, Geometric):
             for noise in changed_noise(channel.noise, by):
                 yield replace(channel, noise=noise)
-        elif isinstance(channel, Matrix):
+        elif isinstance(channel, MatrixChannel):
             for noise in changed_noise(channel.noises[0].noise, by):
                 rows = replace(channel.noises[0], noise=noise), *channel.noises[1:]
                 yield replace(channel, noises=rows)
-        elif isinstance(channel, Unary):
+        elif isinstance(channel, UnaryChannel):
             yield replace(channel, own=(channel.own[0] + by, *channel.own[1:]))
             yield replace(channel, other=(*channel.other[:-1], channel.other[-1] + by))
         elif isinstance(channel, Mixture):
@@ -196,7 +211,7 @@ def assert_noticed(found, tmp_path):
 
 @pytest.mark.parametrize("share", ["999/5000", "1/6"])
 def test_a_promise_of_less_is_refused(tmp_path, share):
-    survey = Survey({"x": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+    survey = Survey.design({"x": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
     text = manifest(survey)
     less = text.replace('"step":"1/5"', f'"step":"{share}"')
     good, bad = proved([text, less], tmp_path)
@@ -207,7 +222,7 @@ def test_a_promise_that_leaves_values_out_is_refused(tmp_path):
     """Pairs of a graph that do not lead everywhere promise nothing of the rest."""
     edges = [("a", "b"), ("a", "c"), ("c", "d", 2)]
     attribute = Categorical(list("abcd"), epsilon=1, metric=Graph(edges), mechanism="unary")
-    data = json.loads(manifest(Survey({"x": attribute})))
+    data = json.loads(manifest(Survey.design({"x": attribute})))
     texts = [json.dumps(data)]
     metric = data["fields"][0]["metric"]
     for at in range(3):
@@ -222,8 +237,8 @@ def test_absurd_integers_are_refused(tmp_path):
     cases = [
         ("threshold", {"flip": "0000000000000000"}),
         ("threshold", {"flip": "ffffffffffffffff"}),
-        ("response", {"keep": "ffffffffffffffff"}),
-        ("response", {"keep": "0000000000000000"}),
+        ("randomized-response", {"keep": "ffffffffffffffff"}),
+        ("randomized-response", {"keep": "0000000000000000"}),
         ("geometric", {"zero": "ffffffffffffffff"}),
         ("geometric", {"zero": "0000000000000000"}),
         ("geometric", {"block": "0000000000000000"}),
@@ -232,7 +247,7 @@ def test_absurd_integers_are_refused(tmp_path):
     ]
     texts = []
     for mechanism, change in cases:
-        survey = Survey({"x": Integer(0, 3, epsilon=1, mechanism=mechanism)})
+        survey = Survey.design({"x": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1)})
         law = survey.channels["x"].law() | change
         texts.append(with_law(survey, "x", law))
     assert [told["holds"] for told in proved(texts, tmp_path)] == [False] * len(cases)
@@ -240,7 +255,7 @@ def test_absurd_integers_are_refused(tmp_path):
 
 def test_a_table_that_is_no_law_is_refused(tmp_path):
     """Rows that do not add up to 1, or fall below 0, are not what is drawn."""
-    survey = Survey({"x": Integer(0, 1, epsilon=1, mechanism="condensed")})
+    survey = Survey.design({"x": Integer(0, 1, epsilon=1, mechanism="condensed", per=1)})
     law = {"law": "table", "size": 2}
 
     def of(*rows):
@@ -259,12 +274,12 @@ def test_a_table_that_is_no_law_is_refused(tmp_path):
     assert [told["holds"] for told in proved(texts, tmp_path)] == [True, *[False] * 4]
 
 
-@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "response", "unary"])
+@pytest.mark.parametrize("mechanism", ["threshold", "geometric", "randomized-response", "unary"])
 def test_a_proof_of_fewer_values_than_can_be_answered_is_refused(tmp_path, mechanism):
     """The size that a law states is that of the question; else pairs are left out of the proof."""
     texts = []
     for size in (4, 3, 1, None):
-        survey = Survey({"x": Integer(0, 3, epsilon=1, mechanism=mechanism)})
+        survey = Survey.design({"x": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1)})
         law = survey.channels["x"].law() | {"size": size}
         texts.append(with_law(survey, "x", law))
     good, *bad = texts
@@ -277,8 +292,12 @@ def test_a_proof_of_fewer_values_than_can_be_answered_is_refused(tmp_path, mecha
 
 
 def test_rows_of_a_matrix_that_end_early_are_refused(tmp_path):
-    survey = Survey({"x": Integer(0, 3, epsilon=1, mechanism="condensed")})
-    row = Survey({"x": Integer(0, 1, epsilon=0.5, mechanism="geometric")}).channels["x"].law()
+    survey = Survey.design({"x": Integer(0, 3, epsilon=1, mechanism="condensed", per=1)})
+    row = (
+        Survey.design({"x": Integer(0, 1, epsilon=0.5, mechanism="geometric", per=1)})
+        .channels["x"]
+        .law()
+    )
     law = {"law": "matrix", "size": 4, "rows": [row | {"low": 0, "runs": [0, 2, 1, 2]}]}
     early = {**law, "rows": [law["rows"][0] | {"runs": [0, 2]}]}
     texts = [with_law(survey, "x", one) for one in (law, early)]

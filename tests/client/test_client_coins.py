@@ -7,17 +7,19 @@ import shutil
 import pytest
 from browsers import HERE
 
-from metricldp import Categorical, Integer, Ordinal, Real, Survey
+from metricldp import Categorical, Continuous, Integer, Ordinal, Survey
 from metricldp.lab.audit import audit
 from metricldp.lab.audit.clients import Command
 from metricldp.reports.manifest import manifest
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "age": Integer(0, 20, epsilon=1, per=2, mechanism="geometric", optional=True),
         "mood": Ordinal(["bad", "fair", "good"], epsilon=1, mechanism="threshold"),
-        "height": Real(0, 1, points=6, epsilon=3, mechanism="geometric"),
-        "told": Categorical(["no", "yes", "never"], epsilon=1, mechanism="response"),
+        "height": Continuous(
+            0, 1, points=6, epsilon=3, mechanism="geometric", rounding="stochastic", per=1
+        ),
+        "told": Categorical(["no", "yes", "never"], epsilon=1, mechanism="randomized-response"),
     }
 )
 

@@ -39,7 +39,7 @@ def collecting(folder):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     metricldp = [sys.executable, "-m", "metricldp"]
-    words = [*metricldp, "serve", str(folder / "survey.toml"), "--port", str(port)]
+    words = [*metricldp, "collector", "serve", str(folder / "survey.toml"), "--port", str(port)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         address = f"http://127.0.0.1:{port}"
@@ -50,7 +50,15 @@ def collecting(folder):
                     break
             except httpx.TransportError:
                 time.sleep(0.1)
-        words = [*metricldp, "token", "new", str(folder / "survey.toml"), "--name", "test"]
+        words = [
+            *metricldp,
+            "collector",
+            "token",
+            "new",
+            str(folder / "survey.toml"),
+            "--name",
+            "test",
+        ]
         token = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
         yield address, token
     finally:
@@ -154,14 +162,16 @@ def test_from_the_browser_to_the_answer(tmp_path):
         head = {"Authorization": f"Bearer {token}"}
         base = f"{send}/v1/surveys/{SURVEY.fingerprint}"
         status = httpx.get(f"{base}/status", headers=head).json()
-        told = httpx.get(f"{base}/count?where=age=30..60", headers=head).json()
-        page = httpx.get(f"{send}/surveys/{SURVEY.fingerprint}?where=age=30..60", headers=head)
+        where = {"where": "30 <= age < 60"}
+        told = httpx.get(f"{base}/query/count", params=where, headers=head).json()
+        page = httpx.get(f"{send}/surveys/{SURVEY.fingerprint}", params=where, headers=head)
     assert not preflights
     assert len(bodies) == len(people) == status["reports"] == status["outcomes"]["accepted"]
     assert status["outcomes"]["duplicate"] >= 3  # those whose answer was lost
     tally = SURVEY.tally([body[16:] for body in bodies.values()])
     found = tally.count({"age": (30, 60)})
-    assert (told["value"], told["stderr"]) == (found.value, found.stderr)
+    (row,) = told["rows"]
+    assert (row["estimate"], row["std_error"]) == (found.value, found.stderr)
     assert page.status_code == 200
     assert "15 reports" in page.text
 
@@ -173,5 +183,5 @@ def test_the_demonstration():
     words = [sys.executable, WEB / "demo.py", "--people", "150", "--once", "--port", "0"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kept: 150;" in done.stdout
-    assert "intervals hold the truth" in done.stdout
+    assert "accepted: 150;" in done.stdout
+    assert "intervals cover the true count" in done.stdout

@@ -11,27 +11,33 @@ from browsers import HERE
 from metricldp import Categorical, Integer, Survey
 from metricldp.reports.manifest import manifest
 
-PLAIN = Survey(
+PLAIN = Survey.design(
     {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
         "income": Integer(0, 99_999, epsilon=1, per=10_000, mechanism="geometric"),
     }
 )
-ODD = Survey(
+ODD = Survey.design(
     {
-        "constructor": Integer(0, 9, epsilon=1, mechanism="geometric"),
-        "toString": Categorical(["__proto__", "constructor"], epsilon=1, mechanism="response"),
-        "__proto__": Integer(0, 9, epsilon=1, mechanism="threshold"),
+        "constructor": Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
+        "toString": Categorical(
+            ["__proto__", "constructor"], epsilon=1, mechanism="randomized-response"
+        ),
+        "__proto__": Integer(0, 9, epsilon=1, mechanism="threshold", per=1),
     }
 )
 
 
 def memoised():
     """A manifest with a memoised law; the survey is a plain one, the client does not mind."""
-    survey = Survey({"x": Integer(0, 7, epsilon=1, mechanism="geometric")})
+    survey = Survey.design({"x": Integer(0, 7, epsilon=1, mechanism="geometric", per=1)})
     data = json.loads(manifest(survey))
     (field,) = data["fields"]
-    second = Survey({"x": Integer(0, 7, epsilon=0.5, mechanism="geometric")}).channels["x"].law()
+    second = (
+        Survey.design({"x": Integer(0, 7, epsilon=0.5, mechanism="geometric", per=1)})
+        .channels["x"]
+        .law()
+    )
     field["law"] = {"law": "memoised", "first": field["law"], "second": second}
     field["says"] += ". That is for all reports of one answer together"
     return json.dumps(data)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import assert_counts
-from metricldp import Coins, Integer, SeededCoinsWarning, Survey
+from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Threshold
@@ -105,7 +105,7 @@ def test_rows_longer_than_a_block_are_drawn_as_well(monkeypatch):
 def test_bernoulli_has_its_probability(probability):
     threshold = int(probability * ONE)
     words = 1 << 18
-    ones = int(np.bitwise_count(bernoulli(Coins.seeded(4), threshold, words)).sum())
+    ones = int(np.bitwise_count(bernoulli(Randomness.seeded(4), threshold, words)).sum())
     exact = Fraction(threshold, ONE)
     assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
 
@@ -113,7 +113,7 @@ def test_bernoulli_has_its_probability(probability):
 def test_a_bernoulli_ten_percent_off_is_rejected():
     threshold = int(0.2689414 * ONE)
     words = 1 << 12
-    ones = int(np.bitwise_count(bernoulli(Coins.seeded(4), threshold * 9 // 10, words)).sum())
+    ones = int(np.bitwise_count(bernoulli(Randomness.seeded(4), threshold * 9 // 10, words)).sum())
     exact = Fraction(threshold, ONE)
     with pytest.raises(AssertionError):
         assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
@@ -122,7 +122,7 @@ def test_a_bernoulli_ten_percent_off_is_rejected():
 def test_lanes_are_independent_of_each_other():
     """Pairs of neighbouring lanes, planes and words fall into the four cells as they should."""
     threshold = int(0.3 * ONE)
-    bits = lanes(bernoulli(Coins.seeded(9), threshold, 1 << 14), 1 << 20)
+    bits = lanes(bernoulli(Randomness.seeded(9), threshold, 1 << 14), 1 << 20)
     p = Fraction(threshold, ONE)
     cells = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p**2]
     for distance in (1, 8, 63, 64, 65):
@@ -137,7 +137,7 @@ def test_lanes_are_independent_of_each_other():
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 7, 100])
 def test_uniform_integers(bound):
-    drawn = uniform(Coins.seeded(5), bound, 300_000)
+    drawn = uniform(Randomness.seeded(5), bound, 300_000)
     observed = np.bincount(drawn, minlength=bound)
     assert_counts(observed, [Fraction(1, bound)] * bound, false_alarm=1e-9)
 
@@ -167,7 +167,7 @@ def test_two_sided_geometric_noise(epsilon):
     reach = 30
     middle = np.full(500_000, reach + 1)
     drawn = np.empty(len(middle), dtype=np.int64)
-    noise.blur(Coins.seeded(6), middle, 2 * reach + 3, drawn)
+    noise.blur(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
     inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
     cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
     assert sum(cells) == 1
@@ -193,26 +193,26 @@ def test_noise_that_cannot_be_kept_is_refused():
 
 
 def test_streams_differ_and_seeded_ones_repeat():
-    assert (Coins().words(4) != Coins().words(4)).any()
-    coins = Coins()
-    assert (coins.words(4) != coins.words(4)).any()
-    assert (coins.spawn().words(4) != coins.spawn().words(4)).any()
-    one, other = Coins.seeded(1), Coins.seeded(1)
+    assert (Randomness().words(4) != Randomness().words(4)).any()
+    randomness = Randomness()
+    assert (randomness.words(4) != randomness.words(4)).any()
+    assert (randomness.spawn().words(4) != randomness.spawn().words(4)).any()
+    one, other = Randomness.seeded(1), Randomness.seeded(1)
     assert (one.words(4) == other.words(4)).all()
     assert (one.spawn().words(4) == other.spawn().words(4)).all()
     assert (one.spawn().words(4) != one.spawn().words(4)).any()
-    assert (Coins.seeded(2).words(4) != Coins.seeded(1).words(4)).any()
-    many = coins.words(1 << 18)
+    assert (Randomness.seeded(2).words(4) != Randomness.seeded(1).words(4)).any()
+    many = randomness.words(1 << 18)
     assert len(np.unique(many)) == len(many)
 
 
 def test_seeded_coins_say_so():
-    with pytest.warns(SeededCoinsWarning, match="no privacy"):
-        Coins.seeded(1)
+    with pytest.warns(SeededRandomnessWarning, match="no privacy"):
+        Randomness.seeded(1)
 
 
 @pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
-@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+@pytest.mark.parametrize("make", [Randomness, lambda: Randomness.seeded(1)])
 def test_coins_cannot_be_copied(copying, make):
     with pytest.raises(TypeError, match="would repeat"):
         copying(make())
@@ -238,13 +238,13 @@ def _in_child(draw):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+@pytest.mark.parametrize("make", [Randomness, lambda: Randomness.seeded(1)])
 def test_forking_never_repeats_coins(make):
-    coins = make()
-    coins.words(3)
-    drawn = [_in_child(lambda: coins.words(50)) for _ in range(3)]
-    drawn += [_in_child(lambda: coins.spawn().words(50)) for _ in range(3)]
-    drawn += [coins.words(500), coins.spawn().words(500)]
+    randomness = make()
+    randomness.words(3)
+    drawn = [_in_child(lambda: randomness.words(50)) for _ in range(3)]
+    drawn += [_in_child(lambda: randomness.spawn().words(50)) for _ in range(3)]
+    drawn += [randomness.words(500), randomness.spawn().words(500)]
     everything = np.concatenate(drawn)
     assert len(everything) == 6 * 100 + 2 * 500
     assert len(np.unique(everything)) == len(everything)
@@ -253,8 +253,8 @@ def test_forking_never_repeats_coins(make):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_process_that_gets_the_number_of_another_draws_its_own_coins(monkeypatch):
     monkeypatch.setattr("metricldp.coins.stream.os.getpid", lambda: 1)
-    coins = Coins()
-    everything = np.concatenate([_in_child(lambda: coins.words(9)), coins.words(9)])
+    randomness = Randomness()
+    everything = np.concatenate([_in_child(lambda: randomness.words(9)), randomness.words(9)])
     assert len(np.unique(everything)) == len(everything) == 27
 
 
@@ -262,18 +262,18 @@ def test_a_process_that_gets_the_number_of_another_draws_its_own_coins(monkeypat
 def test_seeded_coins_are_the_same_in_every_process():
     """Made there, they and what they spawn repeat; only what was made before a fork does not."""
     for draw in (lambda c: c.words(9), lambda c: c.spawn().words(9)):
-        here = draw(Coins.seeded(3)).tolist()
-        assert _in_child(lambda draw=draw: draw(Coins.seeded(3))).tolist() == here * 2
+        here = draw(Randomness.seeded(3)).tolist()
+        assert _in_child(lambda draw=draw: draw(Randomness.seeded(3))).tolist() == here * 2
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
-    coins = Coins()
+    randomness = Randomness()
     stop = threading.Event()
 
     def draw():
         while not stop.is_set():
-            coins.words(1 << 14)
+            randomness.words(1 << 14)
 
     threads = [threading.Thread(target=draw) for _ in range(3)]
     for thread in threads:
@@ -283,7 +283,7 @@ def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
             child = os.fork()
             if child == 0:
                 signal.alarm(20)  # a child that hangs is killed, and its status says so
-                coins.words(4)
+                randomness.words(4)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -293,24 +293,24 @@ def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
 
 
 def _encode_in_worker(survey, people):
-    return survey.encode(people).column("v").to_pylist()
+    return survey.randomize(people).column("v").to_pylist()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_pool_of_forked_workers_blurs_differently_in_each():
-    survey = Survey({"v": Integer(0, 999, epsilon=0.01)})
+    survey = Survey.design({"v": Integer(0, 999, epsilon=0.01, per=1)})
     people = {"v": [500] * 50}
     with multiprocessing.get_context("fork").Pool(2) as pool:
         drawn = pool.starmap(_encode_in_worker, [(survey, people)] * 4)
     assert len({tuple(d) for d in drawn}) == 4
 
 
-@pytest.mark.parametrize("make", [Coins, lambda: Coins.seeded(1)])
+@pytest.mark.parametrize("make", [Randomness, lambda: Randomness.seeded(1)])
 def test_threads_never_repeat_coins(make):
-    coins = make()
+    randomness = make()
     drawn = []
     threads = [
-        threading.Thread(target=lambda: drawn.extend(coins.words(64) for _ in range(200)))
+        threading.Thread(target=lambda: drawn.extend(randomness.words(64) for _ in range(200)))
         for _ in range(8)
     ]
     for thread in threads:
@@ -323,18 +323,18 @@ def test_threads_never_repeat_coins(make):
 
 
 def test_a_stream_shared_after_a_fork_that_is_not_seen_is_rekeyed_by_its_process():
-    coins = Coins()
-    before = coins._key
-    coins._process = (-1, 0)
-    coins.words(1)
-    assert coins._key != before
+    randomness = Randomness()
+    before = randomness._key
+    randomness._process = (-1, 0)
+    randomness.words(1)
+    assert randomness._key != before
 
 
 class Recorder:
     """Coins that remember which words they gave."""
 
     def __init__(self, seed):
-        self._coins = Coins.seeded(seed)
+        self._coins = Randomness.seeded(seed)
         self.given = []
 
     def words(self, count):
@@ -383,7 +383,7 @@ def test_growing_lane_by_lane(monkeypatch):
         words, most = int(rng.integers(1, 12)), int(rng.integers(1, 30))
         rounds = min(8, words.bit_length() + 1, most)
         noise = GeometricNoise(1, (), int(rng.choice([1, 2, 3])) << 62)
-        source = Coins.seeded(seed)
+        source = Randomness.seeded(seed)
         first = draw(source, [noise.block] * rounds, words)
         later.clear()
         planes = np.concatenate(list(noise._grown(source, first.copy(), most)))
@@ -395,21 +395,21 @@ def test_growing_lane_by_lane(monkeypatch):
             for place, word in enumerate(alive):
                 tossed[word] += [int(row[place]) for row in part]
         for lane, found in enumerate(grown.tolist()):
-            coins = [row >> (lane % 64) & 1 for row in tossed[lane // 64]]
-            run = coins.index(0) if 0 in coins else len(coins)
+            randomness = [row >> (lane % 64) & 1 for row in tossed[lane // 64]]
+            run = randomness.index(0) if 0 in randomness else len(randomness)
             assert found == run
-            assert 0 in coins or len(coins) == most
+            assert 0 in randomness or len(randomness) == most
 
 
 @pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
 def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
     channel = Threshold(size, ONE // 2 - 1)
-    reports = channel.encode(np.zeros(people, dtype=int), Coins.seeded(1)).reshape(-1)
+    reports = channel.encode(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3
         reports = np.packbits(np.stack([bits & 1, bits >> 1], axis=1).reshape(-1))
     pieces = reports[: len(reports) // 16 * 16].reshape(-1, 16)
     assert len(np.unique(pieces.view("V16"))) == len(pieces)
-    words = bernoulli(Coins.seeded(1), 1 << 63, 3 * draws.BLOCK + 3)
+    words = bernoulli(Randomness.seeded(1), 1 << 63, 3 * draws.BLOCK + 3)
     assert len(np.unique(words)) == len(words)

@@ -13,11 +13,11 @@ import test_channels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricldp import Categorical, Coins, Integer, Real, Survey, Weight
-from metricldp.basics.errors import ValueRefused
+from metricldp import Categorical, Continuous, Integer, Randomness, Survey, Weight
+from metricldp.basics.errors import InvalidValueError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper
-from metricldp.coins import draws as coins
+from metricldp.coins import draws as randomness
 from metricldp.coins import kernels
 from metricldp.coins.draws import bernoulli
 from metricldp.coins.noise import GeometricNoise
@@ -42,7 +42,7 @@ def drawn_both_ways(draw, seed):
     """Draws with and without kernels from the same words; both read as many of them."""
     results, after = [], []
     for version in VERSIONS:
-        source = Coins.seeded(seed)
+        source = Randomness.seeded(seed)
         with version():
             results.append(draw(source))
         after.append(source.words(4))
@@ -63,7 +63,7 @@ def drawn_both_ways(draw, seed):
 )
 def test_lanes(threshold, words, block, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coins, "BLOCK", block)
+        patch.setattr(randomness, "BLOCK", block)
         one, other = drawn_both_ways(lambda source: bernoulli(source, threshold, words), seed)
     assert (one == other).all()
 
@@ -142,12 +142,12 @@ def test_the_law_on_every_coin_with_plain_kernels(law):
 
 
 def a_survey():
-    return Survey(
+    return Survey.design(
         {
-            "t": Integer(0, 20, epsilon=1, mechanism="threshold"),
-            "g": Integer(0, 300, epsilon=0.1, mechanism="geometric"),
+            "t": Integer(0, 20, epsilon=1, mechanism="threshold", per=1),
+            "g": Integer(0, 300, epsilon=0.1, mechanism="geometric", per=1),
             "c": Categorical(["a", "b", "c"], epsilon=1),
-            "r": Real(0, 1, points=9, epsilon=5),
+            "r": Continuous(0, 1, points=9, epsilon=5, rounding="stochastic", per=1),
             "w": Weight(0, 10),
         }
     )
@@ -173,16 +173,16 @@ def test_seeded_reports_depend_on_neither_kernels_nor_cores(n, monkeypatch):
         for cores in (1, 2, 5):
             monkeypatch.setattr(reports, "_cores", lambda cores=cores: cores)
             with version():
-                tables.append(survey.encode(people, coins=Coins.seeded(7)))
+                tables.append(survey.randomize(people, randomness=Randomness.seeded(7)))
     assert all(table.equals(tables[0]) for table in tables)
 
 
 def test_batches_have_coins_of_their_own(monkeypatch):
     """The same people in every batch, and not one batch like another."""
     monkeypatch.setattr(reports, "BATCH", 100)
-    survey = Survey({"g": Integer(0, 999, epsilon=0.01, mechanism="geometric")})
-    for source in (Coins(), Coins.seeded(1)):
-        column = survey.encode({"g": [500] * 1000}, coins=source)["g"].to_numpy()
+    survey = Survey.design({"g": Integer(0, 999, epsilon=0.01, mechanism="geometric", per=1)})
+    for source in (Randomness(), Randomness.seeded(1)):
+        column = survey.randomize({"g": [500] * 1000}, randomness=source)["g"].to_numpy()
         assert len({batch.tobytes() for batch in column.reshape(10, 100)}) == 10
 
 
@@ -197,8 +197,8 @@ def test_cores_are_those_that_the_process_may_use(monkeypatch):
 
 
 def test_without_a_word_nothing_is_clipped_shown_or_mixed():
-    survey = Survey({"g": Integer(0, 30, epsilon=60)})
-    with pytest.raises(ValueRefused) as told:
+    survey = Survey.design({"g": Integer(0, 30, epsilon=60, per=1)})
+    with pytest.raises(InvalidValueError) as told:
         reports.encode(survey, {"g": [31]})
     assert "31" not in str(told.value)
     assert reports.encode(survey, {"g": range(31)})["g"].to_pylist() == list(range(31))
@@ -216,14 +216,14 @@ def test_small_jobs_start_no_threads(monkeypatch):
     monkeypatch.setattr(reports, "_cores", lambda: 2)
     monkeypatch.setattr(reports, "BATCH", 100)
     survey = a_survey()
-    survey.encode(some_people(100))
+    survey.randomize(some_people(100))
     assert started == []
     before = threading.active_count()
-    survey.encode(some_people(101))
+    survey.randomize(some_people(101))
     assert started == [2]
     assert threading.active_count() == before
     monkeypatch.setattr(reports, "_cores", lambda: 1)
-    survey.encode(some_people(101))
+    survey.randomize(some_people(101))
     assert started == [2]
 
 
@@ -236,15 +236,15 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
 
     monkeypatch.setattr(Threshold, "encode", broken)
     with pytest.raises(MemoryError, match="no room"):
-        a_survey().encode(some_people(50))
+        a_survey().randomize(some_people(50))
 
 
 def test_a_wrong_last_value_draws_no_coin(monkeypatch):
     monkeypatch.setattr(reports, "BATCH", 10)
-    source = Coins.seeded(5)
+    source = Randomness.seeded(5)
     people = some_people(50)
     people["g"][-1] = 301
-    with pytest.raises(ValueRefused, match="g in row 50"):
-        a_survey().encode(people, coins=source)
-    assert (source.words(4) == Coins.seeded(5).words(4)).all()
-    assert (source.spawn().words(4) == Coins.seeded(5).spawn().words(4)).all()
+    with pytest.raises(InvalidValueError, match="g in row 50"):
+        a_survey().randomize(people, randomness=source)
+    assert (source.words(4) == Randomness.seeded(5).words(4)).all()
+    assert (source.spawn().words(4) == Randomness.seeded(5).spawn().words(4)).all()

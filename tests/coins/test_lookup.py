@@ -53,10 +53,10 @@ def test_one_and_many_mean_the_same_by_every_word(row, digits, monkeypatch):
     words = near_every_border()
     expected = [meant(row, last if meant(row, word) is None else word) for word in words]
     again = [last] * sum(meant(row, word) is None for word in words)
-    coins = Given(words + again)
-    found = table.many(np.full(len(words), row), coins)
+    randomness = Given(words + again)
+    found = table.many(np.full(len(words), row), randomness)
     assert found.tolist() == expected and found.dtype == np.int32
-    assert not coins.left
+    assert not randomness.left
     if table.total(row) > ONE >> 1:  # else one person's word is of fewer bits
         assert [table.one(row, Tape.of([word, last])) for word in words] == expected
 
@@ -65,11 +65,11 @@ def test_whoever_has_no_entry_yet_draws_again_in_order():
     table, rows = Lookup(ROWS), np.array([5, 3, 5, 0, 5, 3])
     beyond = ONE - 1
     rounds = [beyond, 0, beyond, beyond, 5, beyond], [7, beyond, beyond], [beyond, 0], [1]
-    coins = Given(chain(*rounds))
-    assert table.many(rows, coins).tolist() == [0, 0, 0, 5, 0, 0]
-    assert not coins.left
-    coins = Given([beyond, beyond, 3 * EIGHTH - 2, 3 * EIGHTH])
-    assert table.many(np.array([3, 3]), coins).tolist() == [1, 3]
+    randomness = Given(chain(*rounds))
+    assert table.many(rows, randomness).tolist() == [0, 0, 0, 5, 0, 0]
+    assert not randomness.left
+    randomness = Given([beyond, beyond, 3 * EIGHTH - 2, 3 * EIGHTH])
+    assert table.many(np.array([3, 3]), randomness).tolist() == [1, 3]
 
 
 def test_one_person_draws_as_many_bits_as_the_total_has():

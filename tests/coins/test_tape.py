@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import assert_counts
-from metricldp import Coins, MetricLdpError
+from metricldp import MetricLdpError, Randomness
 from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
 
@@ -61,8 +61,8 @@ def by_the_rules(words, call, *arguments):
 @given(st.lists(CALLS, max_size=30), st.integers(0, 999))
 def test_draws_read_the_tape_by_the_rules(calls, seed):
     """From a stream, and from the same words written down."""
-    drawn = Coins.seeded(seed).words(3000 + 64 * 4 * len(calls)).tolist()
-    for tape in (Tape(Coins.seeded(seed)), Tape.of(drawn)):
+    drawn = Randomness.seeded(seed).words(3000 + 64 * 4 * len(calls)).tolist()
+    for tape in (Tape(Randomness.seeded(seed)), Tape.of(drawn)):
         words = iter(drawn)
         for call, *arguments in calls:
             assert getattr(tape, call)(*arguments) == by_the_rules(words, call, *arguments)
@@ -122,13 +122,13 @@ def test_a_word_equal_to_the_threshold_is_not_below_it():
 
 @pytest.mark.parametrize("bits", [1, 7, 8, 9, 63, 64])
 def test_integers_have_fair_bits(bits):
-    tape, n = Tape(Coins.seeded(7)), 400
+    tape, n = Tape(Randomness.seeded(7)), 400
     check_fair([tape.integer(bits) for _ in range(n)], bits)
 
 
 @pytest.mark.parametrize("bits", [1, 64, 65, 255, 5000])
 def test_planes_have_fair_bits(bits):
-    tape, n = Tape(Coins.seeded(8)), 400
+    tape, n = Tape(Randomness.seeded(8)), 400
     check_fair([tape.plane(bits) & (1 << bits) - 1 for _ in range(n)], bits)
 
 

@@ -17,10 +17,12 @@ from metricldp.reports.bytes import pack
 @pytest.fixture(scope="session")
 def survey():
     """Few bits, with values that no device could send, and padding."""
-    return Survey(
+    return Survey.design(
         {
             "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
-            "region": Categorical(["north", "south", "east"], epsilon=2, mechanism="response"),
+            "region": Categorical(
+                ["north", "south", "east"], epsilon=2, mechanism="randomized-response"
+            ),
         }
     )
 
@@ -28,13 +30,13 @@ def survey():
 @pytest.fixture(scope="session")
 def wide():
     """64 bits, each of them free: a report can be any number of eight bytes."""
-    return Survey({"x": Integer(0, 64, epsilon=1, mechanism="threshold")})
+    return Survey.design({"x": Integer(0, 64, epsilon=1, mechanism="threshold", per=1)})
 
 
 @pytest.fixture(scope="session")
 def reports(survey):
     people = {"age": [k % 100 for k in range(500)], "region": ["north", "east"] * 250}
-    return pack(survey, survey.encode(people))
+    return pack(survey, survey.randomize(people))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ def report_of(wide, number):
     return header(wide) + number.to_bytes(8, "little")
 
 
-class Answer:
+class Estimate:
     def __init__(self, messages):
         self.status = messages[0]["status"]
         self.headers = {k.decode(): v.decode() for k, v in messages[0]["headers"]}
@@ -67,7 +67,7 @@ async def ask(app, method, path, body=b"", headers=(), pieces=None, query=b""):
         "client": ("127.0.0.1", 1),
     }
     await app(scope, receive, send)
-    return Answer(messages)
+    return Estimate(messages)
 
 
 def upload_path(survey):

@@ -37,7 +37,7 @@ from metricldp.reports.bytes import header, pack
 
 PER_FOLDER = 40
 """Kills of one folder, before a new one is begun."""
-SURVEY = Survey({"x": Integer(0, 64, epsilon=1, mechanism="threshold")})
+SURVEY = Survey.design({"x": Integer(0, 64, epsilon=1, mechanism="threshold", per=1)})
 HEADER = header(SURVEY)
 
 

@@ -1,4 +1,4 @@
-"""A server as `metricldp serve` runs it, for tests that look at its system calls; or a broken one.
+"""A server as `metricldp collector serve` runs it, or a broken one, for tests of system calls.
 
 python serve_one.py FOLDER PORT [early|unsynced]
 """
@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from metricldp.app.serving import build_application, run_server
+from metricldp.cli.collector import build_application, run_server
 from metricldp.collector.intake import Intake
 from metricldp.collector.server import Options
 from metricldp.collector.sqlite import SQLite

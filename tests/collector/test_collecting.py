@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from devices import ask, post_all, records, report_of, serve_and, upload_path
 
 from metricldp import Integer, Survey
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.collector import sqlite
 from metricldp.collector.base import Collected
 from metricldp.collector.books import Books
@@ -278,7 +278,7 @@ def test_blind_tokens_of_a_separate_issuer(collector, wide):
     assert stored(collector, wide) == {report_of(wide, 1): 1}
     small = rsa.generate_private_key(65537, 1024)
     for wrong in (pem(small).decode(), "no key", ""):
-        with pytest.raises(SurveyError, match="2048 bits"):
+        with pytest.raises(InvalidSpecError, match="2048 bits"):
             Settings(proof="blind", key=wrong)
 
 
@@ -363,7 +363,7 @@ def test_tokens_have_scopes_and_surveys(collector, survey, wide):
         (own_one, None, "own"),
         ("", survey, "ask"),
         ("x" * 43, survey, "ask"),
-        (own_all, Survey({"z": Integer(0, 3, epsilon=1)}), "ask"),
+        (own_all, Survey.design({"z": Integer(0, 3, epsilon=1, per=1)}), "ask"),
         (own_all, survey, "everything"),
     ]:
         assert not allowed(token, one, scope)
@@ -378,9 +378,9 @@ def test_tokens_have_scopes_and_surveys(collector, survey, wide):
 
 def test_settings_are_checked():
     for said in ({"batch": -1}, {"window": 0}, {"most": 0}, {"proof": "x"}, {"batch": 1.5}):
-        with pytest.raises(SurveyError):
+        with pytest.raises(InvalidSpecError):
             Settings(**said)
-    with pytest.raises(SurveyError, match="hexadecimal"):
+    with pytest.raises(InvalidSpecError, match="hexadecimal"):
         Settings(proof="invites", key="12")
     made = Settings(batch=5, proof="invites", key="00" * 32)
     assert Settings.from_json(made.to_json()) == made

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from metricldp import Integer, Survey
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.collector import backups, books
 from metricldp.collector.books import Books
 from metricldp.collector.database import DIGEST, MARK, StoreError
@@ -32,7 +32,7 @@ def random_ids(rng, count, day=None):
 
 
 def other_survey():
-    return Survey({"y": Integer(0, 9, epsilon=1, mechanism="threshold")})
+    return Survey.design({"y": Integer(0, 9, epsilon=1, mechanism="threshold", per=1)})
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -162,7 +162,7 @@ def test_proof_does_not_change_after_the_first_report(collector, wide):
     collector.open(wide, Settings())
     with collector.using() as (own, _):
         own.take([upload(number, random_ids(random.Random(1), 3))], Counter())
-    with pytest.raises(SurveyError, match="3 reports came with proof='none'"):
+    with pytest.raises(InvalidSpecError, match="3 reports came with proof='none'"):
         collector.open(wide, invited)
     collector.open(wide, Settings(most=10))
 

@@ -22,7 +22,7 @@ from metricldp import Integer, Survey
 from metricldp.collector.envelope import new_id
 
 ROOT = Path(__file__).parents[2]
-SURVEY = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+SURVEY = Survey.design({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
 REPORTS = f"/v1/surveys/{SURVEY.fingerprint}/reports"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -82,7 +82,7 @@ def collector(tmp_path_factory):
     folder = tmp_path_factory.mktemp("collector")
     SURVEY.save(folder / "survey.toml")
     port, operations = free_port(), free_port()
-    words = [sys.executable, "-m", "metricldp", "serve", str(folder / "survey.toml")]
+    words = [sys.executable, "-m", "metricldp", "collector", "serve", str(folder / "survey.toml")]
     words += ["--port", str(port), "--ops-port", str(operations)]
     with running(words, listens(port)):
         yield port, operations
@@ -247,7 +247,7 @@ def test_logs_say_nothing_of_who_sent_a_report(collector, proxy):
 def test_units_name_commands_that_exist():
     """Whatever deploy/ runs is run as the command line has it."""
     shown = subprocess.run(
-        [sys.executable, "-m", "metricldp", "serve", "--help"],
+        [sys.executable, "-m", "metricldp", "collector", "serve", "--help"],
         capture_output=True,
         text=True,
         check=True,

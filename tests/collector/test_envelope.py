@@ -7,32 +7,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metricldp import Categorical, Continuous, Integer, ReportRefused, Survey, Weight
+from metricldp import (
+    Categorical,
+    Continuous,
+    Integer,
+    InvalidReportError,
+    Survey,
+    SurveySpec,
+    Weight,
+)
 from metricldp.collector.envelope import LARGEST, UNDATED, Envelope, new_id, today
 from metricldp.collector.plain import Plain
 from metricldp.collector.proofs import Anybody, Invited
 from metricldp.reports.bytes import pack, packed_size, unpack
 
 SURVEYS = [
-    Survey({"age": Integer(0, 99, epsilon=1, mechanism="geometric")}),
-    Survey(
+    Survey.design({"age": Integer(0, 99, epsilon=1, mechanism="geometric", per=1)}),
+    Survey.design(
         {
-            "age": Integer(0, 99, epsilon=1, mechanism="geometric"),
-            "region": Categorical(["a", "b", "c"], epsilon=1, mechanism="response"),
+            "age": Integer(0, 99, epsilon=1, mechanism="geometric", per=1),
+            "region": Categorical(["a", "b", "c"], epsilon=1, mechanism="randomized-response"),
             "paid": Weight(0, 10),
-            "income": Continuous(0, 9, bins=9, epsilon=1, mechanism="threshold"),
+            "income": Continuous(0, 9, bins=9, epsilon=1, mechanism="threshold", per=1),
         }
     ),
-    Survey({"x": Integer(0, 20, epsilon=1, mechanism="prefix")}),
-    Survey({"x": Integer(0, 4, epsilon=1), "y": Integer(0, 6, epsilon=2)}, joint=[["x", "y"]]),
-    Survey({"x": Integer(0, 9, epsilon=1, optional=True)}),
+    Survey.design({"x": Integer(0, 20, epsilon=1, mechanism="prefix", per=1)}),
+    Survey.design(
+        SurveySpec(
+            {"x": Integer(0, 4, epsilon=1, per=1), "y": Integer(0, 6, epsilon=2, per=1)},
+            joint=[["x", "y"]],
+        )
+    ),
+    Survey.design({"x": Integer(0, 9, epsilon=1, optional=True, per=1)}),
 ]
 
 
 def word(survey, report):
     try:
         unpack(survey, [report])
-    except ReportRefused as wrong:
+    except InvalidReportError as wrong:
         return wrong.reason
     return ""
 
@@ -43,7 +56,7 @@ def good(survey):
         name: [attribute.label(0) if attribute.kind == "categorical" else 1]
         for name, attribute in survey.asked.items()
     }
-    (report,) = pack(survey, survey.encode(people))
+    (report,) = pack(survey, survey.randomize(people))
     return report
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from devices import post_all, report_of
 
-from metricldp import Integer, QueryError, ReportRefused, Survey
+from metricldp import Integer, InvalidReportError, QueryError, Survey
 from metricldp.collector import ingest as ingesting
 from metricldp.collector.envelope import new_id
 from metricldp.collector.folder import Collector
@@ -21,7 +21,7 @@ from metricldp.collector.ingest import FileLog, KafkaLog, ingest, log_of
 from metricldp.collector.settings import Settings
 from metricldp.reports.bytes import pack
 
-SURVEY = Survey({"x": Integer(0, 64, epsilon=1, mechanism="threshold")})
+SURVEY = Survey.design({"x": Integer(0, 64, epsilon=1, mechanism="threshold", per=1)})
 
 
 def records(count, first=0):
@@ -98,7 +98,7 @@ def test_growing_file_is_read_from_its_offset(collected, log_file):
     assert read_file(collected, log_file) == {"accepted": 180, "duplicate": 21}
     assert stored(collected) == reports_in(messages)
     log_file.write_bytes(b"".join(messages[:3]))
-    with pytest.raises(ReportRefused, match="is shorter than its offset"):
+    with pytest.raises(InvalidReportError, match="is shorter than its offset"):
         read_file(collected, log_file)
 
 
@@ -226,10 +226,10 @@ def test_addresses_of_logs(collected, log_file, tmp_path):
     for wrong in ("http://a/b", "kafka://host:9092", "kafka:///topic", "kafka://h/a/b"):
         with pytest.raises(QueryError, match="kafka://HOST:PORT/TOPIC"):
             log_of(wrong, entry)
-    with pytest.raises(ReportRefused, match="cannot read the log"):
+    with pytest.raises(InvalidReportError, match="cannot read the log"):
         log_of(str(tmp_path / "none"), entry)
     Path(f"{log_file}.offset").write_text("x")
-    with pytest.raises(ReportRefused, match="cannot read the log"):
+    with pytest.raises(InvalidReportError, match="cannot read the log"):
         log_of(str(log_file), entry)
 
 
@@ -240,7 +240,7 @@ def test_unreachable_broker(monkeypatch, capfd):
     pytest.importorskip("confluent_kafka", reason="needs metricldp[kafka]")
     monkeypatch.setattr(ingesting, "_PATIENCE", 0.3)
     for address in ("127.0.0.1:1", "[::1", "127.0.0.1:99999"):
-        with pytest.raises(ReportRefused, match=r"cannot read from .*; check the address"):
+        with pytest.raises(InvalidReportError, match=r"cannot read from .*; check the address"):
             KafkaLog(address, "topic", "group")
     assert capfd.readouterr() == ("", "")
 
@@ -275,7 +275,7 @@ def test_topic(collected, broker):
     assert stored(collected) == reports_in(messages)
     third = ingest(collected, SURVEY.fingerprint, new_log(group="another"))
     assert third == {"duplicate": len(sent), "length": 1}
-    with pytest.raises(ReportRefused, match="no topic"):
+    with pytest.raises(InvalidReportError, match="no topic"):
         KafkaLog(address, "nothing", "group")
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from devices import post_all, report_of
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.collector import sealing
 from metricldp.collector.backups import backup
 from metricldp.collector.books import Books
@@ -52,7 +52,7 @@ def test_groups_become_a_file_that_others_can_read(collector, books, wide, numbe
     assert stored(collector, wide) == expected
     assert wide.tally(path).n == 500
     # Everything in the file but the reports themselves is the same for any reports.
-    with pytest.raises(ReportRefused, match="counted already"):
+    with pytest.raises(InvalidReportError, match="counted already"):
         wide.tally([path]).add(path)
 
 
@@ -144,7 +144,7 @@ def test_a_full_disk_while_sealing(collector, books, wide, number, monkeypatch):
     fill(collector, wide, range(50))
 
     def full(*_, **__):
-        raise ReportRefused("file", "cannot write: No space left on device")
+        raise InvalidReportError("file", "cannot write: No space left on device")
 
     with monkeypatch.context() as broken:
         broken.setattr(sealing.parquet, "write", full)

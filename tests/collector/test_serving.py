@@ -23,8 +23,8 @@ import pytest
 from devices import ask, records, serve_and, until
 from test_durability import free_port
 
-from metricldp.app import cli
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, QueryError
+from metricldp.cli import main as cli
 from metricldp.collector import sending
 from metricldp.collector.folder import Collector
 from metricldp.collector.server import Options, application, is_page
@@ -47,6 +47,10 @@ def command(*words, cwd=None):
     return ended.value.code, said.getvalue(), wrong.getvalue()
 
 
+def collector_command(*words, cwd=None):
+    return command("collector", *words, cwd=cwd)
+
+
 def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
@@ -57,7 +61,14 @@ class Served:
         more = ["--port", self.port, "--ops-port", self.operations, *words]
         with (Path(place).parent / "log").open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "metricldp", "serve", *map(str, [place, *more])],
+                [
+                    sys.executable,
+                    "-m",
+                    "metricldp",
+                    "collector",
+                    "serve",
+                    *map(str, [place, *more]),
+                ],
                 env=environment(),
                 stderr=log,
             )
@@ -94,16 +105,18 @@ def served(place):
 
 
 def test_the_whole_way(place, served, survey):
-    code, said, wrong = command("send", "survey.toml", "people.csv", "--to", served.url, cwd=place)
-    assert (code, said) == (0, "300 reports accepted, 0 known already\n"), wrong
-    assert command("encode", "survey.toml", "people.csv", "-o", "r.parquet", cwd=place)[0] == 0
+    code, said, wrong = collector_command(
+        "send", "survey.toml", "people.csv", "--to", served.url, cwd=place
+    )
+    assert (code, said) == (0, "300 reports accepted, 0 duplicates\n"), wrong
+    assert command("randomize", "survey.toml", "people.csv", "-o", "r.parquet", cwd=place)[0] == 0
     for expected in ((300, 0), (0, 300)):  # the same file again changes nothing
-        code, said, _ = command(
+        code, said, _ = collector_command(
             *("send", "survey.toml", "r.parquet", "--to", served.url, "--json"), cwd=place
         )
         found = json.loads(said)
         assert (found["accepted"], found["duplicate"]) == expected
-    code, said, _ = command("status", "survey.toml", "--json", cwd=place)
+    code, said, _ = collector_command("status", "survey.toml", "--json", cwd=place)
     status = json.loads(said)[survey.fingerprint]
     assert (status["reports"], status["outcomes"]["duplicate"]) == (600, 300)
     collector = Collector.at(place / "survey.collected")
@@ -149,21 +162,23 @@ def test_ingest_command(tmp_path, survey, reports):
     wrong = sent[0][:16] + b"\x07" + sent[0][17:]
     (tmp_path / "a.log").write_bytes(b"".join([*sent, *sent[:4], wrong]))
     words = ("ingest", "s.toml", "a.log", "--at-once", "8")
-    assert command(*words, cwd=tmp_path)[:2] == (
+    assert collector_command(*words, cwd=tmp_path)[:2] == (
         0,
         "30 accepted, 4 duplicate, 1 rejected: the report has another version\n",
     )
-    code, said, _ = command(*words, "--json", cwd=tmp_path)
+    code, said, _ = collector_command(*words, "--json", cwd=tmp_path)
     assert json.loads(said) == {"survey": survey.fingerprint}
-    assert command("ingest", "s.collected", "a.log", cwd=tmp_path)[1] == "no new records\n"
+    assert (
+        collector_command("ingest", "s.collected", "a.log", cwd=tmp_path)[1] == "no new records\n"
+    )
     with Collector.at(tmp_path / "s.collected") as collector:
         assert collector.tally(survey).n == 30
     for place, log, why in (
         ("s.toml", "http://x/y", "kafka://HOST:PORT/TOPIC"),
         ("s.toml", "none.log", "cannot read the log none.log"),
-        ("nowhere", "a.log", "no folder of a collector"),
+        ("nowhere", "a.log", "is not a collector folder"),
     ):
-        code, said, error = command("ingest", place, log, cwd=tmp_path)
+        code, said, error = collector_command("ingest", place, log, cwd=tmp_path)
         assert (code, said, error.count("\n")) == (2, "", 1)
         assert why in error
     assert not (tmp_path / "nowhere").exists()
@@ -183,7 +198,7 @@ def test_ingest_follows_a_log_until_it_is_interrupted(tmp_path, survey, reports,
             file.write(b"".join(more))
 
     monkeypatch.setattr("metricldp.collector.ingest.time.sleep", pause)
-    code, said, _ = command("ingest", "s.toml", "a.log", "--follow", cwd=tmp_path)
+    code, said, _ = collector_command("ingest", "s.toml", "a.log", "--follow", cwd=tmp_path)
     assert (code, said) == (130, "10 accepted\n20 accepted\n")
 
 
@@ -198,9 +213,14 @@ def test_status_names_a_report_of_another_survey(tmp_path, survey, wide, reports
         for record in records(reports[:3]):
             httpx.post(address, content=record).raise_for_status()
             httpx.post(address, content=record).raise_for_status()
-        token = command("token", "new", "s.toml", "--name", "ann", cwd=tmp_path)[1].strip()
+        token = collector_command("token", "new", "s.toml", "--name", "ann", cwd=tmp_path)[
+            1
+        ].strip()
         words = ("status", served.url, "--survey", survey.fingerprint, "--token", token)
-        texts = [command(*words)[1], command("status", "s.toml", cwd=tmp_path)[1]]
+        texts = [
+            collector_command(*words)[1],
+            collector_command("status", "s.toml", cwd=tmp_path)[1],
+        ]
     finally:
         served.stop()
     for text in texts:
@@ -229,13 +249,13 @@ def test_every_file_is_private_in_an_existing_folder(tmp_path, survey, reports):
     try:
         served = Served(place, "--invites", "--seal-at", "5")
         words = ("token", "invites", "existing", "-n", "10", "-o", "invites.txt")
-        assert command(*words, cwd=tmp_path)[0] == 0
+        assert collector_command(*words, cwd=tmp_path)[0] == 0
         lines = (tmp_path / "invites.txt").read_text().splitlines()
         address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
         for line, report in zip(lines, reports, strict=False):
             httpx.post(address, content=bytes.fromhex(line) + report).raise_for_status()
         until(lambda: list((place / "segments").glob("*.parquet")))
-        assert command("backup", "existing", "-o", "copies/copy", cwd=tmp_path)[0] == 0
+        assert collector_command("backup", "existing", "-o", "copies/copy", cwd=tmp_path)[0] == 0
         running = modes(place)
         served.stop()
     finally:
@@ -251,9 +271,9 @@ def test_every_file_is_private_in_an_existing_folder(tmp_path, survey, reports):
 
 
 def test_tokens_and_status_over_the_network(place, served, survey):
-    code, token, _ = command("token", "new", "survey.toml", "--name", "ann", cwd=place)
+    code, token, _ = collector_command("token", "new", "survey.toml", "--name", "ann", cwd=place)
     assert code == 0
-    code, said, _ = command("token", "list", "survey.toml", cwd=place)
+    code, said, _ = collector_command("token", "list", "survey.toml", cwd=place)
     assert said.startswith("ann  ask  ")
     assert token.strip() not in said
     status = f"{served.url}/v1/surveys/{survey.fingerprint}/status"
@@ -263,9 +283,9 @@ def test_tokens_and_status_over_the_network(place, served, survey):
     assert answer.status_code == 200
     assert answer.json()["closed"] is False
     words = ("status", served.url, "--survey", survey.fingerprint, "--token", token.strip())
-    assert survey.fingerprint in command(*words)[1]
+    assert survey.fingerprint in collector_command(*words)[1]
     assert httpx.post(status.replace("status", "close"), headers=bearer).status_code == 401
-    assert command("token", "revoke", "survey.toml", "ann", cwd=place)[0] == 0
+    assert collector_command("token", "revoke", "survey.toml", "ann", cwd=place)[0] == 0
     assert httpx.get(status, headers=bearer).status_code == 401
 
 
@@ -296,9 +316,9 @@ def test_metrics_start_at_zero_and_can_be_read(served, survey):
 
 
 def test_a_backup_while_it_runs(place, served, survey):
-    code, said, _ = command("backup", "survey.toml", "-o", "copy", cwd=place)
+    code, said, _ = collector_command("backup", "survey.toml", "-o", "copy", cwd=place)
     assert code == 0
-    assert said.endswith("metricldp serve copy serves them again\n")
+    assert said.endswith("metricldp collector serve copy serves them\n")
     copy = Collector.at(place / "copy")
     assert copy.tally(survey).n == copy.status(survey).outcomes["accepted"]
     copy.close()
@@ -309,13 +329,15 @@ def test_invites_from_the_command_line(tmp_path, survey, reports):
     served = Served(tmp_path / "s.toml", "--invites")
     try:
         words = ("token", "invites", "s.toml", "-n", "5", "-o", "invites.txt")
-        assert command(*words, cwd=tmp_path)[0] == 0
+        assert collector_command(*words, cwd=tmp_path)[0] == 0
         path = tmp_path / "invites.txt"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         (tmp_path / "people.csv").write_text("age,region\n" + "30,north\n" * 5)
         sent = ("send", "s.toml", "people.csv", "--to", served.url, "--invites", "invites.txt")
-        assert command(*sent, cwd=tmp_path)[1] == "5 reports accepted, 0 known already\n"
-        code, said, _ = command(*sent, cwd=tmp_path)  # blurred again, under the same invites
+        assert collector_command(*sent, cwd=tmp_path)[1] == "5 reports accepted, 0 duplicates\n"
+        code, said, _ = collector_command(
+            *sent, cwd=tmp_path
+        )  # blurred again, under the same invites
         # A report that is randomized to the same bytes again counts as known.
         accepted, known, rejected = map(int, re.findall(r"\d+", said))
         assert (code, accepted, known + rejected) == (1, 0, 5)
@@ -323,7 +345,7 @@ def test_invites_from_the_command_line(tmp_path, survey, reports):
         address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
         answer = httpx.post(address, content=bytes(32) + reports[0])
         assert (answer.status_code, answer.json()["type"][-7:]) == (403, ":invite")
-        assert command("close", "s.toml", cwd=tmp_path)[0] == 0
+        assert collector_command("close", "s.toml", cwd=tmp_path)[0] == 0
         line = path.read_text().splitlines()[0]
         answer = httpx.post(address, content=bytes.fromhex(line) + reports[0])
         assert answer.status_code == 410
@@ -368,7 +390,7 @@ def test_owners_over_the_network(tmp_path, survey, wide, reports):
     collector.close()
 
 
-def test_pages_are_somebody_elses(tmp_path, survey):
+def test_pages_and_queries_go_to_the_page_application(tmp_path, survey):
     seen = []
 
     async def pages(scope, receive, send):
@@ -386,17 +408,17 @@ def test_pages_are_somebody_elses(tmp_path, survey):
         for path in (
             "/surveys",
             f"/surveys/{survey.fingerprint}",
-            f"{one}/count",
-            f"{one}/cdf.svg",
+            f"{one}/query/count",
+            f"{one}/query/cdf.svg",
         ):
             assert (await ask(app, "GET", path)).body == b"page"
         assert (await ask(app, "GET", one)).body.decode() == survey.canonical
-        assert (await ask(app, "POST", f"{one}/count")).word == "not-found"
+        assert (await ask(app, "POST", f"{one}/query/count")).word == "not-found"
         await app.stop()
 
     asyncio.run(go())
     assert len(seen) == 4
-    for path in (one, f"{one}/status", f"{one}/client.json", f"{one}/reports"):
+    for path in (one, f"{one}/status", f"{one}/client.json", f"{one}/reports", f"{one}/count"):
         assert not is_page(path, "GET")
 
 
@@ -416,7 +438,7 @@ def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):
     assert sending.send(survey, reports[:3], heads, line).accepted == 3
     assert len(seen) == 3
     assert len({*seen}) == 1
-    with pytest.raises(ReportRefused, match="does not answer"):
+    with pytest.raises(InvalidReportError, match="does not answer"):
         sending.Line("http://127.0.0.1:9", waits=()).ask("GET", "/")
     for wrong in ("ftp://x", "nonsense", "http://"):
         with pytest.raises(QueryError, match="address"):
@@ -431,27 +453,26 @@ def test_the_same_reports_have_the_same_ids_whenever_and_wherever_they_are(tmp_p
     people = {"age": [30] * 50, "region": ["north"] * 50}
     first, copy, other, plain, more = (tmp_path / f"{k}.parquet" for k in range(5))
     for path in (first, other):
-        parquet.write(survey, path, [survey.encode(people)])
+        parquet.write(survey, path, [survey.randomize(people)])
     shutil.copyfile(first, copy)
     os.utime(copy, (0, 0))
     pq.write_table(pq.read_table(first), plain)  # by a program that keeps no collection
-    pq.write_table(survey.encode(people), more)
+    pq.write_table(survey.randomize(people), more)
     found = [ids(survey, path) for path in (first, copy, plain, other, more)]
     assert found[0] == found[1] == found[2]
     assert len({one for some in found for one in some}) == 9
 
 
 def test_few_reports_are_told_apart_by_their_collections(tmp_path, survey):
-    few = survey.encode({"age": [30], "region": ["north"]})
+    few = survey.randomize({"age": [30], "region": ["north"]})
     for name in ("a.parquet", "b.parquet"):
         parquet.write(survey, tmp_path / name, [few])
     assert ids(survey, tmp_path / "a.parquet") != ids(survey, tmp_path / "b.parquet")
     assert ids(survey, tmp_path / "a.parquet") == ids(survey, tmp_path / "a.parquet")
     pq.write_table(few, tmp_path / "c.parquet")
-    with pytest.raises(QueryError, match="metricldp merge"):
+    with pytest.raises(QueryError, match=r"survey\.tally\(\.\.\.\)\.save\(\.\.\.\)"):
         ids(survey, tmp_path / "c.parquet")
-    survey.save(tmp_path / "s.toml")
-    assert command("merge", "s.toml", "c.parquet", "-o", "d.parquet", cwd=tmp_path)[0] == 0
+    survey.tally(tmp_path / "c.parquet").save(tmp_path / "d.parquet")
     assert len({*ids(survey, tmp_path / "d.parquet")}) == 3
 
 
@@ -501,7 +522,7 @@ def test_a_server_that_is_no_collector(place, other_server, said):
         ("send", "survey.toml", "people.csv", "--to", url),
         ("status", url, "--survey", "00", "--token", "t"),
     ):
-        code, out, wrong = command(*words, cwd=place)
+        code, out, wrong = collector_command(*words, cwd=place)
         assert (code, out, wrong.count("\n")) == (2, "", 1), wrong
         assert f"{url} does not answer as a collector does" in wrong
 
@@ -522,7 +543,7 @@ def test_addresses_that_are_none(place, url):
         ("send", "survey.toml", "people.csv", "--to", url),
         ("status", url, "--survey", "00", "--token", "t"),
     ):
-        code, out, wrong = command(*words, cwd=place)
+        code, out, wrong = collector_command(*words, cwd=place)
         assert (code, out, wrong.count("\n")) == (2, "", 1), wrong
         assert "a collector has an address such as" in wrong
 
@@ -530,20 +551,20 @@ def test_addresses_that_are_none(place, url):
 def test_mistakes_are_one_line(tmp_path, survey):
     survey.save(tmp_path / "s.toml")
     for words in (
-        ("status", "http://127.0.0.1:9", "--survey", "00", "--token", "a\nb"),
-        ("status", "http://127.0.0.1:9", "--survey", "00", "--token", "é€"),
-        ("serve", "none.toml"),
-        ("status", "nowhere"),
-        ("send", "s.toml", "none.csv", "--to", "http://127.0.0.1:9"),
-        ("token", "new", "nowhere", "--name", "ann"),
-        ("status", "http://127.0.0.1:9"),
-        ("serve", "s.toml", "--host", ""),
-        ("serve", "s.toml", "--seal-at", "0"),
-        ("serve", "s.toml", "--seal-at=-1"),
-        ("send", "s.toml", "s.toml", "--to", "http://127.0.0.1:9", "--at-once=-5"),
-        ("compile", "s.toml", "-o", "p.csv"),
+        ("collector", "status", "http://127.0.0.1:9", "--survey", "00", "--token", "a\nb"),
+        ("collector", "status", "http://127.0.0.1:9", "--survey", "00", "--token", "é€"),
+        ("collector", "serve", "none.toml"),
+        ("collector", "status", "nowhere"),
+        ("collector", "send", "s.toml", "none.csv", "--to", "http://127.0.0.1:9"),
+        ("collector", "token", "new", "nowhere", "--name", "ann"),
+        ("collector", "status", "http://127.0.0.1:9"),
+        ("collector", "serve", "s.toml", "--host", ""),
+        ("collector", "serve", "s.toml", "--seal-at", "0"),
+        ("collector", "serve", "s.toml", "--seal-at=-1"),
+        ("collector", "send", "s.toml", "s.toml", "--to", "http://127.0.0.1:9", "--at-once=-5"),
+        ("collector", "manifest", "s.toml", "-o", "p.csv"),
         ("design", "s.toml", "-o", "p.csv"),
-        ("serve", "s.toml", "--store", "postgresql://nobody@127.0.0.1:9/none"),
+        ("collector", "serve", "s.toml", "--store", "postgresql://nobody@127.0.0.1:9/none"),
     ):
         code, said, wrong = command(*words, cwd=tmp_path)
         assert (code, said, wrong.count("\n")) == (2, "", 1), wrong

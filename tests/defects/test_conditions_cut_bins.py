@@ -1,27 +1,27 @@
 """Conditions, bars and groups of a binned attribute end at bin edges; others are rejected."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from metricldp import (
     Categorical,
-    Coins,
     Continuous,
     Integer,
     QueryError,
-    Real,
+    Randomness,
     Relative,
     Survey,
-    Waves,
-    any_of,
-    none_of,
+    plan,
     pool,
+    waves,
 )
-from metricldp.answers.where_text import parse_text
+from metricldp.answers.conditions import any_of, none_of
 
 N = 4_000
 INCOMES = np.random.default_rng(7).gamma(2, 15_000, N).clip(0, 100_000)
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "income": Continuous(0, 100_000, bins=10, epsilon=4, within=10_000),
         "rent": Continuous(edges=[0, 100, 500, 2_000], epsilon=4, per=100),
@@ -37,7 +37,7 @@ def tally():
         "rent": np.linspace(0, 2_000, N),
         "region": ["north", "south"] * (N // 2),
     }
-    return SURVEY.tally(SURVEY.encode(people, coins=Coins.seeded(1)))
+    return SURVEY.tally(SURVEY.randomize(people, randomness=Randomness.seeded(1)))
 
 
 def rejected(ask, *edges):
@@ -73,8 +73,10 @@ def test_range_between_edges_is_left_closed(tally, low, high):
 
 def test_value_at_an_edge_is_in_the_bin_above():
     """Without noise: 300 people at an edge are in (20, 30), not in (10, 20)."""
-    survey = Survey({"x": Continuous(0, 30, bins=3, epsilon=700, within=10)})
-    tally = survey.tally(survey.encode({"x": [20.0] * 300 + [30.0] * 7}, coins=Coins.seeded(1)))
+    survey = Survey.design({"x": Continuous(0, 30, bins=3, epsilon=700, within=10)})
+    tally = survey.tally(
+        survey.randomize({"x": [20.0] * 300 + [30.0] * 7}, randomness=Randomness.seeded(1))
+    )
     counts = [tally.count({"x": ends}).value for ends in ((10, 20), (20, 30), (None, 30))]
     assert counts == pytest.approx([0, 307, 307], abs=1e-6)
 
@@ -85,55 +87,65 @@ def test_all_queries_reject_conditions_that_cut_bins(tally):
         lambda: tally.count(where, by="region"),
         lambda: tally.counts([None, where]),
         lambda: tally.fraction(where),
-        lambda: tally.fraction({"region": "north"}, of=where),
+        lambda: tally.fraction({"region": "north"}, among=where),
         lambda: tally.sum("rent", where),
         lambda: tally.mean("rent", where),
         lambda: tally.quantile("rent", 0.5, where),
         lambda: tally.cdf("rent", where),
         lambda: tally.histogram("region", where),
-        lambda: tally.linear("rent", "values", where),
+        lambda: tally.workload("rent", "values", where),
         lambda: tally.variance("rent", where),
         lambda: tally.correlation("income", "rent", where),
         lambda: tally.count(any_of(where, {"region": "north"})),
         lambda: tally.count(none_of(where)),
         lambda: tally.count({"income": [(0, 16_000), (50_000, None)]}),
-        lambda: tally.decoded(where),
-        lambda: tally.fit(["income"]).count(where),
+        lambda: tally.contributions(where),
+        lambda: tally.fit_distribution(["income"]).count(where),
         lambda: pool([tally]).count(where),
-        lambda: SURVEY.predict(where, n=100),
-        lambda: SURVEY.plan("count", where, error=50, n=1000),
+        lambda: SURVEY.expected_error(where, n=100, prior="worst").stderr,
+        lambda: plan(SURVEY, 50, where, query="count", n=1000),
     ):
         rejected(ask, "10,000", "20,000")
 
 
 def test_waves_reject_conditions_that_cut_bins():
-    tables = [SURVEY.encode({"income": [1, 2], "rent": [3, 4], "region": ["north"] * 2})
+    tables = [SURVEY.randomize({"income": [1, 2], "rent": [3, 4], "region": ["north"] * 2})
               for _ in range(2)]  # fmt: skip
-    waves = Waves([SURVEY.tally(table) for table in tables])
-    rejected(lambda: waves.count({"income": (0, 16_000)}), "10,000", "20,000")
+    both_waves = waves([SURVEY.tally(table) for table in tables])
+    rejected(lambda: both_waves.count({"income": (0, 16_000)}), "10,000", "20,000")
 
 
 @pytest.mark.parametrize(
-    "words", ["income=0..16000", "income<16000", "income<=16000", "income>16000", "income>=16000"]
-)
-def test_conditions_in_text_that_cut_bins_are_rejected(tally, words):
-    rejected(lambda: tally.count(parse_text(SURVEY, [words])), "10,000", "20,000")
-
-
-@pytest.mark.parametrize(
-    ("words", "ends"),
+    "text",
     [
-        ("income<20000", (None, 20_000)),
-        ("income<=20000", (None, 20_000)),
-        ("income>20000", (20_000, None)),
-        ("income>=20000", (20_000, None)),
-        ("20000<=income<40000", (20_000, 40_000)),
-        ("income=..20000", (None, 20_000)),
+        "0 <= income <= 16_000",
+        "income < 16_000",
+        "income <= 16_000",
+        "income > 16_000",
+        "not income >= 16_000",
     ],
 )
-def test_conditions_in_text_at_an_edge_are_left_closed(tally, words, ends):
-    answer = tally.count(parse_text(SURVEY, [words]))
-    assert answer.value == tally.count({"income": ends}).value
+def test_texts_that_cut_bins_are_rejected_with_the_nearest_edges(tally, text):
+    with pytest.raises(QueryError) as error:
+        tally.count(text)
+    message, line, mark = str(error.value).split("\n")
+    assert "10,000" in message and "20,000" in message
+    assert line[mark.index("^") :].startswith("16_000")
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("income < 20_000", (None, 20_000)),
+        ("income <= 20_000", (None, 20_000)),
+        ("income > 20_000", (20_000, None)),
+        ("income >= 20_000", (20_000, None)),
+        ("20_000 <= income < 40_000", (20_000, 40_000)),
+        ("not income >= 20_000", (None, 20_000)),
+    ],
+)
+def test_texts_with_edges_are_left_closed(tally, text, ends):
+    assert tally.count(text).value == tally.count({"income": ends}).value
 
 
 def test_single_number_is_rejected_with_its_bin(tally):
@@ -144,71 +156,100 @@ def test_single_number_is_rejected_with_its_bin(tally):
 @pytest.mark.parametrize("k", range(1, 7))
 def test_edge_as_printed_in_the_message_is_accepted(k):
     """Edges of 7 bins are no short decimals."""
-    survey = Survey({"x": Continuous(-3, 97, bins=7, epsilon=1, within=20)})
-    message = rejected(lambda: survey.predict({"x": (None, -3 + 100 * k / 7 + 1)}, n=9))
+    survey = Survey.design({"x": Continuous(-3, 97, bins=7, epsilon=1, within=20)})
+    message = rejected(
+        lambda: (
+            survey.expected_error({"x": (None, -3 + 100 * k / 7 + 1)}, n=9, prior="worst").stderr
+        )
+    )
     edges = message.partition("edges ")[2].partition(";")[0].split(" and ")
     assert len(edges) == 2
     for edge in edges:
-        assert survey.predict({"x": (None, float(edge.replace(",", "")))}, n=9) >= 0
+        assert (
+            survey.expected_error(
+                {"x": (None, float(edge.replace(",", "")))}, n=9, prior="worst"
+            ).stderr
+            >= 0
+        )
 
 
 def test_cyclic_range_over_the_end_has_edges_as_ends():
-    survey = Survey({"turn": Continuous(0, 360, bins=36, epsilon=1, within=10, cyclic=True)})
-    assert survey.predict({"turn": (350, 20)}, n=9) > 0
-    rejected(lambda: survey.predict({"turn": (352, 20)}, n=9), "350 and 360")
+    survey = Survey.design({"turn": Continuous(0, 360, bins=36, epsilon=1, within=10, cyclic=True)})
+    assert survey.expected_error({"turn": (350, 20)}, n=9, prior="worst").stderr > 0
+    rejected(
+        lambda: survey.expected_error({"turn": (352, 20)}, n=9, prior="worst").stderr, "350 and 360"
+    )
+
+
+@pytest.mark.parametrize("edges", [[0, 15_000, 100_000], [0, 10_000, 10_001], [5_000, 20_000]])
+def test_bins_and_groups_that_cut_bins_are_rejected(tally, edges):
+    fit = tally.fit_distribution(["income"])
+    for ask in (
+        lambda: tally.histogram("income", bins=edges),
+        lambda: tally.count(by={"income": edges}),
+        lambda: tally.mean("rent", by={"income": edges}),
+        lambda: tally.count(by={"income": edges, "region": None}),
+        lambda: fit.histogram("income", bins=edges),
+    ):
+        rejected(ask, "between the edges")
+    rejected(lambda: tally.histogram("rent", bins=[0, 300, 2_000]), "between the edges 100 and 500")
 
 
 @pytest.mark.parametrize("width", [15_000, 25_000, 10_001])
-def test_bars_and_groups_that_cut_bins_are_rejected(tally, width):
-    for ask in (
-        lambda: tally.histogram("income", width=width),
-        lambda: tally.count(by={"income": width}),
-        lambda: tally.mean("rent", by={"income": width}),
-        lambda: tally.histogram("income", width=width, by="region"),
-        lambda: tally.independence("income", "region", widths={"income": width}),
-        lambda: tally.fit(["income"]).histogram("income", width=width),
-    ):
-        low = width // 10_000 * 10_000
-        rejected(ask, f"use {low:,} or {low + 10_000:,}")
-    rejected(lambda: tally.histogram("rent", width=300), "between the edges 100 and 500")
+def test_widths_of_a_test_that_cut_bins_are_rejected(tally, width):
+    low = width // 10_000 * 10_000
+    rejected(
+        lambda: tally.independence_test("income", "region", widths={"income": width}),
+        f"use {low:,} or {low + 10_000:,}",
+    )
 
 
-@pytest.mark.parametrize("width", [10_000, 20_000, 30_000, 100_000, 250_000])
-def test_bars_of_whole_bins_are_accepted(tally, width):
-    bars = tally.histogram("income", width=width)
-    assert len(bars) == -(-100_000 // min(width, 100_000))
-    assert bars.edges[-1] == 100_000
-    assert sum(bars.values) == pytest.approx(N, rel=0.2)
+@pytest.mark.parametrize("bins", [10, 5, 4, 1, [0, 10_000, 100_000], [20_000, 50_000, 100_000]])
+def test_bins_of_whole_bins_are_accepted(tally, bins):
+    table = tally.histogram("income", bins=bins)
+    assert table.labels[-1][1] == 100_000
+    for (low, high), count in table:
+        assert count.value == pytest.approx(tally.count({"income": (low, high)}).value)
+    if table.labels[0][0] == 0:
+        assert sum(table.values) == pytest.approx(N, rel=0.2)
 
 
-def test_bars_of_uneven_bins_are_accepted_where_all_are_edges():
-    survey = Survey({"x": Continuous(edges=[0, 10, 20, 25, 30, 40], epsilon=1, per=10)})
-    tally = survey.tally(survey.encode({"x": [1.0, 2.0]}, coins=Coins.seeded(1)))
-    assert tally.histogram("x", width=10).labels == ("0 to 10", "10 to 20", "20 to 30", "30 to 40")
+def test_bins_of_uneven_bins_are_accepted_where_all_are_edges():
+    survey = Survey.design({"x": Continuous(edges=[0, 10, 20, 25, 30, 40], epsilon=1, per=10)})
+    tally = survey.tally(survey.randomize({"x": [1.0, 2.0]}, randomness=Randomness.seeded(1)))
+    edges = [0, 10, 20, 30, 40]
+    assert tally.histogram("x", bins=edges).labels == list(pairwise(edges))
 
 
 def test_bins_with_one_ratio_are_queried_at_their_edges():
     price = Continuous(1_000, 100_000, bins=4, epsilon=1, metric=Relative(0.5))
-    survey = Survey({"price": price})
-    rejected(lambda: survey.predict({"price": (None, 5_000)}, n=9), "3,162.28", "10,000")
-    assert survey.predict({"price": (None, 3_162.28)}, n=9) > 0
+    survey = Survey.design({"price": price})
+    rejected(
+        lambda: survey.expected_error({"price": (None, 5_000)}, n=9, prior="worst").stderr,
+        "3,162.28",
+        "10,000",
+    )
+    assert survey.expected_error({"price": (None, 3_162.28)}, n=9, prior="worst").stderr > 0
 
 
 def test_attributes_without_bins_are_not_affected():
-    survey = Survey(
-        {"height": Real(0, 2, points=5, epsilon=1), "age": Integer(0, 99, epsilon=1, within=5)}
+    survey = Survey.design(
+        {
+            "height": Continuous(0, 2, points=5, epsilon=1, rounding="stochastic", per=1),
+            "age": Integer(0, 99, epsilon=1, within=5),
+        }
     )
     for where in ({"height": (0.3, 1.1)}, {"age": (2.5, 7.5)}, {"age": 3}):
-        assert survey.predict(where, n=9) > 0
+        assert survey.expected_error(where, n=9, prior="worst").stderr > 0
 
 
 def test_bins_that_are_small_beside_their_edges_are_not_cut():
     """Seconds since 1970: 1e-9 of an edge is more than a bin."""
     start = 1.7e9
-    survey = Survey(
-        {"time": Continuous(start, start + 10, bins=10, epsilon=1, mechanism="geometric")}
+    survey = Survey.design(
+        {"time": Continuous(start, start + 10, bins=10, epsilon=1, mechanism="geometric", per=1)}
     )
-    tally = survey.tally(survey.encode({"time": start + np.arange(10.0)}))
+    tally = survey.tally(survey.randomize({"time": start + np.arange(10.0)}))
     with pytest.raises(QueryError, match="cuts a bin"):
         tally.count({"time": (start + 0.5, start + 3.4)})
     assert tally.count({"time": (start + 1, start + 3)}).stderr > 0

@@ -14,10 +14,10 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from metricldp import Categorical, Integer, MetricLdpError, Survey, ValueRefused, draft
+from metricldp import Categorical, Integer, InvalidValueError, MetricLdpError, Survey, draft
 from metricldp.reports.files import encode_file
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "income": Integer(0, 99, epsilon=1, within=5, mechanism="geometric"),
         "region": Categorical(["north", "south"], epsilon=1),
@@ -66,7 +66,8 @@ def test_csv_files(tmp_path, name):
     content, expected = FILES[name]
     (tmp_path / "people.csv").write_text(content)
     message = hidden(
-        lambda: encode_file(SURVEY, tmp_path / "people.csv", tmp_path / "r.parquet"), ValueRefused
+        lambda: encode_file(SURVEY, tmp_path / "people.csv", tmp_path / "r.parquet"),
+        InvalidValueError,
     )
     assert expected in message
 
@@ -81,7 +82,7 @@ def test_command_line_hides_the_first_respondent(tmp_path):
     (tmp_path / "people.csv").write_text(JSON_LINES)
     SURVEY.save(tmp_path / "survey.toml")
     for words in (
-        ["encode", "survey.toml", "people.csv", "-o", "r.parquet"],
+        ["randomize", "survey.toml", "people.csv", "-o", "r.parquet"],
         ["draft", "people.csv"],
     ):
         run = subprocess.run(
@@ -108,13 +109,13 @@ FRAMES = {
 @pytest.mark.parametrize("names", [["7319", "Canary"], ["income", "Canary"]])
 def test_frames_that_were_read_without_a_header(kind, names):
     frame = FRAMES[kind](names, [12, "north"])
-    assert "has no column" in hidden(lambda: SURVEY.encode(frame)).replace("have", "has")
+    assert "has no column" in hidden(lambda: SURVEY.randomize(frame)).replace("have", "has")
 
 
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize("row", [[7319, "north"], [1, "Canary"]])
 def test_frames_with_impossible_values(kind, row):
-    hidden(lambda: SURVEY.encode(FRAMES[kind](["income", "region"], row)))
+    hidden(lambda: SURVEY.randomize(FRAMES[kind](["income", "region"], row)))
 
 
 @pytest.mark.parametrize("names", [["7319", "Canary"], ["income", "Canary"]])
@@ -161,7 +162,7 @@ def test_messages_of_other_libraries_are_not_repeated(make):
         frame.read_all() if hasattr(frame, "read_all") else (
             frame.collect() if hasattr(frame, "collect") else frame.fetchall()
         )
-    assert "cannot be read" in hidden(lambda: SURVEY.encode(make()))
+    assert "cannot be read" in hidden(lambda: SURVEY.randomize(make()))
     hidden(lambda: SURVEY.tally(make(), fingerprint=SURVEY.fingerprint))
 
 
@@ -180,7 +181,7 @@ def test_raw_tables_given_as_reports():
     for table in (raw, raw.rename_columns(["7319", "Canary"]), pa.table({"income": [7319]})):
         hidden(lambda table=table: SURVEY.tally(table))
         hidden(lambda table=table: SURVEY.tally(table, fingerprint=SURVEY.fingerprint))
-    reports = SURVEY.encode({"income": [1], "region": ["north"]})
+    reports = SURVEY.randomize({"income": [1], "region": ["north"]})
     more = reports.append_column("Canary", pa.array(np.zeros(1)))
     assert "column 3 of these reports" in hidden(lambda: SURVEY.tally(more))
 

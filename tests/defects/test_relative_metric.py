@@ -2,14 +2,14 @@
 
 import pytest
 
-from metricldp import Continuous, Integer, Relative, Survey, SurveyError
+from metricldp import Continuous, Integer, InvalidSpecError, Relative, Survey
 
 
 @pytest.mark.parametrize(
     ("by", "intended"), [(1.25, "0.25"), (1.1, "0.1"), (2, "1"), (25, "0.25"), (10, "0.1")]
 )
 def test_factor_or_percentage_is_rejected_with_the_likely_value(by, intended):
-    with pytest.raises(SurveyError) as error:
+    with pytest.raises(InvalidSpecError) as error:
         Relative(by)
     message = str(error.value)
     assert f"did you mean Relative({intended})?" in message
@@ -17,14 +17,16 @@ def test_factor_or_percentage_is_rejected_with_the_likely_value(by, intended):
 
 
 def test_very_large_factor_is_rejected_without_a_guess():
-    with pytest.raises(SurveyError, match="use Relative\\(1\\) and a smaller epsilon") as error:
+    with pytest.raises(
+        InvalidSpecError, match="use Relative\\(1\\) and a smaller epsilon"
+    ) as error:
         Relative(1000)
     assert "did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("by", [0, -0.25, 1e-7, float("nan"), float("inf"), "0.25", True])
 def test_value_that_is_no_relative_difference_is_rejected(by):
-    with pytest.raises(SurveyError):
+    with pytest.raises(InvalidSpecError):
         Relative(by)
 
 
@@ -35,8 +37,8 @@ def test_relative_difference_is_accepted(by):
 
 def test_factor_in_a_survey_file_is_rejected():
     metric = {"kind": "relative", "by": 1.25}
-    with pytest.raises(SurveyError, match=r"did you mean Relative\(0\.25\)\?"):
-        Survey({"price": Integer(1, 9, epsilon=1, metric=metric)})
+    with pytest.raises(InvalidSpecError, match=r"did you mean Relative\(0\.25\)\?"):
+        Survey.design({"price": Integer(1, 9, epsilon=1, metric=metric)})
 
 
 def test_larger_factor_is_the_same_metric_with_a_smaller_epsilon():

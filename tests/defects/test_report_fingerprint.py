@@ -7,22 +7,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metricldp import Categorical, Coins, Integer, ReportRefused, Survey
-from metricldp.app.cli import main
+from metricldp import Categorical, Integer, InvalidReportError, Randomness, Survey
+from metricldp.cli.main import main
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "age": Integer(0, 89, epsilon=1, within=5, mechanism="geometric"),
-        "region": Categorical(["north", "south", "west"], epsilon=2, mechanism="response"),
+        "region": Categorical(
+            ["north", "south", "west"], epsilon=2, mechanism="randomized-response"
+        ),
     }
 )
-OTHER = Survey({"age": Integer(0, 89, epsilon=0.5, within=5, mechanism="geometric")})
+OTHER = Survey.design({"age": Integer(0, 89, epsilon=0.5, within=5, mechanism="geometric")})
 PEOPLE = {"age": np.arange(80), "region": ["north", "south"] * 40}
 
 
 @pytest.fixture(scope="module")
 def reports():
-    return SURVEY.encode(PEOPLE, coins=Coins.seeded(1))
+    return SURVEY.randomize(PEOPLE, randomness=Randomness.seeded(1))
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def unmarked(reports):
 
 
 def rejection(table, **how):
-    with pytest.raises(ReportRefused) as error:
+    with pytest.raises(InvalidReportError) as error:
         SURVEY.tally(table, **how)
     assert "\n" not in str(error.value)
     return error.value
@@ -41,7 +43,7 @@ def test_raw_values_are_rejected_and_the_message_asks_for_the_fingerprint():
     raw = pa.table({"age": PEOPLE["age"], "region": [0, 1] * 40})
     error = rejection(raw)
     assert error.reason == "unmarked"
-    assert "fingerprint=" in str(error) and "encoded first" in str(error)
+    assert "fingerprint=" in str(error) and "randomized first" in str(error)
 
 
 def test_trust_is_no_argument_any_more(unmarked):
@@ -66,11 +68,9 @@ def test_text_that_is_no_fingerprint_is_rejected(unmarked, wrong):
     assert "first 16 hexadecimal digits" in str(rejection(unmarked, fingerprint=wrong))
 
 
-def test_decode_and_add_take_the_fingerprint(reports, unmarked):
-    whole = SURVEY.decode(reports).read_all()
-    assert SURVEY.decode(unmarked, fingerprint=SURVEY.fingerprint).read_all().equals(whole)
-    with pytest.raises(ReportRefused, match="another survey"):
-        SURVEY.decode(unmarked, fingerprint=OTHER.fingerprint)
+def test_contributions_and_add_take_the_fingerprint(reports, unmarked):
+    whole = SURVEY.tally(reports).contributions()
+    assert SURVEY.tally(unmarked, fingerprint=SURVEY.fingerprint).contributions().equals(whole)
     tally = SURVEY.tally([])
     tally.add(unmarked, fingerprint=SURVEY.fingerprint)
     assert tally.n == 80
@@ -100,9 +100,9 @@ def test_column_of_fractions_is_named_as_raw_values(unmarked):
 def test_engines_need_the_fingerprint_for_frames(reports, engine):
     library = pytest.importorskip(engine)
     frame = library.from_arrow(reports)
-    with pytest.raises(ReportRefused, match="fingerprint="):
+    with pytest.raises(InvalidReportError, match="fingerprint="):
         SURVEY.tally(frame, engine=engine)
-    with pytest.raises(ReportRefused, match="another survey"):
+    with pytest.raises(InvalidReportError, match="another survey"):
         SURVEY.tally(frame, engine=engine, fingerprint=OTHER.fingerprint)
     tally = SURVEY.tally(frame, engine=engine, fingerprint=SURVEY.fingerprint)
     where = {"age": (0, 40)}
@@ -113,14 +113,18 @@ def test_command_line_takes_the_fingerprint(tmp_path, monkeypatch, capsys, unmar
     monkeypatch.chdir(tmp_path)
     (tmp_path / "survey.toml").write_text(SURVEY.to_toml())
     pq.write_table(unmarked, "reports.parquet")
-    words = ["merge", "survey.toml", "reports.parquet", "-o", "marked.parquet"]
+    words = ["query", "count", "survey.toml", "reports.parquet"]
     for more, code in (
         ([], 2),
         (["--fingerprint", OTHER.fingerprint[:16]], 2),
         (["--fingerprint", SURVEY.fingerprint[:16]], 0),
     ):
         monkeypatch.setattr(sys, "argv", ["metricldp", *words, *more])
-        with pytest.raises(SystemExit) as ended:
+        ended = 0
+        try:
             main()
-        assert ended.value.code == code, capsys.readouterr()
-    assert SURVEY.tally("marked.parquet").n == 80
+        except SystemExit as stopped:
+            ended = stopped.code
+        out, err = capsys.readouterr()
+        assert ended == code, err
+    assert out.startswith("80 people")

@@ -7,14 +7,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from metricldp import Coins, Integer, QueryError, ReportRefused, Survey, Waves, pool
+from metricldp import (
+    Integer,
+    InvalidReportError,
+    QueryError,
+    Randomness,
+    Survey,
+    pool,
+    waves,
+)
 
-SURVEY = Survey({"age": Integer(0, 89, epsilon=1, within=5, mechanism="geometric")})
+SURVEY = Survey.design({"age": Integer(0, 89, epsilon=1, within=5, mechanism="geometric")})
 FINGERPRINT = SURVEY.fingerprint
 
 
 def encoded(seed=1, n=60):
-    return SURVEY.encode({"age": np.arange(n)}, coins=Coins.seeded(seed))
+    return SURVEY.randomize({"age": np.arange(n)}, randomness=Randomness.seeded(seed))
 
 
 def as_frame(kind, table):
@@ -27,7 +35,7 @@ def as_frame(kind, table):
 
 
 def twice(call):
-    with pytest.raises(ReportRefused, match="same table object") as error:
+    with pytest.raises(InvalidReportError, match="same table object") as error:
         call()
     assert error.value.reason == "twice"
 
@@ -63,7 +71,7 @@ def test_equal_tables_that_are_different_objects_are_both_counted(kind):
 
 def test_tally_is_not_added_to_itself():
     tally = SURVEY.tally(encoded())
-    with pytest.raises(ReportRefused) as error:
+    with pytest.raises(InvalidReportError) as error:
         tally + tally
     assert error.value.reason == "twice"
 
@@ -82,7 +90,7 @@ def test_rejected_table_may_be_counted_later():
     """All of a list is counted or none of it."""
     good, bad = encoded(), pa.table({"age": [1]})
     tally = SURVEY.tally([])
-    with pytest.raises(ReportRefused, match="fingerprint"):
+    with pytest.raises(InvalidReportError, match="fingerprint"):
         tally.add([good, bad])
     tally.add(good)
     assert tally.n == 60
@@ -125,7 +133,7 @@ def test_objects_without_weak_references_are_recognised():
 def test_pools_and_waves_reject_tallies_of_the_same_table():
     table = encoded()
     tallies = [SURVEY.tally(table), SURVEY.tally(table)]
-    for combine in (pool, Waves):
+    for combine in (pool, waves):
         with pytest.raises(QueryError, match="reports in common"):
             combine(tallies)
     with pytest.raises(QueryError):
@@ -139,7 +147,7 @@ def test_saved_files_name_collections_and_not_tables(tmp_path):
     again = SURVEY.tally(tmp_path / "one.parquet")
     assert len([number for number in again.store.counted if len(number) == 32]) == 1
     SURVEY.tally([table, encoded(2)]).save(tmp_path / "two.parquet")
-    with pytest.raises(ReportRefused, match="are the same as in"):
+    with pytest.raises(InvalidReportError, match="are the same as in"):
         SURVEY.tally([tmp_path / "one.parquet", tmp_path / "two.parquet"])
 
 

@@ -9,7 +9,7 @@ from metricldp.design.registry import every_mechanism
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.window import Bent, Window
 
-OURS = ("shaped", "tents", "designed")
+OURS = ("additive", "tight-constraints", "extremal")
 ONE, HALF, TWO, THREE = Fraction(1), Fraction(1, 2), Fraction(2), Fraction(3)
 FIFTH, ONE_AND_A_HALF = Fraction(1, 5), Fraction(3, 2)
 

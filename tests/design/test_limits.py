@@ -8,7 +8,7 @@ import pytest
 from settings_of_auto import against_all, settings
 from test_shapes import SKEWED, every_shape, metrics
 
-from metricldp import Categorical, QueryError, Survey, SurveyError
+from metricldp import Categorical, InvalidSpecError, QueryError, Survey, SurveySpec
 from metricldp.attributes.integer import Integer
 from metricldp.design import forms, limits
 from metricldp.design.boxes import Boxes
@@ -127,18 +127,21 @@ def test_limits_of_grids_are_the_known_ones(sizes, epsilon, known):
 )
 def test_column_generation_reaches_the_limits_that_shaped_noise_comes_near(sizes, epsilon):
     """Of small grids: within a hundredth, in the whole numbers of a survey, and certified."""
-    side, names = Integer(0, 2, epsilon=epsilon), tuple("abc"[: len(sizes)])
+    side, names = Integer(0, 2, epsilon=epsilon, per=1), tuple("abc"[: len(sizes)])
     attributes = {name: replace(side, high=n - 1) for name, n in zip(names, sizes, strict=True)}
-    made = {name: Survey(attributes, joint={names: name}) for name in ("shaped", "designed")}
+    made = {
+        name: Survey.design(SurveySpec(attributes, joint={names: name}))
+        for name in ("additive", "extremal")
+    }
     near = {}
     for name, survey in made.items():
         (block,) = survey.blocks.values()
         boxes = Boxes.of("ranges", sizes)
         near[name] = boxes.variance(block.channel.one.mean_square(boxes.gram))
     known = GRIDS[sizes][epsilon]
-    assert 0.999 * known < near["designed"] < 1.01 * known
-    assert 1.04 * known < near["shaped"] < 1.27 * known
-    assert made["designed"].certify().holds
+    assert 0.999 * known < near["extremal"] < 1.01 * known
+    assert 1.04 * known < near["additive"] < 1.27 * known
+    assert made["extremal"].certify().holds
 
 
 def test_a_proof_that_is_wrong_proves_less():
@@ -192,8 +195,10 @@ def test_no_extreme_shape_is_missing(metrics_of, sizes, count):
 
 
 def test_a_block_says_how_near_it_is():
-    side = Integer(0, 2, epsilon=0.5)
-    survey = Survey({"a": side, "b": side, "c": side}, joint={("a", "b"): "shaped"})
+    side = Integer(0, 2, epsilon=0.5, per=1)
+    survey = Survey.design(
+        SurveySpec({"a": side, "b": side, "c": side}, joint={("a", "b"): "additive"})
+    )
     block, alone = all_limits(survey, n=100).entries
     assert (block.attribute, alone.attribute) == ("a+b", "c")
     assert block.exact and 0 <= block.room < 0.15
@@ -205,28 +210,29 @@ def test_a_block_says_how_near_it_is():
         nearness(survey, "a+b", prior=[1] * 9)
     with pytest.raises(QueryError, match="ranges, prefixes, values or bars of each"):
         nearness(survey, "a+b", workload="mean")
-    places = Survey({"a": side, "b": side}, joint={("a", "b"): "planar-laplace"})
+    places = Survey.design(SurveySpec({"a": side, "b": side}, joint={("a", "b"): "planar-laplace"}))
     assert "over cells, not for planar-laplace" in all_limits(places).without["a+b"]
 
 
 def test_a_survey_says_how_near_it_is():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 5, epsilon=1, within=2, mechanism="designed"),
+            "a": Integer(0, 5, epsilon=1, within=2, mechanism="extremal"),
             "b": Integer(0, 5, epsilon=1, within=2, mechanism="geometric"),
-            "long": Integer(0, 999, epsilon=1),
+            "long": Integer(0, 999, epsilon=1, per=1),
         }
     )
     best, plain = all_limits(survey, n=100).entries
     assert best.exact and 0 <= best.room < 0.002
     assert plain.limit == pytest.approx(best.limit) and plain.room > 0.4
     assert best.error == pytest.approx(
-        survey.predict(attribute="a", workload="ranges", n=100, prior="uniform"), rel=1e-6
+        survey.expected_error(attribute="a", workload="ranges", n=100, prior="uniform").stderr,
+        rel=1e-6,
     )
     told = str(all_limits(survey, n=100))
     assert "long: limits are found for up to 128 values, not 1,000" in told
-    assert all_limits(survey).to_dict()["limits"][0]["mechanism"] == "designed"
-    with pytest.raises(SurveyError, match="no workload is called"):
+    assert all_limits(survey).to_dict()["limits"][0]["mechanism"] == "extremal"
+    with pytest.raises(InvalidSpecError, match="no workload is called"):
         nearness(survey, "a", workload="rangs")
     skewed = nearness(survey, "a", workload={"mean": 1, "3 bars": 1}, prior=[9, 1, 1, 1, 1, 1])
     assert skewed.limit < skewed.error
@@ -237,8 +243,10 @@ def test_tables_have_a_limit_of_their_own(metric):
     """Of two attributes as one; where all shapes can be listed a designed table is at the limit."""
     kinds = {name: Integer(0, 1, epsilon=1, within=1) for name in ("x", "y")}
     kinds["x"] = Integer(0, 2, epsilon=1, within=1)
-    said = {"name": "designed", "metric": metric}
-    survey = Survey({**kinds, "z": Integer(0, 3, epsilon=1)}, joint={("x", "y"): said})
+    said = {"name": "extremal", "metric": metric}
+    survey = Survey.design(
+        SurveySpec({**kinds, "z": Integer(0, 3, epsilon=1, per=1)}, joint={("x", "y"): said})
+    )
     table, alone = all_limits(survey, n=100).entries
     assert (alone.attribute, table.attribute, table.workload) == ("z", "x+y", "ranges")
     assert table.exact and -1e-6 <= table.room < 0.002
@@ -247,9 +255,9 @@ def test_tables_have_a_limit_of_their_own(metric):
         for a, b in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
         for c, d in ((0, 0), (0, 1), (1, 1))
     ]
-    squares = [survey.predict(where, n=100, prior="uniform") ** 2 for where in wheres]
+    squares = [survey.expected_error(where, n=100, prior="uniform").stderr ** 2 for where in wheres]
     assert table.error == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
-    shaped = Survey(kinds, joint={("x", "y"): {**said, "name": "shaped"}})
+    shaped = Survey.design(SurveySpec(kinds, joint={("x", "y"): {**said, "name": "additive"}}))
     assert all_limits(shaped, n=100).entries[0].limit == pytest.approx(table.limit, rel=1e-3)
     made = Made.of(survey).to_dict()["made"]
     assert [(e["attribute"], e["values"]) for e in made] == [("z", 4), ("x+y", 6)]
@@ -259,26 +267,31 @@ def test_tables_have_a_limit_of_their_own(metric):
 
 
 def test_tables_without_a_limit_say_why():
-    wide = {name: Integer(0, 8, epsilon=1) for name in ("x", "y")}
-    told = str(all_limits(Survey(wide, joint={("x", "y"): "planar-laplace"})))
+    wide = {name: Integer(0, 8, epsilon=1, per=1) for name in ("x", "y")}
+    told = str(all_limits(Survey.design(SurveySpec(wide, joint={("x", "y"): "planar-laplace"}))))
     assert told == (
-        "x+y: limits are found for shaped, designed and tents over cells, not for planar-laplace"
+        "x+y: limits exist for additive, extremal and tight-constraints over cells, not for "
+        "planar-laplace"
     )
-    cells = Survey(wide, joint={("x", "y"): {"name": "tents", "metric": "sum"}})
+    cells = Survey.design(
+        SurveySpec(wide, joint={("x", "y"): {"name": "tight-constraints", "metric": "sum"}})
+    )
     assert "limits are found for up to 64 cells, not 81; try a coarser grid" in str(
         all_limits(cells)
     )
 
 
-@pytest.mark.parametrize("name", ["auto", "designed", "shaped", "matrix"])
+@pytest.mark.parametrize("name", ["auto", "extremal", "additive", "matrix"])
 @pytest.mark.parametrize("workload", ["mean", {"values": 1, "mean": 2}])
 def test_categories_have_no_mean(name, workload):
     if isinstance(workload, dict) and name == "matrix":
         return
     said = {"name": name, "workload": workload}
-    with pytest.raises(SurveyError, match="attribute c: categories have no mean to be good at"):
-        Survey({"c": Categorical(list("abcd"), epsilon=1, mechanism=said)})
-    Survey({"c": Integer(0, 3, epsilon=1, mechanism=said)})
+    with pytest.raises(
+        InvalidSpecError, match="attribute c: categories have no mean to be good at"
+    ):
+        Survey.design({"c": Categorical(list("abcd"), epsilon=1, mechanism=said)})
+    Survey.design({"c": Integer(0, 3, epsilon=1, mechanism=said, per=1)})
 
 
 SETTINGS = list(settings())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.design import optimise, scales, strategies
 from metricldp.design.interior import interior_point
 from metricldp.design.optimise import optimised, smooth_error
@@ -414,31 +414,47 @@ def test_small_and_degenerate_questions():
 
 
 BAD = [
-    (lambda: optimised(Workload.identity(3), [[0, 1]], [-1.0]), SurveyError, "0, 1 at distance -1"),
-    (lambda: optimised(Workload.identity(3), [[0, 1]], [0.0]), SurveyError, "above 0"),
-    (lambda: optimised(Workload.identity(3), [[0, 2]], [np.nan]), SurveyError, "distance nan"),
-    (lambda: optimised(Workload.identity(3), [[0, 3]], [1.0]), SurveyError, "not within 0 to 2"),
-    (lambda: optimised(Workload.identity(3), [[1, 1]], [1.0]), SurveyError, "position twice"),
-    (lambda: optimised(Workload.identity(3), [[0.0, 1]], [1.0]), SurveyError, "whole numbers"),
-    (lambda: optimised(Workload.identity(3), [0, 1], [1.0]), SurveyError, "two whole numbers"),
-    (lambda: optimised(Workload.identity(3), [[0, 1]], [1.0, 2]), SurveyError, "for 1 pairs"),
-    (lambda: optimised(Workload.identity(3), [[0, 1]], [1.0]), SurveyError, "position 2 with 0"),
-    (lambda: optimised(Workload.identity(3), *line(3), "haa"), SurveyError, "mean 'haar'"),
-    (lambda: optimised(Workload.identity(3), *line(3), "hierarchy-1"), SurveyError, "not 1"),
+    (
+        lambda: optimised(Workload.identity(3), [[0, 1]], [-1.0]),
+        InvalidSpecError,
+        "0, 1 at distance -1",
+    ),
+    (lambda: optimised(Workload.identity(3), [[0, 1]], [0.0]), InvalidSpecError, "above 0"),
+    (lambda: optimised(Workload.identity(3), [[0, 2]], [np.nan]), InvalidSpecError, "distance nan"),
+    (
+        lambda: optimised(Workload.identity(3), [[0, 3]], [1.0]),
+        InvalidSpecError,
+        "not within 0 to 2",
+    ),
+    (lambda: optimised(Workload.identity(3), [[1, 1]], [1.0]), InvalidSpecError, "position twice"),
+    (lambda: optimised(Workload.identity(3), [[0.0, 1]], [1.0]), InvalidSpecError, "whole numbers"),
+    (lambda: optimised(Workload.identity(3), [0, 1], [1.0]), InvalidSpecError, "two whole numbers"),
+    (lambda: optimised(Workload.identity(3), [[0, 1]], [1.0, 2]), InvalidSpecError, "for 1 pairs"),
+    (
+        lambda: optimised(Workload.identity(3), [[0, 1]], [1.0]),
+        InvalidSpecError,
+        "position 2 with 0",
+    ),
+    (lambda: optimised(Workload.identity(3), *line(3), "haa"), InvalidSpecError, "mean 'haar'"),
+    (lambda: optimised(Workload.identity(3), *line(3), "hierarchy-1"), InvalidSpecError, "not 1"),
     (lambda: optimised(Workload.identity(3), *line(3), np.eye(2)), QueryError, "strategy 2"),
-    (lambda: optimised(Workload.all_ranges(9), *line(9), "workload"), SurveyError, "too long"),
+    (lambda: optimised(Workload.all_ranges(9), *line(9), "workload"), InvalidSpecError, "too long"),
     (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "asks for nothing"),
-    (lambda: best_scales([1, 1], np.eye(3), *line(3)), SurveyError, r"shape \(2,\)"),
-    (lambda: best_scales([1, -1, 1], np.eye(3), *line(3)), SurveyError, "not negative"),
-    (lambda: best_scales([1.0], [1.0, 2], *line(2)), SurveyError, "is a matrix"),
-    (lambda: best_scales([1.0], [[1.0, np.nan]], *line(2)), SurveyError, "row 0 of the strategy"),
-    (lambda: best_scales([1.0], [[1.0], [1, 2]], *line(2)), SurveyError, "equally long"),
+    (lambda: best_scales([1, 1], np.eye(3), *line(3)), InvalidSpecError, r"shape \(2,\)"),
+    (lambda: best_scales([1, -1, 1], np.eye(3), *line(3)), InvalidSpecError, "not negative"),
+    (lambda: best_scales([1.0], [1.0, 2], *line(2)), InvalidSpecError, "is a matrix"),
+    (
+        lambda: best_scales([1.0], [[1.0, np.nan]], *line(2)),
+        InvalidSpecError,
+        "row 0 of the strategy",
+    ),
+    (lambda: best_scales([1.0], [[1.0], [1, 2]], *line(2)), InvalidSpecError, "equally long"),
     (lambda: reconstruction(np.eye(2), np.eye(3), np.ones(3)), QueryError, "3 rows and columns"),
-    (lambda: reconstruction(np.eye(3), np.eye(3), np.ones(2)), SurveyError, r"shape \(2,\)"),
-    (lambda: reconstruction(np.eye(3), np.eye(3), [1, -1, 1]), SurveyError, "at least 0"),
-    (lambda: sensitive_scales(1, 1, 1.0), SurveyError, "of at least 2"),
-    (lambda: sensitive_scales(5, 6, 1.0), SurveyError, "6 sensitive values of 5"),
-    (lambda: sensitive_scales(5, 1, 0.0), SurveyError, "above 0"),
+    (lambda: reconstruction(np.eye(3), np.eye(3), np.ones(2)), InvalidSpecError, r"shape \(2,\)"),
+    (lambda: reconstruction(np.eye(3), np.eye(3), [1, -1, 1]), InvalidSpecError, "at least 0"),
+    (lambda: sensitive_scales(1, 1, 1.0), InvalidSpecError, "of at least 2"),
+    (lambda: sensitive_scales(5, 6, 1.0), InvalidSpecError, "6 sensitive values of 5"),
+    (lambda: sensitive_scales(5, 1, 0.0), InvalidSpecError, "above 0"),
 ]
 
 

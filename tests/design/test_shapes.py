@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from metricldp import SurveyError
+from metricldp import InvalidSpecError
 from metricldp.channels.base import Channel
 from metricldp.channels.conformance import check_channel
 from metricldp.design import kernels, shaped
@@ -116,7 +116,9 @@ def test_tents_conform_where_they_exist():
     kinds = [Line, Uniform, lambda e: Bent(e, cap=2 * e)]
     found = check_channel(Tents(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
     assert found.holds, str(found)
-    with pytest.raises(SurveyError, match="would need a probability below 0 under this metric"):
+    with pytest.raises(
+        InvalidSpecError, match="would need a probability below 0 under this metric"
+    ):
         Tents().settled(5, Window(Fraction(1, 10), 2))
 
 
@@ -241,15 +243,21 @@ def test_broken_files_are_refused():
     lowest = first.index(0)
     deeper = (*first[:lowest], *first[lowest:])
     steep = tuple(depth + 2 * (at == lowest - 1) for at, depth in enumerate(deeper))
-    with pytest.raises(SurveyError, match="tell values 1 steps apart better than the metric"):
+    with pytest.raises(InvalidSpecError, match="tell values 1 steps apart better than the metric"):
         replace(shaped, patterns=[list(steep), *map(list, rest)]).channel(size, metric)
-    with pytest.raises(SurveyError, match="patterns are a list of 1, 2, 4, 8 or 16"):
+    with pytest.raises(InvalidSpecError, match="patterns are a list of 1, 2, 4, 8 or 16"):
         replace(shaped, patterns=[list(first)] * 3).channel(size, metric)
-    with pytest.raises(SurveyError, match="pattern 0 has 5 depths; all have as many, at least 12"):
+    with pytest.raises(
+        InvalidSpecError, match="pattern 0 has 5 depths; all have as many, at least 12"
+    ):
         replace(shaped, patterns=["00112"]).channel(size, metric)
-    with pytest.raises(SurveyError, match="pattern 0 holds '0!1'; depths are digits from 0 to Z"):
+    with pytest.raises(
+        InvalidSpecError, match="pattern 0 holds '0!1'; depths are digits from 0 to Z"
+    ):
         replace(shaped, patterns=["0!1"]).channel(size, metric)
-    with pytest.raises(SurveyError, match="shaped noise needs a metric that depends on how far"):
+    with pytest.raises(
+        InvalidSpecError, match="additive noise needs a metric that depends on how far"
+    ):
         ShapedNoise().settled(5, Sensitive(frozenset([1]), Fraction(1)))
 
 
@@ -266,7 +274,7 @@ def test_a_saved_workload_is_a_name(mechanism):
         assert again(workload) == workload
     assert again([[1, 0, 1, 0, 1]]) == again(Workload.from_rows([[1, 0, 1, 0, 1]])) == "given"
     for wrong in (2**53 + 1, "nonsense", {"a": 1}, [1], [["x"]], [[1, 0]]):
-        with pytest.raises(SurveyError, match=r"workload|rows"):
+        with pytest.raises(InvalidSpecError, match=r"workload|rows"):
             again(wrong)
 
 
@@ -278,11 +286,13 @@ def test_tops_that_break_the_promise_or_the_sum_are_refused():
         tops = [int(top, 16) for top in designed.tops]
         largest = tops.index(max(tops))
         tops[largest] += sign * (tops[largest] >> 20)
-        with pytest.raises(SurveyError, match="tops of the shapes"):
+        with pytest.raises(InvalidSpecError, match="tops of the shapes"):
             replace(designed, tops=[f"{top:016x}" for top in tops]).channel(size, metric)
     flat = designed.shapes[0]
     steep = tuple(3 * depth for depth in flat) if max(flat) else (0, 3, 0, 0, 0, 0)
-    with pytest.raises(SurveyError, match=r"shape 0 tells .* apart better than the metric allows"):
+    with pytest.raises(
+        InvalidSpecError, match=r"shape 0 tells .* apart better than the metric allows"
+    ):
         replace(designed, shapes=(steep, *designed.shapes[1:])).channel(size, metric)
 
 
@@ -340,8 +350,8 @@ def test_shaped_noise_decodes_for_its_prior():
         ({"prior": [0] * 5}, "one of its numbers is above 0"),
         ({"prior": [1, 1, 1, 1, -1]}, "numbers of at least 0"),
         ({"prior": "even"}, "a prior is a list of 5 numbers"),
-        ({"seconds": 0}, "seconds of mechanism designed is a number above 0, at most 86,400"),
-        ({"gap": 2}, "gap of mechanism designed is a number above 0, at most 1, not 2"),
+        ({"seconds": 0}, "seconds of mechanism extremal is a number above 0, at most 86,400"),
+        ({"gap": 2}, "gap of mechanism extremal is a number above 0, at most 1, not 2"),
         ({"workload": "9 bars"}, "9 bars for 5 positions; use 1 to 5"),
         ({"workload": "bars"}, "no workload is called 'bars'"),
         ({"workload": {"ranges": 0}}, "the share of 'ranges' is a number above 0, not 0"),
@@ -349,7 +359,7 @@ def test_shaped_noise_decodes_for_its_prior():
     ],
 )
 def test_wishes_that_cannot_be(wishes, message):
-    with pytest.raises(SurveyError, match=message):
+    with pytest.raises(InvalidSpecError, match=message):
         Designed(**wishes).settled(5, Window(Fraction(1), 2), ordered=True)
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from metricldp import Coins, Cyclic, Integer, Survey, SurveyError
+from metricldp import Integer, InvalidSpecError, Randomness, Survey, SurveySpec
 from metricldp.design import annealing, torus
 from metricldp.design.annealing import annealed
 from metricldp.design.cells import _asked
@@ -70,7 +70,7 @@ def test_a_search_keeps_the_metric_and_helps(sizes, start):
 
 
 def test_a_cap_of_every_attribute_and_one_of_all_are_kept():
-    for capped, cap in ((Integer(0, 5, epsilon=1, within=1, cap=2), torus._UNBOUNDED),):
+    for capped, cap in ((Integer(0, 5, epsilon=1, within=1, max_epsilon=2), torus._UNBOUNDED),):
         grid = in_units(summed([capped.distances] * 2, (6, 6)))
         made = Torus(grid, (8, 8))
         assert made.cap == cap
@@ -81,7 +81,7 @@ def test_a_cap_of_every_attribute_and_one_of_all_are_kept():
 
 
 def test_no_places_are_added_around_a_circle_or_between_categories():
-    hours, ages = Cyclic(6, epsilon=1), Integer(0, 5, epsilon=1)
+    hours, ages = Integer(0, 5, epsilon=1, cyclic=True, per=1), Integer(0, 5, epsilon=1, per=1)
     grid = in_units(summed([hours.distances, ages.distances], (6, 6)))
     assert next(torus._lengths(grid, (1.0,))) == (6, 7)
 
@@ -96,14 +96,18 @@ def large():
     ages = Integer(0, 39, epsilon=0.5, within=4)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(torus, "ROUNDS", 40)
-        return Survey({"a": ages, "b": ages, "c": Integer(0, 3, epsilon=1)}, joint=[["a", "b"]])
+        return Survey.design(
+            SurveySpec(
+                {"a": ages, "b": ages, "c": Integer(0, 3, epsilon=1, per=1)}, joint=[["a", "b"]]
+            )
+        )
 
 
 def test_a_large_grid_beats_the_product(large):
     ages = large.attributes["a"]
-    product = Survey({"a": ages, "b": ages})
+    product = Survey.design({"a": ages, "b": ages})
     where = {"a": (10, 24), "b": (5, 30)}
-    errors = [s.predict(where, n=1, prior="uniform") for s in (large, product)]
+    errors = [s.expected_error(where, n=1, prior="uniform").stderr for s in (large, product)]
     assert errors[0] < 0.8 * errors[1]
     assert large.certify().holds
     assert Survey.from_toml(large.to_toml()) == large
@@ -117,7 +121,7 @@ def test_answers_of_a_large_grid_are_as_wrong_as_they_say(large):
     n, rng = 200_000, np.random.default_rng(5)
     people = {"a": rng.integers(0, 40, n), "c": rng.integers(0, 4, n)}
     people["b"] = (people["a"] // 2 + rng.integers(0, 20, n)).clip(0, 39)
-    tally = large.tally(large.encode(people, coins=Coins.seeded(8)))
+    tally = large.tally(large.randomize(people, randomness=Randomness.seeded(8)))
     asked, true = [], []
     for ends in np.sort(rng.integers(0, 40, (400, 2, 2))).tolist():
         asked.append({"a": tuple(ends[0]), "b": tuple(ends[1])})
@@ -127,7 +131,7 @@ def test_answers_of_a_large_grid_are_as_wrong_as_they_say(large):
     assert {answer.layout for answer in answers} == {"cells"}
     errors = [(a.value - t) / a.stderr for a, t in zip(answers, true, strict=True)]
     assert abs(np.mean(np.square(errors)) - 1) < 8 * np.sqrt(2 / 40)
-    one = large.tally(large.encode(people, coins=Coins.seeded(8)), layout="reports")
+    one = large.tally(large.randomize(people, randomness=Randomness.seeded(8)), layout="reports")
     again = one.count(asked[0])
     assert again.layout == "reports"
     assert again.value == pytest.approx(answers[0].value, rel=1e-9)
@@ -137,7 +141,7 @@ def test_answers_of_a_large_grid_are_as_wrong_as_they_say(large):
 def test_everything_else_is_asked_of_a_large_grid(large, tmp_path):
     n, rng = 100_000, np.random.default_rng(6)
     people = {name: rng.integers(0, 40 if name < "c" else 4, n) for name in "abc"}
-    reports = large.encode(people, coins=Coins.seeded(9))
+    reports = large.randomize(people, randomness=Randomness.seeded(9))
     tally, kept = large.tally(reports), large.tally(reports, keep=[("a", "b", "c")])
     kept.save(tmp_path / "large.totals")
     where = {"a": (10, 29), "b": (0, 19), "c": (0, 1)}
@@ -148,7 +152,7 @@ def test_everything_else_is_asked_of_a_large_grid(large, tmp_path):
     mean = tally.mean("a", {"b": (0, 19)})
     assert abs(mean.value - 19.5) < 6 * mean.stderr
     median = tally.quantile("a", 0.5, {"b": (0, 19)})
-    low, high = median.interval(0.999999)
+    low, high = median.confidence_interval(0.999999)
     assert low <= 19.5 <= high
     bars = tally.histogram("a", width=10)
     assert abs(sum(bar.value for bar in bars) - n) < 1e-6 * n
@@ -156,14 +160,22 @@ def test_everything_else_is_asked_of_a_large_grid(large, tmp_path):
 
 def test_margins_may_be_asked_for_too():
     """Half of the weight on each attribute alone: their error falls."""
-    attributes = {name: Integer(0, 7, epsilon=0.2) for name in "ab"}
-    boxes = Survey(attributes, joint={("a", "b"): "shaped"})
-    shares = {"name": "shaped", "workload": {"ranges": 1, "margins": 1}}
-    both = Survey(attributes, joint={("a", "b"): shares})
+    attributes = {name: Integer(0, 7, epsilon=0.2, per=1) for name in "ab"}
+    boxes = Survey.design(SurveySpec(attributes, joint={("a", "b"): "additive"}))
+    shares = {"name": "additive", "workload": {"ranges": 1, "margins": 1}}
+    both = Survey.design(SurveySpec(attributes, joint={("a", "b"): shares}))
     alone, box = {"a": (2, 4)}, {"a": (2, 4), "b": (1, 5)}
-    assert both.predict(alone, prior="uniform") < 0.95 * boxes.predict(alone, prior="uniform")
-    assert both.predict(box, prior="uniform") < 1.2 * boxes.predict(box, prior="uniform")
-    margins = Survey(attributes, joint={("a", "b"): {"name": "shaped", "workload": "margins"}})
+    assert (
+        both.expected_error(alone, prior="uniform", n=1).stderr
+        < 0.95 * boxes.expected_error(alone, prior="uniform", n=1).stderr
+    )
+    assert (
+        both.expected_error(box, prior="uniform", n=1).stderr
+        < 1.2 * boxes.expected_error(box, prior="uniform", n=1).stderr
+    )
+    margins = Survey.design(
+        SurveySpec(attributes, joint={("a", "b"): {"name": "additive", "workload": "margins"}})
+    )
     assert Survey.from_toml(margins.to_toml()) == margins
 
 
@@ -177,9 +189,11 @@ def test_margins_may_be_asked_for_too():
     ],
 )
 def test_workloads_of_blocks_that_mean_nothing(workload, why):
-    attributes = {name: Integer(0, 3, epsilon=1) for name in "ab"}
-    with pytest.raises(SurveyError, match=why):
-        Survey(attributes, joint={("a", "b"): {"name": "shaped", "workload": workload}})
+    attributes = {name: Integer(0, 3, epsilon=1, per=1) for name in "ab"}
+    with pytest.raises(InvalidSpecError, match=why):
+        Survey.design(
+            SurveySpec(attributes, joint={("a", "b"): {"name": "additive", "workload": workload}})
+        )
 
 
 def test_few_cells_come_near_the_limit():

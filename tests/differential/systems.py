@@ -7,16 +7,20 @@ layer of the package is rewritten, only the class of the current version changes
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from metricldp import QueryError
+from metricldp.answers.conditions import any_of, none_of
 
 Plain = dict[str, Any]
 
@@ -52,6 +56,8 @@ class Version02:
 
     header = 17
     """Bytes of a report before its payload: the version and the start of the fingerprint."""
+    randomness = "coins"
+    """The argument of `report` with the random words."""
 
     def __init__(self, package: str) -> None:
         self.package = importlib.import_module(package)
@@ -64,6 +70,10 @@ class Version02:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
             return self.package.Survey.from_dict(self._old_survey(spec))
+
+    def load(self, design: Plain) -> Any:
+        """Load a designed survey from neutral data."""
+        return self.design(design)
 
     def export(self, survey: Any) -> Plain:
         """Return the designed survey as neutral data, with every number of its mechanisms."""
@@ -163,7 +173,8 @@ class Version02:
     def payload(self, survey: Any, response: Plain, seed: str, memory: Plain | None) -> bytes:
         """Return the bytes of one report without its header, for known random words."""
         given = {name: value for name, value in response.items() if value is not None}
-        return bytes(survey.report(given, coins=Words(seed), memory=memory))[self.header :]
+        words = {self.randomness: Words(seed)}
+        return bytes(survey.report(given, memory=memory, **words))[self.header :]
 
     def tally(self, survey: Any, payloads: Sequence[bytes]) -> Any:
         return survey.tally(self._reports(survey, payloads))
@@ -201,7 +212,10 @@ class Version02:
             return _estimates(tally.fraction(where, of=among, by=query.get("by"), **about))
         if kind in ("sum", "mean"):
             ask = tally.sum if kind == "sum" else tally.mean
-            return _estimates(ask(attribute, where, by=query.get("by"), **about))
+            columns = _estimates(ask(attribute, where, by=query.get("by"), **about))
+            if kind == "mean" and tally.survey.attributes[attribute].is_cyclic:
+                return _circular_means(tally, attribute, where, query.get("by"))
+            return columns
         if kind in ("variance", "std"):
             return _estimates(getattr(tally, kind)(attribute, where, **about))
         if kind == "quantile":
@@ -272,14 +286,209 @@ class Version02:
 
 
 class Current(Version02):
-    """The package under test. Its names are those of version 0.2 until the interface changes."""
+    """The package under test, with the public names of 1.0."""
+
+    randomness = "randomness"
 
     def __init__(self) -> None:
         super().__init__("metricldp")
 
+    def design(self, spec: Plain) -> Any:
+        """Design the survey of a spec; epsilon alone means epsilon per unit in version 0.2."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
+            return self.package.Survey.design(self.package.SurveySpec.from_dict(self._spec(spec)))
+
+    def load(self, design: Plain) -> Any:
+        """Load a designed survey from the data that version 0.2 writes."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
+            return self.package.Survey.from_dict(self._old_survey(design))
+
+    def _spec(self, spec: Plain) -> Plain:
+        data: Plain = {"attributes": {n: _with_unit(a) for n, a in spec["attributes"].items()}}
+        if "norm" in spec:
+            data["metric"] = {"p": spec["norm"]}
+        if "groups" in spec:
+            data["joint"] = spec["groups"]
+        return data
+
+    def answer(self, tally: Any, query: Plain) -> Plain:
+        """Return the columns of a query's result: values, standard errors, ends of intervals."""
+        kind, target = query["kind"], {"target": query.get("target", "respondents")}
+        where = self._where(tally.survey, query.get("where"))
+        attribute = query.get("attribute")
+        if kind == "count":
+            return _estimates(tally.count(where, by=query.get("by"), **target), _interval)
+        if kind == "fraction":
+            among = self._where(tally.survey, query.get("among"))
+            fraction = tally.fraction(where, among=among, by=query.get("by"), **target)
+            return _estimates(fraction, _interval)
+        if kind in ("sum", "mean"):
+            statistic = getattr(tally, kind)(attribute, where, by=query.get("by"), **target)
+            return _estimates(statistic, _interval)
+        if kind in ("variance", "std"):
+            return _estimates(getattr(tally, kind)(attribute, where, **target), _interval)
+        if kind == "quantile":
+            quantile = tally.quantile(attribute, query["q"], where, **target)
+            low, high = quantile.confidence_interval()
+            return {"value": [quantile.value], "low": [low], "high": [high]}
+        if kind == "cdf":
+            cdf = tally.cdf(attribute, where, **target)
+            low, high = (column.tolist() for column in cdf.confidence_interval())
+            columns = {"value": cdf.values.tolist(), "low": low, "high": high}
+            return columns | {"bands": _bands_between_methods(cdf)}
+        if kind == "histogram":
+            return _estimates(tally.histogram(attribute, where, **target), _interval)
+        if kind == "top_k":
+            top = tally.top_k(attribute, query["k"], where, **target)
+            return {"label": [_label(label) for label in top.labels], "value": list(top.values)}
+        if kind == "workload":
+            workload = tally.workload(attribute, query["matrix"], where, **target)
+            return _estimates(workload, _interval)
+        if kind in ("covariance", "correlation"):
+            statistic = getattr(tally, kind)(attribute, query["other"], where, **target)
+            return _estimates(statistic, _interval)
+        if kind == "linear_regression":
+            regression = tally.linear_regression(attribute, query["predictors"], where)
+            return _estimates(regression.coefficients, _interval)
+        if kind == "independence_test":
+            return _test(tally.independence_test(attribute, query["other"], where), "pvalue")
+        if kind == "trend_test":
+            event = self._event(tally.survey, query["event"])
+            return _test(tally.trend_test(event, attribute, where), "pvalue")
+        if kind == "goodness_of_fit_test":
+            return {"pvalue": [part.pvalue for part in tally.goodness_of_fit_test().parts]}
+        if kind == "fit_distribution":
+            fit = tally.fit_distribution(query["attributes"])
+            return {"value": fit.shares.reshape(-1).tolist()}
+        if kind == "confidence_sequence":
+            return _interval(tally.count(where, **target), anytime=True)
+        if kind == "poisoning_bounds":
+            low, high = tally.count(where, **target).poisoning_bounds(query["malicious"])
+            return {"low": [low], "high": [high]}
+        raise ValueError(f"there is no query {kind}")
+
+    def expected_error(self, survey: Any, query: Plain) -> Plain:
+        """Return the standard error that the design predicts for a count."""
+        where = self._where(survey, query.get("where"))
+        error = survey.expected_error(where, n=query["n"], prior=query["prior"])
+        return {"value": [error.stderr]}
+
+    def _where(self, survey: Any, condition: Plain | None) -> Any:
+        """Return a condition as text; conditions on two attributes alternate with dictionaries."""
+        if condition is None:
+            return None
+        if "or" in condition or "not" in condition or len(condition) == 1:
+            return self._text(survey, condition)
+        return super()._where(survey, condition)
+
+    def _event(self, survey: Any, event: Plain) -> Any:
+        """Return an event with the structure that is stated; text is simplified first."""
+        if "or" in event:
+            return any_of(*(self._event(survey, part) for part in event["or"]))
+        return (
+            none_of(self._event(survey, event["not"]))
+            if "not" in event
+            else {
+                name: self._selection(survey.attributes[name], test) for name, test in event.items()
+            }
+        )
+
+    def _text(self, survey: Any, condition: Plain) -> str:
+        if "or" in condition:
+            return " or ".join(f"({self._text(survey, part)})" for part in condition["or"])
+        if "not" in condition:
+            return f"not ({self._text(survey, condition['not'])})"
+        return " and ".join(
+            _comparison(name, survey.attributes[name], test) for name, test in condition.items()
+        )
+
     def _selection(self, attribute: Any, test: Plain) -> Any:
         """Bins are left-closed here, and a range of whole bins is stated by its edges."""
         return tuple(test["between"]) if test.get("bins") else super()._selection(attribute, test)
+
+
+def _with_unit(attribute: Plain) -> Plain:
+    """State the unit of a numeric attribute that states no distance."""
+    stated = {"within", "per", "metric"} & set(attribute)
+    if attribute["kind"] not in ("integer", "continuous") or stated:
+        return attribute
+    return {**attribute, "per": 1}
+
+
+def _comparison(name: str, attribute: Any, test: Plain) -> str:
+    if "is" in test:
+        return f"{name} is None"
+    if "in" in test:
+        return f"{name} in {test['in']!r}"
+    low, high = test["between"]
+    if test.get("bins") and high < attribute.high:
+        return f"{low!r} <= {name} < {high!r}"
+    return f"{low!r} <= {name} <= {high!r}"
+
+
+def _circular_means(tally: Any, attribute: str, where: Any, by: str | None) -> Plain:
+    """Return circular means of the histograms of version 0.2, which took the mean along a line."""
+    described = tally.survey.attributes[attribute]
+    counts = np.reshape(tally.histogram(attribute, where, by=by).values, (-1, described.size))
+    in_bins = described.kind == "continuous"
+    low, period = described.low, described.high - described.low + (0 if in_bins else 1)
+    turns = (np.arange(described.size) + (0.5 if in_bins else 0.0)) / described.size
+    totals = counts @ np.exp(2j * np.pi * turns)
+    return {
+        "value": (low + np.angle(totals) / (2 * np.pi) % 1 * period).tolist(),
+        "period": [float(period)] * len(totals),
+        "length": (np.abs(totals) / np.abs(counts).sum(axis=1)).tolist(),
+    }
+
+
+def _interval(result: Any, **how: Any) -> Plain:
+    """95% intervals, what is possible, and the envelope intervals of rows that have one."""
+    low, high = result.confidence_interval(0.95, **how)
+    estimates = [one for _, one in result] if hasattr(result, "values") else [result]
+    least, most = zip(*(estimate._attainable for estimate in estimates), strict=True)
+    columns = {"low": np.ravel(low).tolist(), "high": np.ravel(high).tolist()}
+    envelopes = [_envelope(estimate) for estimate in estimates]
+    return columns | {"least": list(least), "most": list(most), "envelope": envelopes}
+
+
+def _envelope(estimate: Any) -> list[float] | None:
+    try:
+        return list(estimate.confidence_interval(0.95, method="envelope"))
+    except QueryError:
+        return None
+
+
+def _bands_between_methods(cdf: Any) -> dict[str, list[list[float]]]:
+    """Of each end of the band the lowest and the highest value that a choice of methods gives.
+
+    Version 0.2 chose the method of each point; this version takes the normal intervals.
+    """
+    each = cdf._each(0.95, True)
+    methods = [[list(point.confidence_interval(each))] for point in cdf.points[:-1]]
+    for own, point in zip(methods, cdf.points, strict=False):
+        with contextlib.suppress(QueryError):
+            own.append(list(point.confidence_interval(each, method="envelope")))
+    found = {}
+    for side, name in enumerate(("low", "high")):
+        found[name] = []
+        for choose in (min, max):
+            ends = [choose(interval[side] for interval in own) for own in methods] + [1.0]
+            ends = np.clip(ends, 0.0, 1.0)
+            if side == 0:
+                band = np.minimum(np.maximum.accumulate(ends), cdf.values)
+            else:
+                band = np.maximum(np.minimum.accumulate(ends[::-1])[::-1], cdf.values)
+            found[name].append(band.tolist())
+    return found
+
+
+def _label(label: Any) -> str:
+    """A row's label in the words of version 0.2."""
+    if isinstance(label, tuple):
+        return " to ".join(_label(end) for end in label)
+    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def _inverse(names: Mapping[str, str]) -> dict[str, str]:
@@ -337,15 +546,19 @@ def _digest(number: Fraction) -> str:
     return f"{float(number):.15g} sha256:{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _estimates(result: Any) -> Plain:
-    """Columns of one estimate, or of a table of them."""
-    if hasattr(result, "values"):
-        low, high = result.interval(0.95)
-        columns = {"value": result.values, "stderr": result.stderr, "low": low, "high": high}
-        return {name: np.asarray(column, dtype=float).tolist() for name, column in columns.items()}
+def _old_interval(result: Any) -> Plain:
     low, high = result.interval(0.95)
-    return {"value": [result.value], "stderr": [result.stderr], "low": [low], "high": [high]}
+    return {"low": np.ravel(low).tolist(), "high": np.ravel(high).tolist()}
 
 
-def _test(result: Any) -> Plain:
-    return {"statistic": [result.statistic], "pvalue": [result.p_value]}
+def _estimates(result: Any, interval: Callable[[Any], Plain] = _old_interval) -> Plain:
+    """Columns of one estimate, or of a table of them."""
+    if not hasattr(result, "values"):
+        return {"value": [result.value], "stderr": [result.stderr]} | interval(result)
+    columns = {"value": result.values, "stderr": result.stderr}
+    found = {name: np.asarray(column, dtype=float).tolist() for name, column in columns.items()}
+    return found | interval(result)
+
+
+def _test(result: Any, pvalue: str = "p_value") -> Plain:
+    return {"statistic": [result.statistic], "pvalue": [getattr(result, pvalue)]}

@@ -6,9 +6,9 @@ LONG = "9" * 5000
 
 WHERES = [
     # A refusal repeated the whole of what was typed.
-    [f" age {LONG}"],
-    [f"age=18...{LONG}"],
-    [f"flag={LONG}-{LONG}"],
+    f" age {LONG}",
+    f"age=18...{LONG}",
+    f"flag={LONG}-{LONG}",
     # An array among the values of a list has no truth value.
     {"region": [np.array([1, 2])]},
     {"mood": (np.array([]), "bad")},

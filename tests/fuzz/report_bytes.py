@@ -13,14 +13,14 @@ from metricldp import (
     Categorical,
     Continuous,
     Integer,
+    InvalidReportError,
     Lp,
     Ordinal,
-    Real,
-    ReportRefused,
     Survey,
+    SurveySpec,
     Weight,
 )
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.design.registry import every_mechanism
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 
@@ -33,23 +33,32 @@ _SUPPORT = 50
 
 
 def _with(own):
-    ages = {"x": Integer(0, 6, epsilon=1), "y": Integer(10, 15, epsilon=1)}
+    ages = {"x": Integer(0, 6, epsilon=1, per=1), "y": Integer(10, 15, epsilon=1, per=1)}
     if own.joint:
-        return lambda: Survey(ages, joint={("x", "y"): own.name})
-    x = Integer(0, 6, epsilon=1, mechanism=own.name)
-    return lambda: Survey({"x": x, "z": Ordinal(["no", "yes"], epsilon=1)})
+        return lambda: Survey.design(SurveySpec(ages, joint={("x", "y"): own.name}))
+    x = Integer(0, 6, epsilon=1, mechanism=own.name, per=1)
+    return lambda: Survey.design({"x": x, "z": Ordinal(["no", "yes"], epsilon=1)})
 
 
 SURVEYS = [
     *map(_with, every_mechanism()),
-    lambda: Survey({"w": Weight(-1, 2), "x": Integer(0, 2, epsilon=1, mechanism="response")}),
-    lambda: Survey({"v": Weight(0, 1, private=True, epsilon=1), "w": Weight(0, 1)}),
-    lambda: Survey({"x": Integer(0, 999, epsilon=0.1, mechanism="geometric")}, metric=Lp(2)),
-    lambda: Survey({"x": Integer(0, 300, epsilon=0.1, mechanism="threshold")}),
-    lambda: Survey({"c": Categorical([f"c{k}" for k in range(77)], epsilon=1)}),
-    lambda: Survey({"a": Integer(0, 4, epsilon=1, optional=True), "b": Integer(0, 4, epsilon=1)}),
-    lambda: Survey(
-        {"h": Real(0, 1, points=6, epsilon=3), "i": Continuous(0, 1, bins=11, epsilon=3)}
+    lambda: Survey.design(
+        {"w": Weight(-1, 2), "x": Integer(0, 2, epsilon=1, mechanism="randomized-response", per=1)}
+    ),
+    lambda: Survey.design({"v": Weight(0, 1, private=True, epsilon=1), "w": Weight(0, 1)}),
+    lambda: Survey.design(
+        SurveySpec({"x": Integer(0, 999, epsilon=0.1, mechanism="geometric", per=1)}, metric=Lp(2))
+    ),
+    lambda: Survey.design({"x": Integer(0, 300, epsilon=0.1, mechanism="threshold", per=1)}),
+    lambda: Survey.design({"c": Categorical([f"c{k}" for k in range(77)], epsilon=1)}),
+    lambda: Survey.design(
+        {"a": Integer(0, 4, epsilon=1, optional=True, per=1), "b": Integer(0, 4, epsilon=1, per=1)}
+    ),
+    lambda: Survey.design(
+        {
+            "h": Continuous(0, 1, points=6, epsilon=3, rounding="stochastic", per=1),
+            "i": Continuous(0, 1, bins=11, epsilon=3, per=1),
+        }
     ),
 ]
 
@@ -63,7 +72,7 @@ def survey_of(number):
         name: _values(attribute, random.integers(attribute.size, size=AT_ONCE))
         for name, attribute in survey.asked.items()
     }
-    return survey, pack(survey, survey.encode(people, coins=Coins()))
+    return survey, pack(survey, survey.randomize(people, randomness=Randomness()))
 
 
 def _values(attribute, positions):
@@ -189,7 +198,7 @@ def single(number, blob):
     accepted = unpack(survey, [blob], refused=refused).num_rows
     try:
         survey.tally([blob])
-    except ReportRefused as refusal:
+    except InvalidReportError as refusal:
         if accepted or refused != {refusal.reason: 1}:
             raise Wrong(f"refused for {refusal.reason}, among others for {refused}") from None
         raise

@@ -27,11 +27,11 @@ def whole(number):
     """A survey, a good file of its reports, and the reports."""
     surveys = [
         {"x": Integer(0, 99, epsilon=1, per=5), "c": Categorical(list("abc"), epsilon=1)},
-        {"x": Integer(0, 20, epsilon=1, mechanism="threshold"), "w": Weight(0, 1)},
-        {"x": Integer(0, 6, epsilon=1, mechanism="matrix")},
-        {"x": Integer(0, 6, epsilon=1, optional=True)},
+        {"x": Integer(0, 20, epsilon=1, mechanism="threshold", per=1), "w": Weight(0, 1)},
+        {"x": Integer(0, 6, epsilon=1, mechanism="matrix", per=1)},
+        {"x": Integer(0, 6, epsilon=1, optional=True, per=1)},
     ]
-    survey = Survey(surveys[number])
+    survey = Survey.design(surveys[number])
     random = np.random.default_rng(number)
     with tempfile.TemporaryDirectory() as folder:
         people, out = Path(folder, "people.parquet"), Path(folder, "reports.parquet")

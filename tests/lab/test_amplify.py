@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from metricldp import Categorical, Integer, QueryError, Real, Survey, Weight
-from metricldp.app.cli import app
+from metricldp import Categorical, Continuous, Integer, QueryError, Survey, SurveySpec, Weight
 from metricldp.basics.exact import ONE
 from metricldp.channels.table import Table
+from metricldp.cli.main import app
 from metricldp.lab.amplify import _positive_part, amplify, delta_at, hidden_at
 
 
@@ -45,7 +45,9 @@ def tables():
     thirds = Table.of([[ONE // 2, ONE // 4, ONE // 4], [ONE // 4, ONE // 2, ONE // 4]])
     rough = [[ONE // 8 * 5, ONE // 8, ONE // 4], [ONE // 8, ONE // 8 * 3, ONE // 2]]
     uneven = Table.of([*rough, [ONE // 4, ONE // 4, ONE // 2]])
-    line = Survey({"x": Integer(0, 3, epsilon=0.7, mechanism="geometric")}).channels["x"]
+    line = Survey.design({"x": Integer(0, 3, epsilon=0.7, mechanism="geometric", per=1)}).channels[
+        "x"
+    ]
     return [thirds, uneven, line]
 
 
@@ -65,7 +67,9 @@ def test_the_bound_is_above_the_exact_value(channel, n):
 
 def test_a_blanket_that_not_all_values_send_would_break_the_bound():
     """The twin: the mean of all values in place of the least, as if others were spread evenly."""
-    channel = Survey({"x": Integer(0, 3, epsilon=2, mechanism="geometric")}).channels["x"]
+    channel = Survey.design({"x": Integer(0, 3, epsilon=2, mechanism="geometric", per=1)}).channels[
+        "x"
+    ]
     reports, chances = channel.every_report(), channel.chances
     exact = [[channel.probability(x, y) for y in reports] for x in range(4)]
     found = exact_delta(exact, 0, 1, 3, 0.5)
@@ -122,7 +126,9 @@ def test_randomized_response_as_published(k, local, published):
 
 def test_metric_numbers():
     """100 values at 0.2 per step: a cap of 4, and none."""
-    capped = Survey({"x": Integer(0, 99, epsilon=0.2, cap=4, mechanism="tents")})
+    capped = Survey.design(
+        {"x": Integer(0, 99, epsilon=0.2, max_epsilon=4, mechanism="tight-constraints", per=1)}
+    )
     found = amplify(capped, 10_000, 1e-6, pairs=[(50, 51), (50, 55), (37, 62)])
     assert [pair.shuffled for pair in found.pairs] == pytest.approx(
         [0.0332, 0.1356, 0.2631], rel=5e-3
@@ -135,7 +141,7 @@ def test_metric_numbers():
     more = amplify(capped, 100_000, 1e-6, pairs=[(50, 51)]).pairs[0].shuffled
     assert more == pytest.approx(0.0096, rel=0.01)
     assert more < variation_ratio(p, q, beta, 100_000, 1e-6) < math.inf
-    plain = Survey({"x": Integer(0, 99, epsilon=0.2, mechanism="geometric")})
+    plain = Survey.design({"x": Integer(0, 99, epsilon=0.2, mechanism="geometric", per=1)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         most, beyond = (amplify(capped, n, pairs=[(37, 62)]).pairs for n in (10**10, 10**18))
@@ -147,9 +153,9 @@ def test_metric_numbers():
 
 
 def test_several_attributes_blocks_and_words():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 3, epsilon=1, mechanism="geometric"),
+            "a": Integer(0, 3, epsilon=1, mechanism="geometric", per=1),
             "b": Categorical(["x", "y"], epsilon=1),
         }
     )
@@ -160,29 +166,36 @@ def test_several_attributes_blocks_and_words():
     assert all(0 < pair.shuffled < pair.local for pair in found.pairs)
     one = amplify(survey, 5_000, 1e-6, pairs=[({"a": 0, "b": "x"}, {"a": 0, "b": "x"})])
     assert one.pairs[0].shuffled == 0
-    block = Survey(
-        {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 3, epsilon=1)}, joint={("a", "b"): "tents"}
+    block = Survey.design(
+        SurveySpec(
+            {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 3, epsilon=1, per=1)},
+            joint={("a", "b"): "tight-constraints"},
+        )
     )
     person, another = {"a": 1, "b": 1}, {"a": 2, "b": 1}
     (pair,) = amplify(block, 5_000, 1e-6, pairs=[(person, another)]).pairs
     assert (pair.x, pair.other) == ("a 1, b 1", "a 2, b 1")
     assert pair.shuffled < pair.local == pytest.approx(1, rel=1e-6)
-    bits = Survey({"x": Integer(0, 5, epsilon=1, mechanism="threshold")})
+    bits = Survey.design({"x": Integer(0, 5, epsilon=1, mechanism="threshold", per=1)})
     assert amplify(bits, 10_000, 1e-6, pairs=[(2, 3)]).pairs[0].shuffled < 0.5
 
 
 @pytest.mark.parametrize(
     ("attributes", "asked", "why"),
     [
-        ({"x": Integer(0, 40, epsilon=1, mechanism="threshold")}, {}, "40 bits"),
-        ({"x": Integer(0, 4, epsilon=1), "w": Weight(0, 1)}, {}, "in the clear"),
-        ({name: Integer(0, 99, epsilon=1, mechanism="geometric") for name in "abcd"}, {}, "fewer"),
-        ({"x": Integer(0, 4, epsilon=1)}, {"n": 1}, "at least 2"),
-        ({"x": Integer(0, 4, epsilon=1)}, {"delta": 0}, "between 0 and 1"),
-        ({"x": Integer(0, 4, epsilon=1)}, {"pairs": 3}, "a list"),
-        ({"x": Integer(0, 4, epsilon=1)}, {"pairs": [(1, 2, 3)]}, "two values"),
+        ({"x": Integer(0, 40, epsilon=1, mechanism="threshold", per=1)}, {}, "40 bits"),
+        ({"x": Integer(0, 4, epsilon=1, per=1), "w": Weight(0, 1)}, {}, "in the clear"),
         (
-            {"x": Integer(0, 4, epsilon=1), "y": Integer(0, 4, epsilon=1)},
+            {name: Integer(0, 99, epsilon=1, mechanism="geometric", per=1) for name in "abcd"},
+            {},
+            "fewer",
+        ),
+        ({"x": Integer(0, 4, epsilon=1, per=1)}, {"n": 1}, "at least 2"),
+        ({"x": Integer(0, 4, epsilon=1, per=1)}, {"delta": 0}, "between 0 and 1"),
+        ({"x": Integer(0, 4, epsilon=1, per=1)}, {"pairs": 3}, "a list"),
+        ({"x": Integer(0, 4, epsilon=1, per=1)}, {"pairs": [(1, 2, 3)]}, "two values"),
+        (
+            {"x": Integer(0, 4, epsilon=1, per=1), "y": Integer(0, 4, epsilon=1, per=1)},
             {"pairs": [(1, 2)]},
             "dict",
         ),
@@ -190,14 +203,16 @@ def test_several_attributes_blocks_and_words():
 )
 def test_what_is_refused(attributes, asked, why):
     with pytest.raises(QueryError, match=why):
-        amplify(Survey(attributes), **asked)
+        amplify(Survey.design(attributes), **asked)
 
 
 def test_the_command(tmp_path):
     path = tmp_path / "survey.toml"
-    survey = Survey({"x": Integer(0, 4, epsilon=1, cap=2, mechanism="tents")})
+    survey = Survey.design(
+        {"x": Integer(0, 4, epsilon=1, max_epsilon=2, mechanism="tight-constraints", per=1)}
+    )
     survey.save(path)
-    asked = ["amplify", str(path), "--n", "1000", "--delta", "1e-5"]
+    asked = ["lab", "amplify", str(path), "--n", "1000", "--delta", "1e-5"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     assert "of 1,000 shuffled" in done.output
@@ -209,7 +224,20 @@ def test_the_command(tmp_path):
 
 def test_values_between_the_points_of_a_grid():
     """They are rounded at random: the law of one is a mix of two, not that of the nearest."""
-    survey = Survey({"x": Real(0, 1, points=6, epsilon=4, cap=2, mechanism="condensed")})
+    survey = Survey.design(
+        {
+            "x": Continuous(
+                0,
+                1,
+                points=6,
+                epsilon=4,
+                max_epsilon=2,
+                mechanism="condensed",
+                rounding="stochastic",
+                per=1,
+            )
+        }
+    )
     chances, n = survey.channels["x"].chances, 1000
     blanket = chances.min(axis=1) * (1 - 1e-12)
     rows = [(1 - f) * chances[:, 1] + f * chances[:, 2] for f in (0.05, 0.45)]

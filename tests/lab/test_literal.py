@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from theorems import paper_range_variance
 
-from metricldp import Coins, Integer, QueryError, Survey
+from metricldp import Integer, QueryError, Randomness, Survey
 from metricldp.channels import ThresholdDummy, ThresholdPaper
 from metricldp.design.registry import build
 from metricldp.metrics import Line
@@ -35,9 +35,9 @@ def cut(ranges, sizes):
 
 
 def survey_of(sizes, epsilons, mechanism="threshold-paper"):
-    return Survey(
+    return Survey.design(
         {
-            f"v{d}": Integer(1, m, epsilon=e, mechanism=mechanism)
+            f"v{d}": Integer(1, m, epsilon=e, mechanism=mechanism, per=1)
             for d, (m, e) in enumerate(zip(sizes, epsilons, strict=True))
         }
     )
@@ -46,7 +46,7 @@ def survey_of(sizes, epsilons, mechanism="threshold-paper"):
 def some_reports(survey, n, seed):
     rng = np.random.default_rng(seed)
     people = {name: rng.integers(1, a.size + 1, n) for name, a in survey.attributes.items()}
-    return people, survey.encode(people, coins=Coins.seeded(seed))
+    return people, survey.randomize(people, randomness=Randomness.seeded(seed))
 
 
 def as_where(ranges):
@@ -241,9 +241,9 @@ def test_the_dummy_value_has_the_error_of_a_range_cut_everywhere(attributes, eps
             inside = [a <= v <= b for v, (a, b) in zip(x, ranges, strict=True)]
             formula = math.prod(noise + f for f in inside) - math.prod(inside)
             prior = {f"v{d}": np.eye(3)[v - 1] for d, v in enumerate(x)}
-            exact = survey.predict(as_where(ranges), prior=prior) ** 2
+            exact = survey.expected_error(as_where(ranges), prior=prior, n=1).stderr ** 2
             assert exact == pytest.approx(formula, rel=1e-10)
-        worst = survey.predict(as_where(ranges)) ** 2
+        worst = survey.expected_error(as_where(ranges), n=1, prior="worst").stderr ** 2
         assert worst == pytest.approx((noise + 1) ** attributes - 1, rel=1e-10)
         if attributes > 1:  # the dummy value does not save the theorem's constant
             assert worst > paper_range_variance(epsilon, attributes, attributes, 1)
@@ -256,7 +256,9 @@ def test_what_a_whole_attribute_costs(epsilon, whole):
     sizes = (4,) * (1 + whole)
     where = {"v0": (2, 3)}
     error = {
-        mechanism: survey_of(sizes, (epsilon,) * len(sizes), mechanism).predict(where)
+        mechanism: survey_of(sizes, (epsilon,) * len(sizes), mechanism)
+        .expected_error(where, n=1, prior="worst")
+        .stderr
         for mechanism in ("threshold", "threshold-dummy", "threshold-paper")
     }
     assert error["threshold"] < error["threshold-dummy"] < error["threshold-paper"]
@@ -270,7 +272,9 @@ def test_what_a_whole_attribute_costs(epsilon, whole):
 def test_the_dummy_value_helps_only_where_an_attribute_is_whole():
     for ranges in ranges_of((3, 3)):
         error = {
-            mechanism: survey_of((3, 3), (1, 1), mechanism).predict(as_where(ranges))
+            mechanism: survey_of((3, 3), (1, 1), mechanism)
+            .expected_error(as_where(ranges), n=1, prior="worst")
+            .stderr
             for mechanism in ("threshold", "threshold-dummy", "threshold-paper")
         }
         assert error["threshold"] <= error["threshold-dummy"] <= error["threshold-paper"]
@@ -292,7 +296,7 @@ def test_the_constant_with_which_theorems_2_and_3_hold(attributes):
         for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0, 14.0):
             survey = survey_of((4,) * attributes, (epsilon,) * attributes)
             bound = paper_range_variance(epsilon, attributes, cut_attributes, 1)
-            ratios.append(survey.predict(where) ** 2 / bound)
+            ratios.append(survey.expected_error(where, n=1, prior="worst").stderr ** 2 / bound)
         assert ratios == sorted(ratios) or attributes == 1
         assert ratios[0] >= 1 - 1e-9
         assert ratios[-1] == pytest.approx(constant, rel=1e-4)

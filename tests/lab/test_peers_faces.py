@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from checks import assert_mean
-from metricldp import Categorical, Coins, Integer, Lp, Survey, SurveyError
+from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
 from metricldp.basics.exact import at_most_exp
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.tape import Tape
@@ -24,8 +24,8 @@ def faces(sizes, epsilon=1):
 
 
 def survey_of(sizes, epsilon=1.0, **more):
-    attributes = {f"v{d}": Integer(0, m - 1, epsilon=epsilon) for d, m in enumerate(sizes)}
-    return Survey(attributes, joint={tuple(attributes): "faces"}, **more)
+    attributes = {f"v{d}": Integer(0, m - 1, epsilon=epsilon, per=1) for d, m in enumerate(sizes)}
+    return Survey.design(SurveySpec(attributes, joint={tuple(attributes): "faces"}, **more))
 
 
 def effects(channel):
@@ -151,9 +151,9 @@ def test_both_samplers_without_noise_say_who_is_below():
     corners = [tuple(map(int, part.split(","))) for part in channel.fields]
     for x in itertools.product(range(3), range(4)):
         expected = [channel.reach + all(map(int.__le__, x, c)) for c in corners]
-        columns = channel.encode([np.array([place]) for place in x], Coins.seeded(3))
+        columns = channel.encode([np.array([place]) for place in x], Randomness.seeded(3))
         assert [int(column[0]) for column in columns.values()] == expected
-        assert list(channel.draw(x, Tape(Coins.seeded(4)))) == expected
+        assert list(channel.draw(x, Tape(Randomness.seeded(4)))) == expected
 
 
 def test_counts_are_right_on_average_and_as_uncertain_as_said():
@@ -165,24 +165,28 @@ def test_counts_are_right_on_average_and_as_uncertain_as_said():
     _, noise = block.channel.moment(inside)
     for x in ((1, 0), (3, 2)):
         positions = [np.full(4_000, place) for place in x]
-        columns = block.channel.encode(positions, Coins.seeded(int(rng.integers(99))))
+        columns = block.channel.encode(positions, Randomness.seeded(int(rng.integers(99))))
         decoded = block.channel.decoded(inside, columns)[0]
         assert_mean(decoded, float(x == (1, 0)), variance=noise.scale[0], false_alarm=1e-9)
         assert decoded.var() == pytest.approx(noise.scale[0], rel=0.2)
-    reports = survey.encode({"v0": [0, 1, 2] * 50, "v1": [0, 1, 2] * 50}, coins=Coins.seeded(2))
+    reports = survey.randomize(
+        {"v0": [0, 1, 2] * 50, "v1": [0, 1, 2] * 50}, randomness=Randomness.seeded(2)
+    )
     answer = survey.tally(reports).count({"v0": (1, 2), "v1": (0, 1)})
     assert answer.stderr == pytest.approx(math.sqrt(150 * noise.scale[0]))
-    assert answer.stderr == pytest.approx(survey.predict({"v0": (1, 2), "v1": (0, 1)}, n=150))
+    assert answer.stderr == pytest.approx(
+        survey.expected_error({"v0": (1, 2), "v1": (0, 1)}, n=150, prior="worst").stderr
+    )
     assert answer.reach(0.95) < 1.05 * 1.96 * answer.stderr
     assert survey.certify().holds
 
 
 def test_what_it_serves():
-    with pytest.raises(SurveyError, match="a survey with faces has a norm with p up to 1"):
+    with pytest.raises(InvalidSpecError, match="a survey with faces has a norm with p up to 1"):
         survey_of((3, 3), metric=Lp(2))
-    with pytest.raises(SurveyError, match="corners are too many"):
+    with pytest.raises(InvalidSpecError, match="corners are too many"):
         survey_of((300, 300))
-    names = {"a": Categorical(["x", "y"], epsilon=1), "b": Integer(0, 2, epsilon=1)}
-    with pytest.raises(SurveyError, match="attributes with an order"):
-        Survey(names, joint={("a", "b"): LaplaceFaces()})
+    names = {"a": Categorical(["x", "y"], epsilon=1), "b": Integer(0, 2, epsilon=1, per=1)}
+    with pytest.raises(InvalidSpecError, match="attributes with an order"):
+        Survey.design(SurveySpec(names, joint={("a", "b"): LaplaceFaces()}))
     assert Survey.from_toml(survey_of((3, 3)).to_toml()) == survey_of((3, 3))

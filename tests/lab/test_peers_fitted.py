@@ -8,7 +8,7 @@ import pytest
 from tests.lab.test_peers_waves import ADULT_AGES, half_ranges
 
 from checks import squared_errors_p_value
-from metricldp import Integer, SurveyError
+from metricldp import Integer, InvalidSpecError
 from metricldp.basics.exact import ONE
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.fitted import fitted
@@ -136,7 +136,7 @@ def test_every_matrix_is_of_shares_for_any_sizes():
     everybody = [np.ones((1, size)) for size in (5, 74, 9)]
     assert found.shares(everybody) == pytest.approx(1, abs=0.02)
     assert found.shares([*everybody[:2], np.zeros((1, 9))]) == pytest.approx(0)
-    with pytest.raises(SurveyError, match="two attributes and a person for each of 1 groups"):
+    with pytest.raises(InvalidSpecError, match="two attributes and a person for each of 1 groups"):
         collected([people[0]], [5], 1.0, rng)
 
 
@@ -244,7 +244,7 @@ def test_what_comes_out_are_shares(size):
 
 
 def test_several_attributes_have_two_epsilons():
-    attributes = {"a": Integer(0, 7, epsilon=1), "b": Integer(0, 9, epsilon=0.5)}
+    attributes = {"a": Integer(0, 7, epsilon=1, per=1), "b": Integer(0, 9, epsilon=0.5, per=1)}
     rng = np.random.default_rng(8)
     positions = {name: rng.integers(0, a.size, 2000) for name, a in attributes.items()}
     made = list(fitted(attributes, 2000))

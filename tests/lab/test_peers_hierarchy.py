@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.linalg import hadamard, null_space
 
 from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
-from metricldp import Categorical, Coins, Integer, QueryError, Survey, SurveyError
+from metricldp import Categorical, Integer, InvalidSpecError, QueryError, Randomness, Survey
 from metricldp.basics.exact import ONE
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
@@ -176,8 +176,8 @@ def test_the_law_of_the_sampler_on_every_coin(channel):
     assert levels in (1, 2)
     word = (max(channel.counts) - 1).bit_length()
     for x in range(channel.size):
-        coins = EveryCoin(4 + word * (1 + (levels > 1)), word=word)
-        assert sampled_law(channel, x, coins) == exact_law(channel, x)
+        randomness = EveryCoin(4 + word * (1 + (levels > 1)), word=word)
+        assert sampled_law(channel, x, randomness) == exact_law(channel, x)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -196,9 +196,12 @@ def _branching(channel):
 @pytest.mark.parametrize("size", [2, 9, 257])
 def test_without_noise_both_ways_send_true_signs(name, size):
     channel = built(name, size, 64)
-    tape = Tape(Coins.seeded(4))
+    tape = Tape(Randomness.seeded(4))
     for x in {0, 1, size // 2, size - 1}:
-        for report in (*channel.encode(np.full(50, x), Coins.seeded(x)), channel.blur(x, tape)):
+        for report in (
+            *channel.encode(np.full(50, x), Randomness.seeded(x)),
+            channel.blur(x, tape),
+        ):
             assert channel.probability(x, np.asarray(report)) > Fraction(1, 1 << 20)
 
 
@@ -297,7 +300,7 @@ def check_people(channel, drawn_by, *, n=400_000, seed=21):
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
     coefficients = channel.coefficients(f)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    errors = coefficients[drawn_by.encode(positions, Coins.seeded(seed))] - f[positions]
+    errors = coefficients[drawn_by.encode(positions, Randomness.seeded(seed))] - f[positions]
     variance = channel.moment(f) - f**2
     fourth = np.array([channel.mean((coefficients - f[x]) ** 4)[x] for x in range(size)])
     spread = (fourth - variance**2)[positions].mean()
@@ -330,10 +333,10 @@ def turned(channel, by):
 class TopLevels(Hierarchy):
     """Draws the last level once more, and so too rarely."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
         last = self._starts[-1]
-        again = super().encode(positions, coins)
+        again = super().encode(positions, randomness)
         return np.where((column >= last) & (again < last), again, column)
 
 
@@ -357,10 +360,10 @@ def check_tallies(survey, drawn_by, *, n=2000, trials=150):
     ages = np.random.default_rng(5).binomial(19, 0.4, n)
     where, truth = {"v": (4, 9)}, int(((ages >= 4) & (ages <= 9)).sum())
     prior = np.bincount(ages, minlength=20) / n
-    variance = survey.predict(where, n=n, prior=prior) ** 2
+    variance = survey.expected_error(where, n=n, prior=prior).stderr ** 2
     found = []
     for trial in range(trials):
-        reports = drawn_by.encode({"v": ages}, coins=Coins.seeded(trial))
+        reports = drawn_by.randomize({"v": ages}, randomness=Randomness.seeded(trial))
         found.append(survey.tally(survey_reports(survey, reports)).count(where).value)
     total = ((np.array(found) - truth) ** 2).sum() / variance
     tails = stats.chi2.cdf(total, trials), stats.chi2.sf(total, trials)
@@ -369,7 +372,7 @@ def check_tallies(survey, drawn_by, *, n=2000, trials=150):
 
 def survey_reports(survey, reports):
     """The same reports as if they were made for another survey."""
-    meta = survey.encode({"v": [0]}, coins=Coins.seeded(0)).schema.metadata
+    meta = survey.randomize({"v": [0]}, randomness=Randomness.seeded(0)).schema.metadata
     return reports.replace_schema_metadata(meta)
 
 
@@ -378,13 +381,14 @@ def survey_reports(survey, reports):
     "mechanism", ["hierarchy-2", "hierarchy-4-plain", "hierarchy-3-unary", "haar"]
 )
 def test_counts_have_their_error(mechanism, epsilon):
-    survey = Survey({"v": Integer(0, 19, epsilon=epsilon, mechanism=mechanism)})
+    survey = Survey.design({"v": Integer(0, 19, epsilon=epsilon, mechanism=mechanism, per=1)})
     check_tallies(survey, survey)
 
 
 def test_counts_with_too_much_noise_are_caught():
     survey, noisy = (
-        Survey({"v": Integer(0, 19, epsilon=epsilon, mechanism="haar")}) for epsilon in (2, 1)
+        Survey.design({"v": Integer(0, 19, epsilon=epsilon, mechanism="haar", per=1)})
+        for epsilon in (2, 1)
     )
     with pytest.raises(AssertionError):
         check_tallies(survey, noisy)
@@ -463,7 +467,7 @@ def test_one_unit_less_of_noise_is_not_certified():
 def test_what_no_device_sends_is_refused(branching, size):
     """Any other bit of a report set: one behind its level, or behind all."""
     channel = unary(branching, size)
-    column = channel.encode(np.arange(size).repeat(20), Coins.seeded(3))
+    column = channel.encode(np.arange(size).repeat(20), Randomness.seeded(3))
     assert not channel.field.invalid(column).any()
     levels = channel.field.level(column)
     assert set(levels.tolist()) == set(range(len(channel.counts)))
@@ -502,7 +506,7 @@ def check_bits(channel, drawn_by, *, n=400_000, seed=22):
     size = channel.size
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    column = drawn_by.encode(positions, Coins.seeded(seed))
+    column = drawn_by.encode(positions, Randomness.seeded(seed))
     errors = channel.values(column, channel.coefficients(f)[None])[0] - f[positions]
     variance = channel.moment(f) - f**2
     spread = (fourth_moments(channel, f) - variance**2)[positions].mean()
@@ -523,8 +527,10 @@ def test_simulated_errors_of_unary_nodes_are_those_of_the_formula(branching, siz
 class BitsDrawnTwice(UnaryHierarchy):
     """Where both draws take the same level, a bit is a one if either of the two is."""
 
-    def encode(self, positions, coins):
-        first, second = (super(BitsDrawnTwice, self).encode(positions, coins) for _ in range(2))
+    def encode(self, positions, randomness):
+        first, second = (
+            super(BitsDrawnTwice, self).encode(positions, randomness) for _ in range(2)
+        )
         same = self.field.level(first) == self.field.level(second)
         return np.where(same[:, None], first | second, first)
 
@@ -549,13 +555,13 @@ def test_bits_drawn_twice_are_caught():
 @pytest.mark.parametrize("mate", ["hierarchy-2-unary", "threshold", "haar"])
 def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
     attributes = {
-        "v": Integer(0, 8, epsilon=2, mechanism="hierarchy-3-unary"),
-        "w": Integer(0, 4, epsilon=2, mechanism=mate),
+        "v": Integer(0, 8, epsilon=2, mechanism="hierarchy-3-unary", per=1),
+        "w": Integer(0, 4, epsilon=2, mechanism=mate, per=1),
     }
-    survey = Survey(attributes)
+    survey = Survey.design(attributes)
     rng = np.random.default_rng(7)
     people = {"v": rng.integers(0, 9, 500), "w": rng.integers(0, 5, 500)}
-    reports = survey.encode(people, coins=Coins.seeded(7))
+    reports = survey.randomize(people, randomness=Randomness.seeded(7))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "cells", "prefix")]
     tallies.append(survey.tally(reports, keep=[["v", "w"]]))
     for where in ({"v": (2, 5)}, {"w": (1, 3)}, {"v": (0, 6), "w": 2}, {}):
@@ -567,22 +573,24 @@ def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
 
 def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
     """Their decoders do not add up, so nothing is found by adding."""
-    survey = Survey({"v": Integer(0, 8, epsilon=1, mechanism="hierarchy-2-plain")})
+    survey = Survey.design({"v": Integer(0, 8, epsilon=1, mechanism="hierarchy-2-plain", per=1)})
     assert not survey.channels["v"].linear
     people = {"v": np.random.default_rng(6).integers(0, 9, 300)}
-    reports = survey.encode(people, coins=Coins.seeded(6))
+    reports = survey.randomize(people, randomness=Randomness.seeded(6))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]
-    answers = tallies[0].linear("v", "ranges")
+    answers = tallies[0].workload("v", "ranges")
     predicted = 0.0
-    for (low, high), answer in zip(zip(*np.triu_indices(9), strict=True), answers, strict=True):
+    for (low, high), (_, answer) in zip(
+        zip(*np.triu_indices(9), strict=True), answers, strict=True
+    ):
         where = {"v": (int(low), int(high))}
         one, other = (tally.count(where) for tally in tallies)
         assert one.value == pytest.approx(other.value)
         assert one.stderr == pytest.approx(other.stderr)
         assert answer.value == pytest.approx(one.value)
         assert answer.stderr == pytest.approx(one.stderr)
-        predicted += survey.predict(where, n=300, prior="uniform") ** 2
-    assert answers.values.tolist() == [answer.value for answer in answers]
+        predicted += survey.expected_error(where, n=300, prior="uniform").stderr ** 2
+    assert answers.values.tolist() == [answer.value for _, answer in answers]
     assert total_error(survey, "v", "ranges", n=300, prior="uniform") == pytest.approx(predicted)
     with pytest.raises(QueryError, match="use layout 'prefix' or 'reports'"):
         survey.tally(reports, layout="cells").count({"v": (1, 3)})
@@ -591,8 +599,8 @@ def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
 def test_any_branching_can_be_named(tmp_path):
     for branching, levels in ((2, 10), (16, 3), (1000, 1), (999_999_999, 1)):
         for end in ("", "-plain", "-unary"):
-            attribute = Integer(0, 999, epsilon=1, mechanism=f"hierarchy-{branching}{end}")
-            survey = Survey({"v": attribute})
+            attribute = Integer(0, 999, epsilon=1, mechanism=f"hierarchy-{branching}{end}", per=1)
+            survey = Survey.design({"v": attribute})
             channel = survey.channels["v"]
             assert len(channel.counts) == levels
             assert isinstance(channel, PlainHierarchy) == (end == "-plain")
@@ -623,12 +631,12 @@ def test_any_branching_can_be_named(tmp_path):
     ],
 )
 def test_what_names_no_tree_is_refused(name):
-    with pytest.raises(SurveyError, match="B of at least 2, such as hierarchy-4"):
-        Survey({"v": Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}")})
+    with pytest.raises(InvalidSpecError, match="B of at least 2, such as hierarchy-4"):
+        Survey.design({"v": Integer(0, 9, epsilon=1, mechanism=f"hierarchy{name}", per=1)})
 
 
 @pytest.mark.parametrize("mechanism", ["haar", "hierarchy-2", "hierarchy-16", "hierarchy-x"])
 def test_categories_have_no_order(mechanism):
     refused = "names no tree" if mechanism[-1] == "x" else "does not serve categorical attributes"
-    with pytest.raises(SurveyError, match=refused):
-        Survey({"c": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)})
+    with pytest.raises(InvalidSpecError, match=refused):
+        Survey.design({"c": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)})

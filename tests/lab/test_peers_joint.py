@@ -14,13 +14,14 @@ from checks import EveryCoin, assert_counts, assert_mean, law_of
 from metricldp import (
     Categorical,
     CertificateError,
-    Coins,
     Integer,
+    InvalidSpecError,
     Lp,
     Ordinal,
     QueryError,
+    Randomness,
     Survey,
-    SurveyError,
+    SurveySpec,
 )
 from metricldp.answers.queries import parse
 from metricldp.basics.exact import ONE, at_most_exp
@@ -41,11 +42,11 @@ def exact_variance(epsilon, cuts):
 
 
 def line(size, epsilon=1.0, **more):
-    return Integer(0, size - 1, epsilon=epsilon, **more)
+    return Integer(0, size - 1, epsilon=epsilon, per=1, **more)
 
 
 def together(attributes, mechanism, **more):
-    return Survey(attributes, joint={tuple(attributes): mechanism}, **more)
+    return Survey.design(SurveySpec(attributes, joint={tuple(attributes): mechanism}, **more))
 
 
 def plane(first, second, epsilon=1.0, other=None):
@@ -262,10 +263,10 @@ def test_kinds_of_several_queries_are_those_of_each():
 
 def test_people_of_too_many_kinds(monkeypatch):
     survey = hio(6, 5)
-    tally = survey.tally(survey.encode({"v0": [1], "v1": [2]}, coins=Coins.seeded(1)))
+    tally = survey.tally(survey.randomize({"v0": [1], "v1": [2]}, randomness=Randomness.seeded(1)))
     assert tally.count({"v0": [1, 3], "v1": 2}).bounds
     monkeypatch.setattr(joint, "MAX_KINDS", 3)
-    with pytest.raises(QueryError, match="people of too many kinds for an exact error"):
+    with pytest.raises(QueryError, match="too many combinations of values for an exact error"):
         tally.count({"v0": [1, 3], "v1": 2})
 
 
@@ -343,7 +344,7 @@ def test_hadamard_against_the_published_oracle():
     for epsilon, ratio in ((1.0, 1.2716), (0.01, 1.0), (3.0, 5.5338)):
         survey = hio(16, 25, epsilon=epsilon)
         where = {"v0": (3, 12), "v1": (5, 9)}
-        exact = survey.predict(where, 100) ** 2
+        exact = survey.expected_error(where, n=100, prior="worst").stderr ** 2
         assert exact / published(survey, where, epsilon, 100) == pytest.approx(ratio, rel=1e-4)
 
 
@@ -352,7 +353,7 @@ def test_hashing_is_the_published_oracle():
     for epsilon in (0.5, 1.0, 2.0, 4.0):
         survey = hashed(16, 25, epsilon=epsilon)
         where = {"v0": (3, 12), "v1": (5, 9)}
-        exact = survey.predict(where, 100, "uniform") ** 2
+        exact = survey.expected_error(where, n=100, prior="uniform").stderr ** 2
         inside = 10 / 16 * 5 / 25
         assert exact == pytest.approx(published(survey, where, epsilon, 100, inside), rel=0.02)
     assert published(hio(16, 25), where, 1.0) == published(hashed(16, 25), where, 1.0)
@@ -363,7 +364,7 @@ def test_more_branches_than_positions_are_leaves_at_once(branching):
     for make in (hio, hashed):
         survey = make(5, 3, branching=branching)
         assert [tree.sizes for tree in channel_of(survey).trees] == [(1, 5), (1, 3)]
-        table = survey.encode({"v0": [4, 0], "v1": [1, 2]}, coins=Coins.seeded(3))
+        table = survey.randomize({"v0": [4, 0], "v1": [1, 2]}, randomness=Randomness.seeded(3))
         assert math.isfinite(survey.tally(table).count({"v0": (1, 4), "v1": 2}).value)
 
 
@@ -371,7 +372,7 @@ def test_attributes_may_have_the_names_of_columns():
     names = {"sign": line(3), "box": line(2)}
     for mechanism in (Hio(), HashedHio()):
         survey = together(names, mechanism)
-        table = survey.encode({"sign": [1, 2], "box": [0, 1]}, coins=Coins.seeded(3))
+        table = survey.randomize({"sign": [1, 2], "box": [0, 1]}, randomness=Randomness.seeded(3))
         assert set(names) < set(table.column_names)
         assert survey.tally(table).count().value == 2
 
@@ -394,17 +395,17 @@ COARSE = {
         EveryCoin(4, word=4),
     ),
 }
-each_coarse = pytest.mark.parametrize(("channel", "coins"), COARSE.values(), ids=COARSE)
+each_coarse = pytest.mark.parametrize(("channel", "randomness"), COARSE.values(), ids=COARSE)
 
 
-def sampled(channel, person, coins):
+def sampled(channel, person, randomness):
     """The law of `encode`, run on every coin."""
-    coins.at = 0
-    positions = [np.full(coins.people, position) for position in person]
-    columns = channel.encode(positions, coins)
+    randomness.at = 0
+    positions = [np.full(randomness.people, position) for position in person]
+    columns = channel.encode(positions, randomness)
     assert list(columns) == list(channel.fields)
     drawn = Counter(zip(*(c.tolist() for c in columns.values()), strict=True))
-    return {report: Fraction(count, coins.people) for report, count in drawn.items()}
+    return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
 
 
 def expected_law(channel, person):
@@ -412,13 +413,13 @@ def expected_law(channel, person):
 
 
 @each_coarse
-def test_encode_on_every_coin(channel, coins):
+def test_encode_on_every_coin(channel, randomness):
     for person in people_of(channel):
-        assert sampled(channel, person, coins) == expected_law(channel, person)
+        assert sampled(channel, person, randomness) == expected_law(channel, person)
 
 
 @each_coarse
-def test_blur_on_every_tape(channel, coins):
+def test_blur_on_every_tape(channel, randomness):
     for person in people_of(channel):
         assert law_of_blur(channel, person) == expected_law(channel, person)
 
@@ -442,7 +443,7 @@ def numbers_of(channel, report):
 def test_blur_has_the_law_of_the_integers(channel):
     """Sampled, as bounds that are no power of two are rejected: a false alarm of 1e-9 in all."""
     n = 3000
-    tape = Tape(Coins.seeded(12))
+    tape = Tape(Randomness.seeded(12))
     person = tuple(size - 1 for size in channel.sizes)
     drawn = Counter(tuple(numbers_of(channel, channel.blur(person, tape))) for _ in range(n))
     law = expected_law(channel, person)
@@ -457,8 +458,8 @@ class SignBare(HadamardBoxes):
     def _bare(self):
         return HadamardBoxes(self.sizes, self.branchings, ONE)
 
-    def encode(self, positions, coins):
-        return self._bare().encode(positions, coins)
+    def encode(self, positions, randomness):
+        return self._bare().encode(positions, randomness)
 
     def draw(self, positions, tape):
         return self._bare().draw(positions, tape)
@@ -467,8 +468,8 @@ class SignBare(HadamardBoxes):
 class NextBox(HashedBoxes):
     """The leaf beside theirs."""
 
-    def encode(self, positions, coins):
-        return super().encode([1 - positions[0]], coins)
+    def encode(self, positions, randomness):
+        return super().encode([1 - positions[0]], randomness)
 
     def draw(self, positions, tape):
         return super().draw([1 - positions[0]], tape)
@@ -477,8 +478,8 @@ class NextBox(HashedBoxes):
 class NextCell(Planar):
     """One word of the table too far."""
 
-    def encode(self, positions, coins):
-        columns = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        columns = super().encode(positions, randomness)
         return {**columns, 1: 1 - columns[1]}
 
     def draw(self, positions, tape):
@@ -490,10 +491,10 @@ class NextCell(Planar):
     ("name", "cls"), list(zip(COARSE, (SignBare, NextBox, NextCell), strict=True))
 )
 def test_broken_samplers_are_caught_on_every_coin(name, cls):
-    channel, coins = COARSE[name]
+    channel, randomness = COARSE[name]
     broken = cls(**{f.name: getattr(channel, f.name) for f in fields(channel)})
     person = (1, 0)[: len(broken.sizes)]
-    assert sampled(broken, person, coins) != expected_law(broken, person)
+    assert sampled(broken, person, randomness) != expected_law(broken, person)
     assert law_of_blur(broken, person) != expected_law(broken, person)
 
 
@@ -626,7 +627,9 @@ def test_a_table_that_rounds_its_tail_is_not_certified():
 def test_a_broken_law_is_refused_when_it_is_made(monkeypatch):
     law = planar._law
     monkeypatch.setattr(planar, "_law", lambda shape, steps: law(shape, (steps[0] * 1.1, steps[1])))
-    with pytest.raises(SurveyError, match=r"attributes x, y: .* tells 0, 2 from 1, 0 too well"):
+    with pytest.raises(
+        InvalidSpecError, match=r"attributes x, y: .* tells 0, 2 from 1, 0 too well"
+    ):
         plane(3, 3)
     with pytest.raises(CertificateError, match="tells 0, 2 from 1, 0 too well"):
         Planar.for_steps((3, 3), (Fraction(1), Fraction(1)))
@@ -651,7 +654,7 @@ def simulate(survey, where, seed):
     """The answers of many crowds, the truth, and how the people are spread."""
     people = crowd(survey.attributes, seed)
     many = {name: np.tile(column, CROWDS) for name, column in people.items()}
-    table = survey.encode(many, coins=Coins.seeded(seed))
+    table = survey.randomize(many, randomness=Randomness.seeded(seed))
     parts = [table.slice(k * CROWD, CROWD) for k in range(CROWDS)]
     answers = [survey.tally(part).count(where) for part in parts]
     inside = np.ones(CROWD, dtype=bool)
@@ -687,14 +690,14 @@ BLOCKS = {
 @pytest.mark.parametrize(("survey", "where"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks_simulated(survey, where):
     answers, true, shares = simulate(survey, where, seed=31)
-    check(answers, true, survey.predict(where, CROWD, shares) ** 2)
+    check(answers, true, survey.expected_error(where, n=CROWD, prior=shares).stderr ** 2)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.5])
 def test_prefix_sums_simulated(epsilon):
-    survey = Survey({"v": line(12, epsilon, mechanism="prefix")})
+    survey = Survey.design({"v": line(12, epsilon, mechanism="prefix")})
     answers, true, shares = simulate(survey, {"v": (3, 7)}, seed=33)
-    variance = survey.predict({"v": (3, 7)}, CROWD, shares) ** 2
+    variance = survey.expected_error({"v": (3, 7)}, n=CROWD, prior=shares).stderr ** 2
     assert variance == pytest.approx(CROWD * exact_variance(epsilon, 2), rel=1e-9)
     check(answers, true, variance)
 
@@ -707,19 +710,19 @@ def test_a_sign_ten_percent_off_is_caught(percent):
     channel.__dict__["sign"] = Response(2, channel.keep * (100 + percent) // 100)
     answers, true, shares = simulate(survey, where, seed=31)
     with pytest.raises(AssertionError, match="mean"):
-        check(answers, true, survey.predict(where, CROWD, shares) ** 2)
+        check(answers, true, survey.expected_error(where, n=CROWD, prior=shares).stderr ** 2)
 
 
 def test_planar_noise_ten_percent_off_is_caught():
     survey, where = plane(6, 5, 1.0), BLOCKS["plane"][1]
     channel = channel_of(survey)
     assert channel._inverse.any()  # decoded as if nothing had happened
-    honest = survey.predict(where, CROWD, "uniform")
+    honest = survey.expected_error(where, n=CROWD, prior="uniform").stderr
     channel.__dict__["table"] = channel_of(plane(6, 5, 1.1)).table
-    assert survey.predict(where, CROWD, "uniform") == honest
+    assert survey.expected_error(where, n=CROWD, prior="uniform").stderr == honest
     answers, true, shares = simulate(survey, where, seed=32)
     with pytest.raises(AssertionError, match="mean"):
-        check(answers, true, survey.predict(where, CROWD, shares) ** 2)
+        check(answers, true, survey.expected_error(where, n=CROWD, prior=shares).stderr ** 2)
 
 
 @pytest.mark.parametrize("name", ["hio", "plane"])
@@ -728,7 +731,9 @@ def test_a_formula_that_is_off_is_caught(name, factor):
     survey, where = BLOCKS[name]
     answers, true, shares = simulate(survey, where, seed=32)
     with pytest.raises(AssertionError, match="spread"):
-        check(answers, true, factor * survey.predict(where, CROWD, shares) ** 2)
+        check(
+            answers, true, factor * survey.expected_error(where, n=CROWD, prior=shares).stderr ** 2
+        )
 
 
 # Prefix sums -------------------------------------------------------------------------------------
@@ -736,19 +741,19 @@ def test_a_formula_that_is_off_is_caught(name, factor):
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_published_prefix_variance(epsilon):
-    survey = Survey({"v": line(9, epsilon, mechanism="prefix")})
+    survey = Survey.design({"v": line(9, epsilon, mechanism="prefix")})
     assert survey.certify().holds
     for where, cuts in (({"v": (3, 5)}, 2), ({"v": (0, 5)}, 1)):
         for prior in ("worst", "uniform"):
-            exact = survey.predict(where, prior=prior) ** 2
+            exact = survey.expected_error(where, prior=prior, n=1).stderr ** 2
             assert exact == pytest.approx(exact_variance(epsilon, cuts), rel=1e-9)
         ratio = exact / (cuts * 2 / epsilon**2)
         assert 1 - epsilon**2 / 12 < ratio < 1 - epsilon**2 / 12 + epsilon**4 / 240
 
 
 def test_prefix_sums_have_a_limit():
-    with pytest.raises(SurveyError, match="5,000 positions are too many for prefix sums"):
-        Survey({"v": line(5000, mechanism="prefix")})
+    with pytest.raises(InvalidSpecError, match="5,000 positions are too many for prefix sums"):
+        Survey.design({"v": line(5000, mechanism="prefix")})
 
 
 # What is refused ---------------------------------------------------------------------------------
@@ -773,6 +778,6 @@ def test_prefix_sums_have_a_limit():
     ],
 )
 def test_refusals(make, message):
-    with pytest.raises(SurveyError, match=message) as refused:
+    with pytest.raises(InvalidSpecError, match=message) as refused:
         make()
     assert "\n" not in str(refused.value)

@@ -12,8 +12,8 @@ import pytest
 from scipy import optimize, stats
 
 from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
-from metricldp import Categorical, Coins, Integer, Survey
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp import Categorical, Integer, Randomness, Survey
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE
 from metricldp.channels import Response
 from metricldp.design.registry import mechanism
@@ -200,7 +200,7 @@ def test_the_largest_influence_is_never_below_that_of_a_report():
     small, large = (LocalHashing.for_epsilon(m, Fraction(1)) for m in (5, 60))
     for channel in (small, large):
         function = np.random.default_rng(3).normal(size=channel.size)
-        column = channel.encode(np.arange(2000) % channel.size, Coins.seeded(3))
+        column = channel.encode(np.arange(2000) % channel.size, Randomness.seeded(3))
         found = np.abs(channel.values(column, channel.coefficients(function[None])))
         assert channel.influence(function) >= found.max() - 1e-12
 
@@ -223,16 +223,16 @@ def test_hashing_on_every_coin():
 class HalfFlipped(Hadamard):
     """The highest bit is flipped instead of one that the row reads."""
 
-    def encode(self, positions, coins):
-        drawn = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        drawn = super().encode(positions, randomness)
         return drawn ^ self.field.dtype.type(self.outputs // 2)
 
 
 class BucketBare(LocalHashing):
     """The bucket is sent as it is."""
 
-    def encode(self, positions, coins):
-        return LocalHashing(self.size, self.buckets, ONE).encode(positions, coins)
+    def encode(self, positions, randomness):
+        return LocalHashing(self.size, self.buckets, ONE).encode(positions, randomness)
 
 
 def test_broken_samplers_are_caught_on_every_coin():
@@ -256,7 +256,7 @@ def test_cells_are_the_transpose_of_the_decoder(name):
 def test_hadamard_of_thousands_of_values():
     channel = Hadamard.for_epsilon(4096, Fraction(3))
     positions = np.random.default_rng(1).integers(0, 4096, 3000)
-    column = channel.encode(positions, Coins.seeded(1))
+    column = channel.encode(positions, Randomness.seeded(1))
     rows = positions + 1
     agree = int((np.bitwise_count(rows & column.astype(np.int64)) % 2 == 0).sum())
     chance = stats.binomtest(agree, 3000, channel.keep / ONE).pvalue
@@ -302,7 +302,7 @@ def check_errors(channel, column, *, false_alarm=1e-9):
 
 
 def encoded(channel, seed):
-    return channel.encode(np.tile(people_of(channel.size), BATCHES), Coins.seeded(seed))
+    return channel.encode(np.tile(people_of(channel.size), BATCHES), Randomness.seeded(seed))
 
 
 def ten_percent_off(name, size, epsilon):
@@ -330,7 +330,7 @@ def test_simulated_errors_are_those_of_the_formula(name, size, epsilon):
 def test_coins_of_another_epsilon_are_rejected(name, size, epsilon):
     channel, twin = build(name, size, epsilon), ten_percent_off(name, size, epsilon)
     if name == "histogram-sum":  # other windows: the same numbers, counted from another end
-        column = twin.encode(np.tile(people_of(size), BATCHES), Coins.seeded(22))
+        column = twin.encode(np.tile(people_of(size), BATCHES), Randomness.seeded(22))
         with pytest.raises(AssertionError):
             check_errors(_Misjudged(channel, twin), column)
         return
@@ -352,7 +352,7 @@ class _Misjudged:
 @each_oracle
 def test_a_survey_from_values_to_answers(name, tmp_path):
     names = [f"c{k}" for k in range(12)]
-    survey = Survey({"c": Categorical(names, epsilon=1, mechanism=name)})
+    survey = Survey.design({"c": Categorical(names, epsilon=1, mechanism=name)})
     assert survey.certify().holds
     survey.save(tmp_path / "survey.toml")
     again = Survey.load(tmp_path / "survey.toml")
@@ -360,11 +360,13 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
     assert again.channels["c"].mechanism == name
     n = 4000
     people = np.array(names)[np.arange(n) % 12]
-    tally = again.tally(again.encode({"c": people}, coins=Coins.seeded(30)))
+    tally = again.tally(again.randomize({"c": people}, randomness=Randomness.seeded(30)))
     for where in ({"c": "c3"}, {"c": names[:5]}):
         answer = tally.count(where)
         truth = int(np.isin(people, where["c"]).sum())
-        predicted = survey.predict(where, n=n, prior=dict.fromkeys(["c"], np.ones(12)))
+        predicted = survey.expected_error(
+            where, n=n, prior=dict.fromkeys(["c"], np.ones(12))
+        ).stderr
         assert answer.stderr == pytest.approx(predicted, rel=0.05)
         assert 2 * stats.norm.sf(abs(answer.value - truth) / predicted) > 1e-9
     assert tally.count({"c": names}).value == pytest.approx(n)
@@ -373,7 +375,7 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
 
 @each_oracle
 def test_on_a_line_the_epsilon_of_a_step_is_kept_by_all_pairs(name):
-    survey = Survey({"v": Integer(0, 4, epsilon=1, per=2, mechanism=name)})
+    survey = Survey.design({"v": Integer(0, 4, epsilon=1, per=2, mechanism=name)})
     channel = survey.channels["v"]
     assert survey.certify().holds
     assert math.log(channel.worst_ratio(0, 4)) <= 0.5
@@ -388,7 +390,9 @@ def test_sets_of_a_million_values_are_not_counted(monkeypatch):
         raise AssertionError(numbers)
 
     monkeypatch.setattr(subset, "comb", counted)
-    survey = Survey({"v": Integer(0, (1 << 20) - 1, epsilon=0.0001, mechanism="subset")})
+    survey = Survey.design(
+        {"v": Integer(0, (1 << 20) - 1, epsilon=0.0001, mechanism="subset", per=1)}
+    )
     assert survey.channels["v"].ones == 524_262
     assert survey.certify().holds
 
@@ -399,16 +403,16 @@ def test_sets_of_a_million_values_are_not_counted(monkeypatch):
 def test_what_cannot_be_kept_is_refused():
     tiny = Fraction(1, 1 << 70)
     for cls in (UnarySymmetric, UnaryOptimised, HistogramThreshold, Hadamard):
-        with pytest.raises(CertificateError, match="64-bit coins; use"):
+        with pytest.raises(CertificateError, match="64-bit words; use"):
             cls.for_epsilon(5, tiny)
 
 
 def test_what_does_not_fit_is_refused():
     assert LocalHashing.for_epsilon(1 << 20, Fraction(1)).bits == 63
-    with pytest.raises(SurveyError, match="1,000,000 positions into 21 buckets needs"):
+    with pytest.raises(InvalidSpecError, match="1,000,000 positions into 21 buckets needs"):
         LocalHashing.for_epsilon(1_000_000, Fraction(3))
-    with pytest.raises(SurveyError, match=r"5,000 positions are too many .* at most 4,096"):
-        Survey({"v": Integer(1, 5000, epsilon=1, mechanism="histogram-sum")})
+    with pytest.raises(InvalidSpecError, match=r"5,000 positions are too many .* at most 4,096"):
+        Survey.design({"v": Integer(1, 5000, epsilon=1, mechanism="histogram-sum", per=1)})
 
 
 def test_importing_the_package_loads_no_peers():

@@ -9,7 +9,7 @@ import pytest
 from utility_optimised import UtilityRappor, protected_ratio, utility_response
 
 from checks import exact_law
-from metricldp import Categorical, Integer, SensitiveSet, Survey, SurveyError
+from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels.conformance import check_channel
@@ -65,9 +65,9 @@ def test_broken_condensed_is_refused():
     found = check_channel(Doubled(), sizes=(5,), epsilons=(1.0,))
     assert "loss within the metric" in {finding.what for finding in found.failures}
     named = type("Named", (Doubled,), {"name": "doubled"})
-    with pytest.raises(SurveyError, match="better than the metric allows"):
-        Survey({"v": Integer(0, 4, epsilon=1, mechanism=named())})
-    with pytest.raises(SurveyError, match="1,025 positions are too many for condensed"):
+    with pytest.raises(InvalidSpecError, match="better than the metric allows"):
+        Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=named(), per=1)})
+    with pytest.raises(InvalidSpecError, match="1,025 positions are too many for condensed"):
         build("condensed", 1025, Line(Fraction(1)))
 
 
@@ -122,9 +122,11 @@ def test_all_but_the_loss_conforms_and_no_survey_takes_it(kind):
     found = check_channel(made_for, sizes=(3, 5))
     assert {finding.what for finding in found.failures} == {"loss within the metric"}
     names = ["a", "b", "c", "d"]
-    with pytest.raises(SurveyError, match="told apart for certain"):
+    with pytest.raises(
+        InvalidSpecError, match=r"told apart for certain|distinguished with certainty"
+    ):
         kinds = Categorical(names, epsilon=1, mechanism=made_for, metric=SensitiveSet(["a", "b"]))
-        Survey({"c": kinds})
+        Survey.design({"c": kinds})
 
 
 @each_kind

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checks import EveryCoin, exact_law, sampled_law
-from metricldp import Categorical, Coins, Survey
+from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE
 from metricldp.channels.conformance import check_channel
@@ -48,7 +48,7 @@ def test_an_attacker_guesses_right_as_often_as_published(epsilon):
 
 @pytest.mark.parametrize("size", [4, 16, 100])
 def test_it_is_the_best_plain_oracle(size):
-    others = ("response", "unary", "unary-optimised", "unary-symmetric", "local-hashing")
+    others = ("randomized-response", "unary", "unary-optimised", "unary-symmetric", "local-hashing")
     others += ("hadamard", "histogram-threshold")
     for epsilon in (0.2, 0.5, 1, 2, 3, 4):
         metric = Uniform(Fraction(str(epsilon)))
@@ -76,7 +76,7 @@ def test_every_set_is_listed_and_no_other_is_accepted():
 
 
 def test_an_epsilon_that_is_too_small_is_refused():
-    with pytest.raises(CertificateError, match="too small for 64-bit coins"):
+    with pytest.raises(CertificateError, match="too small for 64-bit words"):
         SubsetSelection.for_epsilon(3, Fraction(1, 10**30))
 
 
@@ -100,9 +100,9 @@ class FirstDrawn(SubsetSelection):
 class OwnTwice(SubsetSelection):
     """Those who keep their value send one value more, the first, in place of another."""
 
-    def encode(self, positions, coins):
-        column = super().encode(positions, coins)
-        again = super().encode(positions, coins)
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
+        again = super().encode(positions, randomness)
         kept = (column[:, 0] >> positions.astype(np.uint8)) & 1
         return np.where(kept[:, None] == 1, column, again)
 
@@ -119,9 +119,9 @@ def test_broken_twins_are_refused():
 
 def test_a_survey_with_many_values():
     names = [f"c{k}" for k in range(300)]
-    survey = Survey({"c": Categorical(names, epsilon=1, mechanism="subset")})
+    survey = Survey.design({"c": Categorical(names, epsilon=1, mechanism="subset")})
     people = np.array(names)[np.arange(6000) % 3]
-    tally = survey.tally(survey.encode({"c": people}, coins=Coins.seeded(3)))
+    tally = survey.tally(survey.randomize({"c": people}, randomness=Randomness.seeded(3)))
     answer = tally.count({"c": names[:2]})
     assert abs(answer.value - 4000) < 6 * answer.stderr
     assert tally.count({"c": names}).value == pytest.approx(6000)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from mean_mechanisms import MeanTable, duchi, hybrid, piecewise
 
-from metricldp import Integer, QueryError, Survey, SurveyError
+from metricldp import Integer, InvalidSpecError, QueryError, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.channels import Response
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
-from metricldp.lab.crowd import seeded
+from metricldp.coins.stream import seeded
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
 
@@ -51,9 +51,9 @@ def test_all_pairs_have_the_same_ratio_to_the_last_unit(size, width):
 
 
 def test_a_wave_that_is_too_flat_or_too_long_is_refused():
-    with pytest.raises(CertificateError, match="too small for 64-bit coins"):
+    with pytest.raises(CertificateError, match="too small for 64-bit words"):
         wave(5, 3, Fraction(1, 10**30))
-    with pytest.raises(SurveyError, match="1,025 positions are too many for a square wave"):
+    with pytest.raises(InvalidSpecError, match="1,025 positions are too many for a square wave"):
         SquareWave.for_epsilon(1025, Fraction(1))
 
 
@@ -70,10 +70,10 @@ def test_a_wave_that_is_higher_by_a_little_is_refused():
 
 
 def test_a_survey_answers_without_bias_from_square_waves():
-    survey = Survey({"v": Integer(0, 19, epsilon=1, mechanism="square-wave")})
+    survey = Survey.design({"v": Integer(0, 19, epsilon=1, mechanism="square-wave", per=1)})
     assert "plain 1-LDP" in str(survey.certify())
     people = np.arange(40_000) % 20
-    tally = survey.tally(survey.encode({"v": people}, coins=seeded(5)))
+    tally = survey.tally(survey.randomize({"v": people}, randomness=seeded(5)))
     answer = tally.count({"v": (3, 9)})
     assert abs(answer.value - 14_000) < 6 * answer.stderr
 

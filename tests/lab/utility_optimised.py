@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
-from metricldp.channels import Channel, Unary
+from metricldp.channels import Channel, UnaryChannel
 from metricldp.channels.table import Table
 
 
@@ -38,7 +38,7 @@ def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -
 
 
 @dataclass(frozen=True)
-class UtilityRappor(Unary):
+class UtilityRappor(UnaryChannel):
     """Utility-optimised RAPPOR: the bits of other values are ones for nobody but their owners."""
 
     @classmethod

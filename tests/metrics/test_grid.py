@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from metricldp import Categorical, Continuous, Cyclic, Integer, SurveyError
+from metricldp import Categorical, Continuous, Integer, InvalidSpecError
 from metricldp.metrics import Distances, Line, Uniform
 from metricldp.metrics.closed import closure
 from metricldp.metrics.grid import Axis, Grid, in_plane, summed
@@ -48,7 +48,10 @@ def test_two_places_within_the_radius_are_never_farther_apart_than_epsilon():
         (axis(4, step=Fraction(1, 2)), axis(5, in_bins=True, step=Fraction(1, 3))),
         (axis(4, windows=False), axis(5, windows=False, epsilon=Fraction(3, 7))),
         (axis(4, cap=Fraction(5, 2)), axis(5, cap=Fraction(5, 2))),
-        (axis(4, windows=False, cap=Fraction(5, 2)), axis(3, windows=False, cap=Fraction(5, 2))),
+        (
+            axis(4, windows=False, cap=Fraction(5, 2)),
+            axis(3, windows=False, cap=Fraction(5, 2)),
+        ),
     ],
 )
 def test_a_grid_is_a_metric_and_generated_by_its_pairs(axes):
@@ -81,7 +84,10 @@ def test_straight_lines_are_rounded_down_by_very_little():
 
 
 def test_distances_add_up():
-    sides = Cyclic(6, epsilon=1), Integer(0, 4, epsilon=0.3, within=2, cap=0.5)
+    sides = (
+        Integer(0, 5, epsilon=1, per=1, cyclic=True),
+        Integer(0, 4, epsilon=0.3, within=2, max_epsilon=0.5),
+    )
     grid = summed([a.distances for a in sides], [a.size for a in sides])
     for x, other in itertools.product(range(30), repeat=2):
         pairs = zip(sides, grid.cell(x), grid.cell(other), strict=True)
@@ -164,7 +170,7 @@ def test_pairs_one_for_each_way():
     ],
 )
 def test_sides_that_do_not_fit(change, message):
-    with pytest.raises(SurveyError, match=message):
+    with pytest.raises(InvalidSpecError, match=message):
         in_plane([axis(3), axis(3, **change)])
 
 
@@ -197,11 +203,11 @@ def test_what_has_no_difference_is_not_summed():
         (Integer(0, 4, epsilon=2, within=3), axis(5, epsilon=2, step=Fraction(1, 3))),
         (Integer(0, 4, epsilon=2, per=4), axis(5, epsilon=2, step=Fraction(1, 4), windows=False)),
         (
-            Continuous(0, 8, bins=16, epsilon=1, within=1, cap=3),
+            Continuous(0, 8, bins=16, epsilon=1, within=1, max_epsilon=3),
             axis(16, step=Fraction(1, 2), in_bins=True, cap=Fraction(3)),
         ),
-        (Cyclic(5, epsilon=1), None),
-        (Continuous(edges=[0, 1, 3], epsilon=1), None),
+        (Integer(0, 4, epsilon=1, cyclic=True, per=1), None),
+        (Continuous(edges=[0, 1, 3], epsilon=1, per=1), None),
         (Categorical(["a", "b"], epsilon=1), None),
     ],
 )

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tomllib
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import exact_law
-from metricldp import Categorical, Coins, Continuous, Integer, Lp, Real, Survey, SurveyError, Weight
+from metricldp import (
+    Categorical,
+    Continuous,
+    Integer,
+    InvalidSpecError,
+    Lp,
+    Randomness,
+    Survey,
+    SurveySpec,
+    Weight,
+)
 from metricldp.attributes.continuous import AutoBins
 from metricldp.basics.exact import as_written, at_most_exp, exp_bounds, log_bounds
 from metricldp.coins.draws import FRACTION_BITS
@@ -37,13 +48,15 @@ def test_exact_shares():
 @pytest.mark.parametrize("p", [1, 2, 3.5, math.inf])
 def test_the_joint_loss_is_within_the_lp_metric(p):
     """Every pair of joint values of a tiny survey, exactly: the product of the worst ratios."""
-    survey = Survey(
-        {
-            "a": Integer(0, 2, epsilon=1, mechanism="geometric"),
-            "b": Integer(0, 3, epsilon=0.5, mechanism="threshold"),
-            "c": Categorical(["x", "y"], epsilon=0.7),
-        },
-        metric=Lp(p),
+    survey = Survey.design(
+        SurveySpec(
+            {
+                "a": Integer(0, 2, epsilon=1, mechanism="geometric", per=1),
+                "b": Integer(0, 3, epsilon=0.5, mechanism="threshold", per=1),
+                "c": Categorical(["x", "y"], epsilon=0.7),
+            },
+            metric=Lp(p),
+        )
     )
     assert survey.certify().holds
     grids = [range(c.size) for c in survey.channels.values()]
@@ -66,30 +79,36 @@ def test_the_joint_loss_is_within_the_lp_metric(p):
 
 
 def test_lp_changes_the_fingerprint_and_the_words():
-    attributes = {"a": Integer(0, 9, epsilon=1), "b": Integer(0, 9, epsilon=1)}
-    plain, euclidean = Survey(attributes), Survey(attributes, metric=Lp(2))
+    attributes = {"a": Integer(0, 9, epsilon=1, per=1), "b": Integer(0, 9, epsilon=1, per=1)}
+    plain, euclidean = (
+        Survey.design(attributes),
+        Survey.design(SurveySpec(attributes, metric=Lp(2))),
+    )
     assert plain.fingerprint != euclidean.fingerprint
-    assert plain == Survey(attributes, metric=Lp(1))
+    assert plain == Survey.design(SurveySpec(attributes, metric=Lp(1)))
     text = str(euclidean.explain())
     assert "L2" in text
-    assert euclidean.predict({"a": (2, 3)}, 9) > plain.predict({"a": (2, 3)}, 9)
+    assert (
+        euclidean.expected_error({"a": (2, 3)}, n=9, prior="worst").stderr
+        > plain.expected_error({"a": (2, 3)}, n=9, prior="worst").stderr
+    )
 
 
 @pytest.mark.parametrize("p", [0.99, 0, -1, math.nan, "2", None])
 def test_bad_p(p):
-    with pytest.raises(SurveyError, match="at least 1"):
+    with pytest.raises(InvalidSpecError, match="at least 1"):
         Lp(p)
 
 
 @pytest.mark.parametrize("p", [2, math.inf])
 def test_public_weights_alone_are_refused_under_any_metric(p):
-    with pytest.raises(SurveyError, match="blurred"):
-        Survey({"w": Weight(0, 1)}, metric=Lp(p))
+    with pytest.raises(InvalidSpecError, match="blurred"):
+        Survey.design(SurveySpec({"w": Weight(0, 1)}, metric=Lp(p)))
 
 
 def test_a_survey_takes_only_lp_metrics():
-    with pytest.raises(SurveyError, match="Lp"):
-        Survey({"a": Integer(0, 9, epsilon=1)}, metric="L2")
+    with pytest.raises(InvalidSpecError, match="Lp"):
+        Survey.design(SurveySpec({"a": Integer(0, 9, epsilon=1, per=1)}, metric="L2"))
 
 
 def test_logarithm_bounds():
@@ -107,7 +126,13 @@ def test_logarithm_bounds():
 def test_the_metric_of_rounded_reals_is_exact(mechanism, epsilon):
     """The exact law at two reals, a mixture of the laws at two points, never differs by more than
     e^(epsilon distance); with bins the same values would."""
-    survey = Survey({"v": Real(0, 4, points=5, epsilon=epsilon, mechanism=mechanism)})
+    survey = Survey.design(
+        {
+            "v": Continuous(
+                0, 4, points=5, epsilon=epsilon, mechanism=mechanism, rounding="stochastic", per=1
+            )
+        }
+    )
     channel = survey.channels["v"]
     laws = [exact_law(channel, k) for k in range(5)]
 
@@ -129,9 +154,11 @@ def test_the_metric_of_rounded_reals_is_exact(mechanism, epsilon):
 
 
 def test_real_values_keep_their_means():
-    survey = Survey({"v": Real(-1, 1, points=5, epsilon=60)})
+    survey = Survey.design(
+        {"v": Continuous(-1, 1, points=5, epsilon=60, rounding="stochastic", per=1)}
+    )
     values = np.random.default_rng(1).uniform(-1, 1, 40_000)
-    tally = survey.tally(survey.encode({"v": values}, coins=Coins.seeded(3)))
+    tally = survey.tally(survey.randomize({"v": values}, randomness=Randomness.seeded(3)))
     # Rounding within steps of 1/2: a variance of at most 1/16 per person; six standard errors.
     assert abs(tally.mean("v").value - values.mean()) < 6 * 0.25 / math.sqrt(40_000)
 
@@ -142,7 +169,13 @@ def test_errors_of_real_values_are_never_understated(mechanism):
     and equal far from the cuts."""
     from metricldp.reports import arrow
 
-    survey = Survey({"v": Real(0, 8, points=9, epsilon=1, mechanism=mechanism)})
+    survey = Survey.design(
+        {
+            "v": Continuous(
+                0, 8, points=9, epsilon=1, mechanism=mechanism, rounding="stochastic", per=1
+            )
+        }
+    )
     channel = survey.channels["v"]
     column = channel.every_report()
     table = arrow.to_table(survey, {"v": column})
@@ -174,14 +207,17 @@ def test_means_of_real_values_do_not_understate_their_error(epsilon):
     The mean of the estimated standard errors must not be more than 6 % below it; the sampling error
     of the spread is 4 %. Without the residual it was up to 10 % below.
     """
-    survey = Survey(
-        {"v": Real(-4, 4, points=9, epsilon=epsilon), "b": Real(0, 8, points=9, epsilon=epsilon)}
+    survey = Survey.design(
+        {
+            "v": Continuous(-4, 4, points=9, epsilon=epsilon, rounding="stochastic", per=1),
+            "b": Continuous(0, 8, points=9, epsilon=epsilon, per=1, rounding="stochastic"),
+        }
     )
     rng = np.random.default_rng(6)
     people = {"v": rng.choice([-3.0, 3.5], 2000, p=[0.3, 0.7]), "b": np.full(2000, 4.5)}
-    coins = Coins.seeded(7)
+    randomness = Randomness.seeded(7)
     found = [
-        survey.tally(survey.encode(people, coins=coins)).mean("v", {"b": (0, 4)})
+        survey.tally(survey.randomize(people, randomness=randomness)).mean("v", {"b": (0, 4)})
         for _ in range(300)
     ]
     spread = np.std([mean.value for mean in found])
@@ -189,17 +225,19 @@ def test_means_of_real_values_do_not_understate_their_error(epsilon):
 
 
 def test_real_positions_are_fixed_point():
-    attribute = Real(0, 10, points=11, epsilon=1)
+    attribute = Continuous(0, 10, points=11, epsilon=1, rounding="stochastic", per=1)
     one = 1 << FRACTION_BITS
     places = attribute.positions(np.array([0, 0.5, 3.25, 10.0]))
     assert places.tolist() == [0, one // 2, 3 * one + one // 4, 10 * one]
-    with pytest.raises(SurveyError, match="too wide"):
-        Real(-1e308, 1e308, points=5, epsilon=1, per=1e300)
-    with pytest.raises(SurveyError, match="too close"):
-        Real(1e16, 1e16 + 4, points=1000, epsilon=1)
+    with pytest.raises(InvalidSpecError, match="too wide"):
+        Continuous(-1e308, 1e308, points=5, epsilon=1, per=1e300, rounding="stochastic")
+    with pytest.raises(InvalidSpecError, match="too close"):
+        Continuous(1e16, 1e16 + 4, points=1000, epsilon=1, rounding="stochastic", per=1)
     for bad in ({"points": 1}, {"points": 2.5}, {"low": 10}):
-        with pytest.raises(SurveyError):
-            Real(**{"low": 0, "high": 10, "points": 5, "epsilon": 1, **bad})
+        with pytest.raises(InvalidSpecError):
+            Continuous(
+                **{"low": 0, "high": 10, "points": 5, "epsilon": 1, **bad}, rounding="stochastic"
+            )
 
 
 # Bins
@@ -221,11 +259,14 @@ def test_the_best_bins_grow_with_people_and_with_epsilon():
 def test_the_curve_is_what_it_says():
     attribute = Continuous(0, 100, bins="auto", epsilon=1, per=10)
     curve = trade_off(attribute)
-    assert curve.best == Survey({"v": attribute}).attributes["v"].bins
+    assert curve.best == Survey.design({"v": attribute}).attributes["v"].bins
     for bins, estimation in zip(curve.bins[:6], curve.estimation[:6], strict=True):
-        survey = Survey({"v": Continuous(0, 100, bins=int(bins), epsilon=1, per=10)})
+        survey = Survey.design({"v": Continuous(0, 100, bins=int(bins), epsilon=1, per=10)})
         each = [
-            survey.predict({"v": (100 * a / bins, 100 * b / bins)}, 10_000, prior="uniform") ** 2
+            survey.expected_error(
+                {"v": (100 * a / bins, 100 * b / bins)}, n=10_000, prior="uniform"
+            ).stderr
+            ** 2
             for a in range(bins)
             for b in range(a + 1, bins + 1)
         ]
@@ -247,13 +288,17 @@ def test_truncation_is_the_mean_square_of_moved_ends():
     assert np.mean(change**2) == pytest.approx(expected, rel=0.06)
 
 
+def designed(text):
+    return Survey.design(SurveySpec.from_dict(tomllib.loads(text)))
+
+
 def test_bins_are_settled_in_the_file():
-    survey = Survey({"v": Continuous(0, 1, bins=AutoBins(n=500), epsilon=1, per=0.1)})
+    survey = Survey.design({"v": Continuous(0, 1, bins=AutoBins(n=500), epsilon=1, per=0.1)})
     assert "auto" not in survey.to_toml()
-    text = 'metricldp = 2\n[attributes.v]\nkind = "continuous"\nlow = 0\nhigh = 1\n'
+    text = '[attributes.v]\nkind = "continuous"\nlow = 0\nhigh = 1\n'
     text += "epsilon = 1\nper = 0.1\n"
-    assert Survey.from_toml(text + "bins = {n = 500}\n") == survey
-    assert Survey.from_toml(text + 'bins = "auto"\n').attributes["v"].bins > 2
+    assert designed(text + "bins = {n = 500}\n") == survey
+    assert designed(text + 'bins = "auto"\n').attributes["v"].bins > 2
     for wrong in (
         '"many"',
         "{people = 5}",
@@ -262,7 +307,9 @@ def test_bins_are_settled_in_the_file():
         "{smoothness = -1}",
         "{prior = [-1.0, 2.0]}",
     ):
-        with pytest.raises(SurveyError):
-            Survey.from_toml(text + f"bins = {wrong}\n")
-    with pytest.raises(SurveyError, match="threshold against geometric"):
-        Survey({"v": Continuous(0, 1, bins="auto", epsilon=1, mechanism="response")})
+        with pytest.raises(InvalidSpecError):
+            designed(text + f"bins = {wrong}\n")
+    with pytest.raises(InvalidSpecError, match="threshold against geometric"):
+        Survey.design(
+            {"v": Continuous(0, 1, bins="auto", epsilon=1, mechanism="randomized-response", per=1)}
+        )

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from checks import MECHANISMS
-from metricldp import Categorical, Coins, Continuous, Graph, Integer, Ordinal, Real, Survey, Weight
+from metricldp import (
+    Categorical,
+    Continuous,
+    Graph,
+    Integer,
+    Ordinal,
+    Randomness,
+    Survey,
+    SurveySpec,
+    Weight,
+)
 from metricldp.coins.tape import Tape
 from metricldp.reports.device import Device
 
@@ -44,7 +54,7 @@ print(report.hex(), *sorted({name.partition(".")[0] for name in sys.modules}))
 """
 KINDS = {
     "income": (Continuous(0, 1000, bins=300, epsilon=1, per=20, mechanism="geometric"), 28.5),
-    "height": (Real(50, 250, points=41, epsilon=1, per=10), 171),
+    "height": (Continuous(50, 250, points=41, epsilon=1, per=10, rounding="stochastic"), 171),
     "often": (Ordinal(["never", "rarely", "often"], epsilon=1, mechanism="unary"), "rarely"),
     "page": (
         Categorical(["a", "b", "c"], epsilon=1, metric=Graph([("a", "b", 1), ("b", "c", 1)])),
@@ -62,14 +72,14 @@ def agreed():
     attributes = {name: attribute for name, (attribute, _) in KINDS.items()}
     person = {name: value for name, (_, value) in KINDS.items()}
     for mechanism in MECHANISMS:
-        attributes[mechanism] = Integer(0, 9, epsilon=1, mechanism=mechanism)
+        attributes[mechanism] = Integer(0, 9, epsilon=1, mechanism=mechanism, per=1)
         person[mechanism] = 7
     for mechanism in ("hio", "hio-hashing", "planar-laplace"):
         names = tuple(f"{mechanism} {axis}" for axis in "xy")
-        attributes |= dict.fromkeys(names, Integer(0, 9, epsilon=1))
+        attributes |= dict.fromkeys(names, Integer(0, 9, epsilon=1, per=1))
         person |= dict.fromkeys(names, 3)
         joint[names] = mechanism
-    return Survey(attributes, joint=joint), person
+    return Survey.design(SurveySpec(attributes, joint=joint)), person
 
 
 def run(program, *words, python=sys.executable, **environment):
@@ -89,7 +99,7 @@ def run(program, *words, python=sys.executable, **environment):
 def test_a_report_needs_numpy_and_cryptography_only(agreed, suffix, blocked, tmp_path):
     """The same survey, person and words give the same bytes as here, with nothing heavy loaded."""
     survey, person = agreed
-    path, words = tmp_path / f"survey.{suffix}", Coins.seeded(3).words(2000).tolist()
+    path, words = tmp_path / f"survey.{suffix}", Randomness.seeded(3).words(2000).tolist()
     survey.save(path)
     task = json.dumps([str(path), person, words])
     report, *loaded = run((BLOCKED if blocked else "") + REPORT, task)
@@ -101,21 +111,24 @@ def test_a_report_needs_numpy_and_cryptography_only(agreed, suffix, blocked, tmp
 @pytest.mark.parametrize(
     ("program", "library"),
     [
-        ("survey.encode({'a': [1, 2]})", "pyarrow"),
+        ("survey.randomize({'a': [1, 2]})", "pyarrow"),
         ("survey.tally([survey.report({'a': 1})])", "pyarrow"),
-        ("Survey({'a': Integer(0, 9, epsilon=1, mechanism=HIERARCHY)})", "threadpoolctl"),
+        (
+            "Survey.design({'a': Integer(0, 9, epsilon=1, per=1, mechanism=HIERARCHY)})",
+            "threadpoolctl",
+        ),
     ],
 )
 def test_a_missing_base_library_is_named_in_one_line(program, library):
     words = run(
         BLOCKED
         + f"""
-from metricldp import Integer, MatrixPlan, MissingLibrary, Survey
-HIERARCHY = MatrixPlan(strategy="hierarchy")
-survey = Survey({{"a": Integer(0, 9, epsilon=1, mechanism="geometric")}})
+from metricldp import Integer, Matrix, MissingDependencyError, Survey
+HIERARCHY = Matrix(strategy="hierarchy")
+survey = Survey.design({{"a": Integer(0, 9, epsilon=1, per=1, mechanism="geometric")}})
 try:
     {program}
-except MissingLibrary as wrong:
+except MissingDependencyError as wrong:
     print(wrong)
 """
     )
@@ -137,7 +150,7 @@ def test_a_device_in_an_environment_of_its_own(agreed, tmp_path):
     for what in (["-c", ROOT / "constraints.txt", "numpy", "cryptography"], ["--no-deps", source]):
         subprocess.run([python, "-m", "pip", "install", "-q", *what], check=True)
     survey.save(tmp_path / "survey.toml")
-    words = Coins.seeded(3).words(2000).tolist()
+    words = Randomness.seeded(3).words(2000).tolist()
     task = json.dumps([str(tmp_path / "survey.toml"), person, words])
     report, *_ = run(REPORT, task, python=python, PYTHONPATH="")
     assert bytes.fromhex(report) == Device(survey).from_tape(person, Tape.of(words))

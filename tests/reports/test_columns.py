@@ -11,18 +11,18 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from metricldp import Categorical, Integer, Ordinal, Survey, ValueRefused, Weight
+from metricldp import Categorical, Integer, InvalidValueError, Ordinal, Survey, Weight
 from metricldp.attributes.answered import answered
 from metricldp.reports.columns import checked, collected_lazy, columns_of, is_lazy, positions_of
 
-AGE = Integer(10, 99, epsilon=1)
+AGE = Integer(10, 99, epsilon=1, per=1)
 SORT = Ordinal(["low", "2", "true", "false", "high"], epsilon=1)
-MAYBE = Integer(10, 99, epsilon=1, optional=True)
+MAYBE = Integer(10, 99, epsilon=1, optional=True, per=1)
 MOOD = Categorical(["low", "high"], epsilon=1, optional=True)
 
 
 def positions(attribute, column, **how):
-    survey = Survey({"a": attribute, "other": AGE})
+    survey = Survey.design({"a": attribute, "other": AGE})
     people = {"a": column, "other": [10] * len(column)}
     found = checked(survey, people, **{"clip": False, **how})
     assert {part.dtype for part in found.values()} == {np.dtype(np.int64)}
@@ -33,7 +33,7 @@ def positions(attribute, column, **how):
 
 
 def refusal(attribute, column, **how):
-    with pytest.raises(ValueRefused) as told:
+    with pytest.raises(InvalidValueError) as told:
         positions(attribute, column, **how)
     assert "\n" not in str(told.value)
     return told.value
@@ -136,10 +136,10 @@ def test_nobody_in_any_form():
 
 
 def test_true_is_one_where_that_is_all():
-    one = Integer(0, 1, epsilon=1)
+    one = Integer(0, 1, epsilon=1, per=1)
     assert positions(one, [True, False]) == [1, 0]
     assert positions(one, pa.array([True, False])) == [1, 0]
-    digit = Integer(0, 9, epsilon=1)
+    digit = Integer(0, 9, epsilon=1, per=1)
     for mixed in ([5, True], [5.0, True], [5, np.True_], [5.0, False], [np.float64(5), True]):
         for column in (mixed, np.array(mixed, dtype=object)):
             assert refusal(digit, column).row == 1  # among numbers it is no number
@@ -149,7 +149,9 @@ def test_weights_of_either_sign():
     """Their bits are positions, which of a negative number are above 2^63."""
     weight = Weight(-2, 5)
     for column in ([-1.5, 1.5], [Decimal("-1.5"), Decimal("1.5")], ["-1.5", "1.5"]):
-        found = checked(Survey({"a": AGE, "w": weight}), {"a": [11, 12], "w": column}, clip=False)
+        found = checked(
+            Survey.design({"a": AGE, "w": weight}), {"a": [11, 12], "w": column}, clip=False
+        )
         assert found["w"].view(np.float64).tolist() == [-1.5, 1.5]
 
 
@@ -211,18 +213,18 @@ def test_clipping():
     for column in ([9, 100, 50], ["9", "100", "50"], [9, Decimal(100), 50]):
         assert positions(AGE, column, clip=True) == [0, 89, 40]
     assert positions(MAYBE, [9, None, 100], clip=True) == [0, None, 89]
-    with pytest.raises(ValueRefused, match=r"^a in row 1 is outside 10 to 99"):  # not shown
+    with pytest.raises(InvalidValueError, match=r"^a in row 1 is outside 10 to 99"):  # not shown
         positions_of(AGE, pa.array([9]), "a")
     assert positions_of(AGE, pa.array([9]), "a", clip=True).tolist() == [0]
 
 
 def test_columns_of_one_length():
-    survey = Survey({"a": AGE, "b": AGE, "c": AGE})
+    survey = Survey.design({"a": AGE, "b": AGE, "c": AGE})
     ages = [11, 12, 13]
     assert checked(survey, dict.fromkeys("abc", ages), clip=False)["c"].tolist() == [1, 2, 3]
     for a, b, c in ((2, 3, 3), (3, 3, 1), (1, 2, 3), (0, 3, 3)):
         people = {"a": ages[:a], "b": ages[:b], "c": ages[:c]}
-        with pytest.raises(ValueRefused, match="columns differ in length"):
+        with pytest.raises(InvalidValueError, match="columns differ in length"):
             checked(survey, people, clip=False)
 
 
@@ -287,8 +289,8 @@ def test_rows_of_an_optional_attribute_count_those_without_an_answer():
 
 
 def people_refused(people, why):
-    with pytest.raises(ValueRefused) as told:
-        checked(Survey({"age": AGE}), people, clip=False)
+    with pytest.raises(InvalidValueError) as told:
+        checked(Survey.design({"age": AGE}), people, clip=False)
     assert str(told.value).startswith(why)
 
 
@@ -303,19 +305,19 @@ def with_a_broken_name(table):
 
 
 def test_people_that_are_no_table():
-    people_refused(3, "people must be a pandas, polars or Arrow table or a dict of arrays, not int")
-    people_refused([1, 2], "people must be a pandas, polars or Arrow table or a dict of arrays, n")
+    people_refused(3, "data must be a pandas, polars or Arrow table or a dict of arrays, not int")
+    people_refused([1, 2], "data must be a pandas, polars or Arrow table or a dict of arrays, n")
     twice = [pa.array([1]), pa.array([2])]
     for frame in (
         pa.Table.from_arrays(twice, ["age", "age"]),
         pd.DataFrame([[11, 12]], columns=["age", "age"]),
     ):
         people_refused(frame, "people have two columns of one name; rename one")
-    people_refused({"Age": [11]}, "people have no column 'age'; 'Age' differs only")
+    people_refused({"Age": [11]}, "the data have no column 'age'; 'Age' differs only")
     people_refused(
-        pa.table({"ages": [11]}), "people have no column 'age'; there is 1 other column, if the"
+        pa.table({"ages": [11]}), "the data have no column 'age'; there is 1 other column, if the"
     )
-    people_refused({}, "people have no column 'age'")
+    people_refused({}, "the data have no column 'age'")
     told = "people have a column whose name is no text; rename it"
     people_refused(with_a_broken_name(pa.table({"age": [11], "names": [1]})), told)
 
@@ -336,13 +338,13 @@ def test_columns_that_are_none():
         (iter([42]), "list_iterator"),
     ):
         told = f"age is a {kind}, not a column: give a list or an array of one dimension"
-        with pytest.raises(ValueRefused) as caught:
-            checked(Survey({"age": AGE}), {"age": column}, clip=False)
+        with pytest.raises(InvalidValueError) as caught:
+            checked(Survey.design({"age": AGE}), {"age": column}, clip=False)
         assert str(caught.value) == told
         assert caught.value.attribute == "age"
     people_refused({"age": {0: 42}}, "age is a dict, not a column: give a list or an array of one ")
-    with pytest.raises(ValueRefused, match=r'df\.to_dict\("list"\) makes lists$'):
-        checked(Survey({"age": AGE}), {"age": {0: 42}}, clip=False)
+    with pytest.raises(InvalidValueError, match=r'df\.to_dict\("list"\) makes lists$'):
+        checked(Survey.design({"age": AGE}), {"age": {0: 42}}, clip=False)
 
 
 def test_lists_of_what_arrow_would_change():
@@ -368,10 +370,12 @@ def test_frames_that_have_yet_to_be_computed():
     assert not is_lazy(table)
     assert not is_lazy(3)
     assert collected_lazy(lazy).equals(table)
-    survey = Survey({"age": AGE})
+    survey = Survey.design({"age": AGE})
     for people in (lazy, table, table.to_batches()[0], table.to_reader()):
         assert checked(survey, people, clip=False)["age"].tolist() == [1, 2]
-    people_refused(nw.from_native(table.drop_columns("age")).lazy(), "people have no column 'age'")
+    people_refused(
+        nw.from_native(table.drop_columns("age")).lazy(), "the data have no column 'age'"
+    )
 
 
 def test_every_column_of_a_table():
@@ -384,11 +388,11 @@ def test_every_column_of_a_table():
 
 def test_reports_are_no_people():
     """Blurred a second time they would pass for somebody's values."""
-    survey = Survey({"age": AGE})
-    reports = survey.encode({"age": [11, 12]})
+    survey = Survey.design({"age": AGE})
+    reports = survey.randomize({"age": [11, 12]})
     forms = [reports, reports.to_batches()[0], reports.to_reader(), nw.from_native(reports)]
     for people in (*forms, reports.select(["age"]), pa.concat_tables([reports, reports])):
-        with pytest.raises(ValueRefused, match=r"^these are reports already; name the people"):
-            survey.encode(people)
-    with pytest.raises(ValueRefused, match="reports already"):
+        with pytest.raises(InvalidValueError, match=r"^these are reports already; name the people"):
+            survey.randomize(people)
+    with pytest.raises(InvalidValueError, match="reports already"):
         columns_of(reports)

@@ -19,27 +19,26 @@ from checks import MECHANISMS, assert_counts, exact_law, key, law_of
 from metricldp import (
     Categorical,
     CertificateError,
-    Coins,
     Continuous,
     Integer,
-    MatrixPlan,
+    InvalidSpecError,
+    InvalidValueError,
+    Matrix,
     Ordinal,
-    Real,
+    Randomness,
     Survey,
-    SurveyError,
-    ValueRefused,
     Weight,
 )
 from metricldp.basics.exact import ONE
 from metricldp.channels import (
     BitChannel,
     Geometric,
-    Matrix,
+    MatrixChannel,
     Response,
     Threshold,
     ThresholdDummy,
     ThresholdPaper,
-    Unary,
+    UnaryChannel,
 )
 from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
@@ -67,15 +66,17 @@ from metricldp.reports.device import Device
 
 def law_on_device(channel, x):
     """P(report | x) of `blur`, keyed like `exact_law`."""
-    word = 2 if isinstance(channel, Geometric | Matrix) else 4
-    law, open_mass = law_of(lambda coins: as_key(channel, channel.blur(x, coins)), word=word)
+    word = 2 if isinstance(channel, Geometric | MatrixChannel) else 4
+    law, open_mass = law_of(
+        lambda randomness: as_key(channel, channel.blur(x, randomness)), word=word
+    )
     assert open_mass == 0
     return law
 
 
 def as_key(channel, drawn):
     assert 0 <= drawn < 1 << channel.bits
-    if isinstance(channel, BitChannel | Matrix | UnaryHierarchy):
+    if isinstance(channel, BitChannel | MatrixChannel | UnaryHierarchy):
         return drawn.to_bytes(channel.field.width, "little")
     return key(channel.field.dtype.type(drawn))
 
@@ -93,15 +94,15 @@ COARSE = {
     "threshold": [Threshold(2, 11 << 60), Threshold(3, 5 << 60)],
     "threshold-paper": [ThresholdPaper(2, 11 << 60), ThresholdPaper(3, 5 << 60)],
     "threshold-dummy": [ThresholdDummy(2, 5 << 60), ThresholdDummy(3, 3 << 61)],
-    "response": [Response(2, 11 << 60), Response(5, 11 << 60)],
+    "randomized-response": [Response(2, 11 << 60), Response(5, 11 << 60)],
     "unary": [
-        Unary(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
-        Unary(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
+        UnaryChannel(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
+        UnaryChannel(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
     ],
     "geometric": [Geometric(size, 1.0, noise) for noise in NOISES for size in (2, 3, 4)],
     "matrix": [
-        Matrix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),)),
-        Matrix(
+        MatrixChannel(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),)),
+        MatrixChannel(
             2,
             np.array([[1, 0], [0, 2]]),
             np.array([0, 0]),
@@ -139,7 +140,7 @@ def test_the_law_on_a_device_is_the_law_of_the_certificate(name):
 @pytest.mark.parametrize("size", [4, 6, 7])
 def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
     channel = Response(size, 11 << 60)
-    law, open_mass = law_of(lambda coins: channel.blur(1, coins), rounds=5)
+    law, open_mass = law_of(lambda randomness: channel.blur(1, randomness), rounds=5)
     keep = Fraction(11, 16)
     others = {law[y] for y in range(size) if y != 1}
     assert len(others) == 1, "the others are equally likely, however often a draw was rejected"
@@ -151,25 +152,37 @@ def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
 @pytest.mark.parametrize("rest", [0, 1, 7, 15])
 def test_positions_are_rounded_with_exactly_the_probability_of_the_rest(rest):
     position = (5 << FRACTION_BITS) + (rest << FRACTION_BITS - 4)
-    law, _ = law_of(lambda coins: coins.rounded(position))
+    law, _ = law_of(lambda randomness: randomness.rounded(position))
     assert law == possible({5: 1 - Fraction(rest, 16), 6: Fraction(rest, 16)})
 
 
 @pytest.mark.parametrize(
     ("attribute", "value"),
     [
-        (Real(0, 2, points=3, epsilon=1, mechanism="threshold"), 0.75),
-        (Real(0, 2, points=3, epsilon=1, mechanism="threshold"), 2),
+        (
+            Continuous(
+                0, 2, points=3, epsilon=1, mechanism="threshold", rounding="stochastic", per=1
+            ),
+            0.75,
+        ),
+        (
+            Continuous(
+                0, 2, points=3, epsilon=1, mechanism="threshold", rounding="stochastic", per=1
+            ),
+            2,
+        ),
         (Weight(-1, 1, private=True, epsilon=1), -0.5),
     ],
 )
 def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
-    survey = Survey({"v": attribute})
+    survey = Survey.design({"v": attribute})
     size = attribute.size
     channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
     survey.channels = MappingProxyType({"v": channel})
     part = Device(survey)._parts[0]
-    law, _ = law_of(lambda coins: as_key(channel, part.blur(attribute.position(value), coins)))
+    law, _ = law_of(
+        lambda randomness: as_key(channel, part.blur(attribute.position(value), randomness))
+    )
     step = Fraction(attribute.high - attribute.low) / (size - 1)
     whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
     laws = [exact_law(channel, min(int(whole) + up, size - 1)) for up in (0, 1)]
@@ -177,11 +190,13 @@ def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
 
 
 def test_the_bits_of_two_attributes_are_blurred_by_different_coins():
-    survey = Survey({n: Integer(0, 1, epsilon=1, mechanism="threshold") for n in ("a", "b")})
+    survey = Survey.design(
+        {n: Integer(0, 1, epsilon=1, mechanism="threshold", per=1) for n in ("a", "b")}
+    )
     flip = Fraction(5, 16)
     survey.channels = MappingProxyType({n: Threshold(2, 5 << 60) for n in ("a", "b")})
     parts = Device(survey)._parts
-    law, _ = law_of(lambda coins: sum(p.blur(1, coins) << p.start for p in parts))
+    law, _ = law_of(lambda randomness: sum(p.blur(1, randomness) << p.start for p in parts))
     single = [1 - flip, flip]
     assert law == {a + 2 * b: single[a] * single[b] for a in (0, 1) for b in (0, 1)}
 
@@ -193,16 +208,16 @@ def test_the_bits_of_two_attributes_are_blurred_by_different_coins():
 class FlipsLess(Threshold):
     """Flips 10 % less often than it says."""
 
-    def blur(self, position, coins):
-        return Threshold(self.size, self.flip * 9 // 10).blur(position, coins)
+    def blur(self, position, randomness):
+        return Threshold(self.size, self.flip * 9 // 10).blur(position, randomness)
 
 
 @dataclass(frozen=True)
 class CoinReused(Threshold):
     """Bits 0 and 1 are flipped by the same coin."""
 
-    def blur(self, position, coins):
-        drawn = super().blur(position, coins)
+    def blur(self, position, randomness):
+        drawn = super().blur(position, randomness)
         truth = (1 << self.bits) - (1 << position)
         first = (drawn ^ truth) & 1
         return drawn & ~2 | (truth & 2) ^ first << 1
@@ -212,17 +227,17 @@ class CoinReused(Threshold):
 class LastBitBare(Threshold):
     """The last bit is sent as it is."""
 
-    def blur(self, position, coins):
+    def blur(self, position, randomness):
         last = 1 << self.bits - 1
-        return super().blur(position, coins) & ~last | (last if position < self.bits else 0)
+        return super().blur(position, randomness) & ~last | (last if position < self.bits else 0)
 
 
 @dataclass(frozen=True)
 class MovesNowhere(Response):
     """What is not kept may still be the truth."""
 
-    def blur(self, position, coins):
-        keep, moved = coins.toss(self.keep), coins.uniform(self.size - 1)
+    def blur(self, position, randomness):
+        keep, moved = randomness.toss(self.keep), randomness.uniform(self.size - 1)
         return position if keep else (position + moved) % self.size
 
 
@@ -230,8 +245,8 @@ class MovesNowhere(Response):
 class SignOfDigit(GeometricNoise):
     """The sign is a coin that was used before."""
 
-    def draw(self, coins, limit):
-        size = abs(super().draw(coins, limit))
+    def draw(self, randomness, limit):
+        size = abs(super().draw(randomness, limit))
         return -size if size & 1 else size
 
 
@@ -254,10 +269,10 @@ def test_a_broken_sampler_is_caught_on_every_coin(twin):
 
 def check_blur(channel, *, n=40_000, seed=11):
     """What `blur` draws has the law that the certificate is computed from."""
-    coins = Tape(Coins.seeded(seed))
+    randomness = Tape(Randomness.seeded(seed))
     for x in range(channel.size):
         law = exact_law(channel, x)
-        drawn = Counter(as_key(channel, channel.blur(x, coins)) for _ in range(n))
+        drawn = Counter(as_key(channel, channel.blur(x, randomness)) for _ in range(n))
         assert set(drawn) <= set(law), "an impossible report was drawn"
         observed = [drawn[report] for report in law]
         assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
@@ -266,9 +281,9 @@ def check_blur(channel, *, n=40_000, seed=11):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_blur_follows_the_shipped_integers(name, epsilon):
-    metric = (Uniform if name in ("response", "unary") else Line)(epsilon)
+    metric = (Uniform if name in ("randomized-response", "unary") else Line)(epsilon)
     if name == "matrix":
-        check_blur(MatrixPlan(strategy="prefix", reach=1).channel(3, metric))
+        check_blur(Matrix(strategy="prefix", reach=1).channel(3, metric))
     elif name == "prefix":
         check_blur(Prefix.for_epsilon(3, epsilon, reach=1))
     elif name == "histogram-sum":
@@ -285,8 +300,8 @@ def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
 
 def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
     channel, n = Threshold.for_epsilon(256, Fraction(1)), 4000
-    coins = Tape(Coins.seeded(12))
-    flips = [channel.blur(100, coins) ^ channel.blur(100, coins) for _ in range(n)]
+    randomness = Tape(Randomness.seeded(12))
+    flips = [channel.blur(100, randomness) ^ channel.blur(100, randomness) for _ in range(n)]
     p = Fraction(channel.flip, ONE)
     differ = 2 * p * (1 - p)
     for lane in range(channel.bits):
@@ -334,14 +349,14 @@ def in_a_column(attribute, value, *, clip=False):
     try:
         column = people._column({"v": [value]}, "v")
         return int(people.positions_of(attribute, column, "v", clip=clip)[0]) % ONE
-    except ValueRefused as wrong:
+    except InvalidValueError as wrong:
         return wrong.why
 
 
 def alone(attribute, value, *, clip=False):
     try:
         found = attribute.position(value, "v", clip=clip)
-    except ValueRefused as wrong:
+    except InvalidValueError as wrong:
         assert (wrong.attribute, wrong.row) == ("v", None)
         return wrong.why
     assert type(found) is int
@@ -412,7 +427,7 @@ def made(kind, *ends, **more):
     width = max(abs(float(end)) for end in ends) or 1.0
     try:
         return kind(*ends, epsilon=1, per=width if math.isfinite(width) else 1.0, **more)
-    except (SurveyError, OverflowError):
+    except (InvalidSpecError, OverflowError):
         return None
 
 
@@ -423,7 +438,7 @@ def made(kind, *ends, **more):
 @example(0, 5, -0.0)
 @example(0, 5, 2.5)
 def test_positions_of_whole_numbers(low, width, value):
-    attribute = Integer(low, low + width, epsilon=1)
+    attribute = Integer(low, low + width, epsilon=1, per=1)
     found = check_position(attribute, value)
     if type(value) is int and low <= value <= low + width:
         assert found == value - low
@@ -433,7 +448,7 @@ def test_positions_of_whole_numbers(low, width, value):
 @pytest.mark.parametrize("high", [2**53, -(2**53) + 9])
 @pytest.mark.parametrize("kind", [int, float])
 def test_positions_of_the_largest_whole_numbers(high, kind):
-    attribute = Integer(high - 9, high, epsilon=1)
+    attribute = Integer(high - 9, high, epsilon=1, per=1)
     for value in range(high - 12, high + 13):
         assert (check_position(attribute, kind(value)) is None) == (
             not high - 9 <= kind(value) <= high
@@ -460,7 +475,7 @@ def test_positions_in_bins(data):
 @pytest.mark.parametrize("ends", [(0, 1), (-0.7, 0.1), (0, 3e-7), (1e15, 1e15 + 2000)])
 def test_every_edge_and_its_neighbours(bins, ends):
     """Whatever chose the bins, the values around every edge fall where a column puts them."""
-    survey = Survey({"v": Continuous(*ends, bins=bins, epsilon=5, per=ends[1] - ends[0])})
+    survey = Survey.design({"v": Continuous(*ends, bins=bins, epsilon=5, per=ends[1] - ends[0])})
     attribute = survey.attributes["v"]
     values = [
         math.nextafter(e, to) for e in attribute.bin_edges.tolist() for to in (-9e99, e, 9e99)
@@ -474,7 +489,7 @@ def test_every_edge_and_its_neighbours(bins, ends):
 def test_positions_on_a_grid_without_bins(data):
     low, high = sorted(data.draw(st.tuples(ENDS, ENDS)))
     points = data.draw(st.one_of(st.integers(2, 300), st.sampled_from([11, 101, 4097])))
-    attribute = made(Real, low, high, points=points)
+    attribute = made(Continuous, low, high, points=points, rounding="stochastic")
     if attribute is None:
         return
     inside = st.floats(attribute.low, attribute.high)
@@ -516,16 +531,16 @@ def test_positions_of_names(names, value, kind):
 
 
 EVERY_KIND = {
-    "age": Integer(0, 99, epsilon=1, mechanism="threshold"),
-    "paper": Integer(0, 9, epsilon=1, mechanism="threshold-paper"),
-    "dummy": Integer(0, 9, epsilon=1, mechanism="threshold-dummy"),
+    "age": Integer(0, 99, epsilon=1, mechanism="threshold", per=1),
+    "paper": Integer(0, 9, epsilon=1, mechanism="threshold-paper", per=1),
+    "dummy": Integer(0, 9, epsilon=1, mechanism="threshold-dummy", per=1),
     "income": Continuous(0, 1000, bins=300, epsilon=1, per=20, mechanism="geometric"),
-    "height": Real(50, 250, points=41, epsilon=1, per=10),
+    "height": Continuous(50, 250, points=41, epsilon=1, per=10, rounding="stochastic"),
     "often": Ordinal(["never", "rarely", "often"], epsilon=1),
     "region": Categorical(["north", "south", "east"], epsilon=2),
     "weight": Weight(0, 10),
     "hidden": Weight(0, 10, private=True, epsilon=1),
-    "yes": Integer(0, 1, epsilon=1),
+    "yes": Integer(0, 1, epsilon=1, per=1),
 }
 PERSON = {
     "age": 34,
@@ -546,7 +561,7 @@ def test_the_bytes_are_those_of_a_table(names):
     """What a report unpacks to packs to the very same bytes, whatever the order of the fields."""
     if set(names) == {"weight"}:
         return
-    survey = Survey({name: EVERY_KIND[name] for name in names})
+    survey = Survey.design({name: EVERY_KIND[name] for name in names})
     blobs = [survey.report(PERSON) for _ in range(3)]
     table = pack.unpack(survey, blobs)
     assert pack.pack(survey, table) == blobs
@@ -569,28 +584,28 @@ def test_without_noise_both_ways_give_the_same_bytes(mechanism, size):
     Of unary encoding a pair of bits tells 24 nats at most, so one in some hundred thousand is
     flipped; these seeds flip none. What is compared is how bytes are put together, not chance.
     """
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, size - 1, epsilon=900, mechanism=mechanism),
+            "a": Integer(0, size - 1, epsilon=900, mechanism=mechanism, per=1),
             "w": Weight(-1, 1),
-            "b": Integer(0, size - 1, epsilon=900, mechanism=mechanism),
+            "b": Integer(0, size - 1, epsilon=900, mechanism=mechanism, per=1),
             "p": Weight(0, 1, private=True, epsilon=900),
         }
     )
     for x in {0, 1, size // 2, size - 1}:
         person = {"a": x, "w": -0.3, "b": size - 1 - x, "p": x % 2}
         people = {name: [value] for name, value in person.items()}
-        table = survey.encode(people, coins=Coins.seeded(3))
-        assert survey.report(person, coins=Coins.seeded(4)) == pack.pack(survey, table)[0]
+        table = survey.randomize(people, randomness=Randomness.seeded(3))
+        assert survey.report(person, randomness=Randomness.seeded(4)) == pack.pack(survey, table)[0]
 
 
 @pytest.mark.parametrize("mechanism", sorted(ALWAYS_DRAWN))
 @pytest.mark.parametrize("size", [2, 9, 10, 257])
 def test_drawn_reports_have_the_bytes_of_a_table(mechanism, size):
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
-            "b": Integer(0, size - 1, epsilon=1, mechanism=mechanism),
+            "a": Integer(0, size - 1, epsilon=1, mechanism=mechanism, per=1),
+            "b": Integer(0, size - 1, epsilon=1, mechanism=mechanism, per=1),
         }
     )
     blobs = [survey.report({"a": x, "b": size - 1 - x}) for x in range(size)]
@@ -603,7 +618,7 @@ def test_nobody_needs_a_table(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the way of a table")
 
-    survey = Survey(EVERY_KIND)
+    survey = Survey.design(EVERY_KIND)
     for module, name in ((people, "_column"), (people, "positions_of"), (pack, "to_table")):
         monkeypatch.setattr(module, name, refuse)
     survey.report(PERSON)
@@ -612,13 +627,13 @@ def test_nobody_needs_a_table(monkeypatch):
         survey.report(PERSON | change)
     survey.report(PERSON | {"age": 340}, clip=True)
     for change in ({"age": "x"}, {"age": 340}, {"often": None}, {"often": "always"}):
-        with pytest.raises(ValueRefused):
+        with pytest.raises(InvalidValueError):
             survey.report(PERSON | change)
 
 
 @pytest.mark.parametrize("wrap", [OrderedDict, UserDict, MappingProxyType])
 def test_other_mappings_and_unusual_values_still_serve(wrap):
-    survey = Survey(EVERY_KIND)
+    survey = Survey.design(EVERY_KIND)
     unusual = {"age": "34", "height": np.float32(171), "income": Decimal("28.5")}
     blobs = [survey.report(wrap(PERSON)), survey.report(wrap(PERSON | unusual))]
     assert survey.tally(blobs).n == 2
@@ -626,11 +641,11 @@ def test_other_mappings_and_unusual_values_still_serve(wrap):
 
 @pytest.mark.parametrize("person", [None, 3, [("age", 3)], "age", {"Age": 3}, {}, {"age": None}])
 def test_who_is_no_person_is_refused(person):
-    with pytest.raises(ValueRefused):
-        Survey({"age": Integer(0, 99, epsilon=1)}).report(person)
+    with pytest.raises(InvalidValueError):
+        Survey.design({"age": Integer(0, 99, epsilon=1, per=1)}).report(person)
 
 
-class NoCoins(Coins):
+class NoRandomness(Randomness):
     """Coins that must not be touched."""
 
     def draw(self, count):
@@ -638,12 +653,12 @@ class NoCoins(Coins):
 
 
 def test_all_values_are_checked_before_the_first_coin():
-    with pytest.raises(ValueRefused, match="hidden is outside 0 to 10"):
-        Survey(EVERY_KIND).report(PERSON | {"hidden": 11}, coins=NoCoins())
+    with pytest.raises(InvalidValueError, match="hidden is outside 0 to 10"):
+        Survey.design(EVERY_KIND).report(PERSON | {"hidden": 11}, randomness=NoRandomness())
 
 
 def test_clipping_is_as_for_a_table():
-    survey = Survey({"v": Integer(0, 9, epsilon=900), "w": Weight(0, 1)})
+    survey = Survey.design({"v": Integer(0, 9, epsilon=900, per=1), "w": Weight(0, 1)})
     top = survey.report({"v": 9, "w": 1})
     assert survey.report({"v": 9, "w": 1}, clip=True) == top
     assert survey.report({"v": 12, "w": 1.5}, clip=True) == top
@@ -655,28 +670,30 @@ def test_clipping_is_as_for_a_table():
 def test_every_report_has_a_stream_of_its_own_unless_one_is_passed(monkeypatch):
     made = []
 
-    def coins():
-        made.append(Coins())
+    def randomness():
+        made.append(Randomness())
         return made[-1]
 
-    survey = Survey(EVERY_KIND)
-    monkeypatch.setattr(device, "Coins", coins)
+    survey = Survey.design(EVERY_KIND)
+    monkeypatch.setattr(device, "Randomness", randomness)
     blobs = {survey.report(PERSON) for _ in range(5)}
     assert len(blobs) == len(made) == 5
-    own = Coins.seeded(3)
-    seeded = [survey.report(PERSON, coins=own) for _ in range(2)]
+    own = Randomness.seeded(3)
+    seeded = [survey.report(PERSON, randomness=own) for _ in range(2)]
     assert len(made) == 5
     assert seeded[0] != seeded[1]
-    again = Coins.seeded(3)
-    assert [survey.report(PERSON, coins=again) for _ in range(2)] == seeded
+    again = Randomness.seeded(3)
+    assert [survey.report(PERSON, randomness=again) for _ in range(2)] == seeded
 
 
 def test_threads_that_share_a_stream_never_share_coins():
-    survey = Survey({"v": Integer(0, 255, epsilon=0.01, mechanism="threshold")})
-    coins, found = Coins(), []
+    survey = Survey.design({"v": Integer(0, 255, epsilon=0.01, mechanism="threshold", per=1)})
+    randomness, found = Randomness(), []
     threads = [
         threading.Thread(
-            target=lambda: found.extend(survey.report({"v": 9}, coins=coins) for _ in range(200))
+            target=lambda: found.extend(
+                survey.report({"v": 9}, randomness=randomness) for _ in range(200)
+            )
         )
         for _ in range(6)
     ]
@@ -688,7 +705,7 @@ def test_threads_that_share_a_stream_never_share_coins():
 
 
 def test_a_survey_that_has_reported_can_still_be_sent():
-    survey = Survey(EVERY_KIND)
+    survey = Survey.design(EVERY_KIND)
     survey.report(PERSON)
     assert pickle.loads(pickle.dumps(survey)) == survey
     for attribute in survey.attributes.values():
@@ -706,32 +723,32 @@ WAYS = {
 
 def test_equal_values_and_equal_coins_give_equal_reports():
     """However a value is written, and whether values are clipped or not."""
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 9, epsilon=1),
-            "b": Continuous(0, 9, bins=7, epsilon=1),
-            "r": Real(0, 9, points=11, epsilon=1),
+            "a": Integer(0, 9, epsilon=1, per=1),
+            "b": Continuous(0, 9, bins=7, epsilon=1, per=1),
+            "r": Continuous(0, 9, points=11, epsilon=1, rounding="stochastic", per=1),
             "w": Weight(0, 9),
             "p": Weight(0, 9, private=True, epsilon=1),
             "c": Categorical(["x", "y"], epsilon=1),
         }
     )
-    words = Coins.seeded(5).words(64).tolist()
+    words = Randomness.seeded(5).words(64).tolist()
     plain = dict.fromkeys("abrwp", 3) | {"c": "y"}
     expected = Device(survey).from_tape(plain, Tape.of(words))
     for value, name, clip in itertools.product(WAYS[int], WAYS[str], (False, True)):
         person = dict.fromkeys("abrwp", value) | {"c": name}
         assert Device(survey).from_tape(person, Tape.of(words), clip=clip) == expected
-        assert survey.report(person, coins=Coins.seeded(5), clip=clip) == expected
+        assert survey.report(person, randomness=Randomness.seeded(5), clip=clip) == expected
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 3, 9, 70])
 def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
-    survey = Survey({"a": Integer(0, size - 1, epsilon=0.5, mechanism=mechanism)})
+    survey = Survey.design({"a": Integer(0, size - 1, epsilon=0.5, mechanism=mechanism, per=1)})
     own = Device(survey)
     for seed in range(5):
-        words, used = Coins.seeded(seed).words(5000).tolist(), set()
+        words, used = Randomness.seeded(seed).words(5000).tolist(), set()
         for value in range(-1, size + 1):
             tape = Tape.of(words)
             own.from_tape({"a": value}, tape, clip=True)
@@ -740,24 +757,26 @@ def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
 
 
 def test_a_device_shows_no_value_and_clips_only_on_request():
-    device = Device(Survey({"a": Integer(0, 9, epsilon=1)}))
+    device = Device(Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}))
     for call in (
-        lambda: device.report({"a": 77}, coins=None, clip=False),
+        lambda: device.report({"a": 77}, randomness=None, clip=False),
         lambda: device.from_tape({"a": 77}, Tape.of([])),
     ):
-        with pytest.raises(ValueRefused, match=r"^a is outside 0 to 9") as told:
+        with pytest.raises(InvalidValueError, match=r"^a is outside 0 to 9") as told:
             call()
         assert "77" not in str(told.value)
 
 
 def test_a_field_that_is_too_long_is_not_sent():
     """It would run into the next attribute's, whatever a channel of one's own may draw."""
-    survey = Survey({"a": Integer(0, 3, epsilon=1), "b": Integer(0, 3, epsilon=1)})
+    survey = Survey.design(
+        {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 3, epsilon=1, per=1)}
+    )
     device, bits = Device(survey), survey.fields["a"].bits
     for field, fits in (((1 << bits) - 1, True), (1 << bits, False)):
         device._parts[0] = device._parts[0]._replace(blur=lambda _, tape, field=field: field)
         if fits:
-            assert device.report({"a": 1, "b": 2}, coins=None, clip=False)
+            assert device.report({"a": 1, "b": 2}, randomness=None, clip=False)
             continue
         with pytest.raises(CertificateError, match="beyond its field; nothing is sent"):
-            device.report({"a": 1, "b": 2}, coins=None, clip=False)
+            device.report({"a": 1, "b": 2}, randomness=None, clip=False)

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metricldp import Categorical, Coins, Integer, Survey, ValueRefused
+from metricldp import Categorical, Integer, InvalidValueError, Randomness, Survey
 from metricldp.reports import arrow, files, parquet
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "age": Integer(0, 99, epsilon=1, per=5),
         "region": Categorical(["north", "south", "NA"], epsilon=2),
@@ -40,7 +40,7 @@ def read(path, names=NAMES):
 
 
 def refusal(path, names=NAMES):
-    with pytest.raises(ValueRefused) as told:
+    with pytest.raises(InvalidValueError) as told:
         read(path, names)
     assert "\n" not in str(told.value)
     return str(told.value)
@@ -79,7 +79,7 @@ def test_every_cell_of_a_csv_file_is_text(here):
     assert table["age"].to_pylist() == cells
     assert table["age"].null_count == 0
     (table,), _ = read(csv(here, "30,NA"))
-    assert SURVEY.encode(table).num_rows == 1
+    assert SURVEY.randomize(table).num_rows == 1
 
 
 def test_quoted_cells_may_hold_commas_and_lines(here):
@@ -177,7 +177,9 @@ def test_every_column_of_a_file(here):
     pq.write_table(pa.table({"age": [30, 41]}), "people.parquet")
     found = files.read_columns(here / "people.parquet")
     assert {name: column.to_pylist() for name, column in found.items()} == {"age": [30, 41]}
-    with pytest.raises(ValueRefused, match=r"none\.csv holds no people; each row after the header"):
+    with pytest.raises(
+        InvalidValueError, match=r"none\.csv holds no people; each row after the header"
+    ):
         files.read_columns(csv(here, name="none.csv"))
 
 
@@ -198,7 +200,9 @@ def test_a_wrong_value_is_named_by_its_row(read_all, here, monkeypatch):
     fine = [f"{k % 100},north" for k in range(300)]
     for before, row in ((fine, 301), (fine[:50], 51), ([], 1), (fine[:3], 4)):
         path = csv(here, *before, "150,north", *fine)
-        with pytest.raises(ValueRefused, match=rf"^age in row {row} is outside 0 to 99") as told:
+        with pytest.raises(
+            InvalidValueError, match=rf"^age in row {row} is outside 0 to 99"
+        ) as told:
             read_all(path)
         assert told.value.row == row - 1
         assert "150" not in str(told.value)
@@ -212,7 +216,7 @@ def test_what_is_wrong_with_a_whole_column_has_no_row(read_all, here, monkeypatc
     raw = pa.array([b"north"] * 80 + [b"n\xff"], pa.binary())
     text = pa.Array.from_buffers(pa.string(), 81, raw.buffers())
     pq.write_table(pa.table({"age": [1] * 81, "region": text}), "people.parquet")
-    with pytest.raises(ValueRefused, match=r"^region holds text that is not UTF-8") as told:
+    with pytest.raises(InvalidValueError, match=r"^region holds text that is not UTF-8") as told:
         read_all("people.parquet")
     assert told.value.row is None
 
@@ -225,12 +229,14 @@ def columns(path):
 @pytest.mark.parametrize("write", ["encode", "save"])
 def test_reports_are_no_people(read_all, write, here):
     """However they were written, as long as they are marked."""
-    reports = SURVEY.encode({"age": [30, 41], "region": ["north", "south"]})
+    reports = SURVEY.randomize({"age": [30, 41], "region": ["north", "south"]})
     if write == "save":
         SURVEY.tally(reports).save("reports.parquet")
     else:
         pq.write_table(reports, "reports.parquet")
-    with pytest.raises(ValueRefused, match=r"the rows of .*reports\.parquet are reports already; "):
+    with pytest.raises(
+        InvalidValueError, match=r"the rows of .*reports\.parquet are reports already; "
+    ):
         read_all(here / "reports.parquet")
     assert not (here / "out.parquet").exists()
 
@@ -239,7 +245,7 @@ def test_reports_are_no_people(read_all, write, here):
 def test_people_at_hand_are_no_file(read_all, here):
     """Nor are they shown."""
     for people in ({"age": [30], "region": ["north"]}, pa.table({"age": [30]}), None):
-        with pytest.raises(ValueRefused, match=r"^people are read from a \.csv or") as told:
+        with pytest.raises(InvalidValueError, match=r"^people are read from a \.csv or") as told:
             read_all(people)
         assert str(told.value).endswith(f"not a {type(people).__name__}; save them")
         assert "30" not in str(told.value)
@@ -247,10 +253,10 @@ def test_people_at_hand_are_no_file(read_all, here):
 
 @pytest.mark.parametrize("read_all", [encoded, positions])
 def test_nobody_is_refused(read_all, here):
-    with pytest.raises(ValueRefused, match=r"people\.csv holds no people; each row after"):
+    with pytest.raises(InvalidValueError, match=r"people\.csv holds no people; each row after"):
         read_all(csv(here))
     pq.write_table(pa.table({"age": pa.array([], pa.int64()), "region": []}), "none.parquet")
-    with pytest.raises(ValueRefused, match=r"none\.parquet holds no people"):
+    with pytest.raises(InvalidValueError, match=r"none\.parquet holds no people"):
         read_all("none.parquet")
 
 
@@ -274,20 +280,22 @@ def test_a_file_is_encoded_with_the_coins_that_are_given(here):
     path = csv(here, *["30,north"] * 100)
     found, said = [], []
     for seed in (1, 1, 2):
-        how = {"coins": Coins.seeded(seed), "shuffle": False, "progress": said.append}
+        how = {"randomness": Randomness.seeded(seed), "shuffle": False, "progress": said.append}
         assert encoded(path, **how) == 100
         found.append(SURVEY.tally("out.parquet").store.table)
     assert found[0].equals(found[1])
     assert not found[0].equals(found[2])
     assert found[0].equals(
-        SURVEY.encode({"age": [30] * 100, "region": ["north"] * 100}, coins=Coins.seeded(1))
+        SURVEY.randomize(
+            {"age": [30] * 100, "region": ["north"] * 100}, randomness=Randomness.seeded(1)
+        )
     )
     assert said[-1] == 1
 
 
 def test_a_file_is_shuffled_unless_told(here):
     """In the order of the people a column at a huge epsilon would come back as it was."""
-    clear = Survey({"age": Integer(0, 99, epsilon=60, per=1)})
+    clear = Survey.design({"age": Integer(0, 99, epsilon=60, per=1)})
     path = csv(here, *(f"{k}" for k in range(100)), head="age")
     for how, kept in (({}, False), ({"shuffle": False}, True)):
         files.encode_file(clear, path, "out.parquet", **how)
@@ -300,13 +308,13 @@ def test_the_people_are_not_written_over(here):
     path = csv(here, "30,north", name="people.parquet")
     (here / "link.parquet").symlink_to(path)
     for output in (path, "link.parquet"):
-        with pytest.raises(ValueRefused, match="would replace"):
+        with pytest.raises(InvalidValueError, match="would replace"):
             files.encode_file(SURVEY, path, output)
     assert path.read_text().startswith("age,region")
 
 
 def test_merged_files_keep_what_they_are_of(here):
-    table = SURVEY.encode({"age": np.arange(60), "region": ["north"] * 60})
+    table = SURVEY.randomize({"age": np.arange(60), "region": ["north"] * 60})
     for k, name in enumerate(("a.parquet", "b.parquet")):
         parquet.write(SURVEY, name, [table.slice(30 * k, 30)])
     assert files.merge_files(SURVEY, ["a.parquet", "b.parquet"], "both.parquet") == 60

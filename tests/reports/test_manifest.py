@@ -11,20 +11,19 @@ import pytest
 from metricldp import (
     Categorical,
     Continuous,
-    Cyclic,
     Graph,
     Integer,
     Lp,
     Ordinal,
-    Real,
     Relative,
     SensitiveSet,
     Survey,
+    SurveySpec,
     Weight,
 )
-from metricldp.app import cli
 from metricldp.basics.canonical import canonical
 from metricldp.basics.text import plain
+from metricldp.cli import main as cli
 from metricldp.metrics import Line
 from metricldp.reports import manifest as manifests
 from metricldp.reports.bytes import header, packed_size
@@ -37,11 +36,11 @@ def fields(survey):
 
 @pytest.fixture
 def survey():
-    return Survey(
+    return Survey.design(
         {
             "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
             "income": Continuous(0, 1e5, bins=20, epsilon=1, per=1e4, optional=2),
-            "told": Categorical(["no", "yes"], epsilon=1, mechanism="response"),
+            "told": Categorical(["no", "yes"], epsilon=1, mechanism="randomized-response"),
             "w": Weight(0, 2),
         }
     )
@@ -78,7 +77,7 @@ def test_fields_say_where_a_value_stands(survey):
 
 
 def test_small_ones_are_small(survey):
-    alone = Survey({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
+    alone = Survey.design({"age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric")})
     assert len(manifest(alone)) < 650
     assert len(manifest(survey)) < 2300
 
@@ -87,13 +86,16 @@ def test_small_ones_are_small(survey):
     "attribute, data",
     [
         (Integer(0, 9, epsilon=1, per=5), {"metric": "line", "step": "1/5"}),
-        (Integer(0, 9, epsilon=1, cap=3), {"metric": "line", "step": "1", "cap": "3"}),
         (
-            Integer(0, 11, epsilon=1, cyclic=True),
+            Integer(0, 9, epsilon=1, max_epsilon=3, per=1),
+            {"metric": "line", "step": "1", "cap": "3"},
+        ),
+        (
+            Integer(0, 11, epsilon=1, cyclic=True, per=1),
             {"metric": "line", "step": "1", "around": 12},
         ),
         (
-            Integer(0, 9, epsilon=1, within=2.5, cap=2),
+            Integer(0, 9, epsilon=1, within=2.5, max_epsilon=2),
             {"metric": "window", "step": "1", "width": "5/2", "cap": "2"},
         ),
         (Categorical(["a", "b"], epsilon=0.3), {"metric": "uniform", "step": "3/10", "width": 2}),
@@ -109,7 +111,10 @@ def test_small_ones_are_small(survey):
             Ordinal(["a", "b", "c"], epsilon=1, metric=Graph([("a", "b"), ("a", "c", 2.5)])),
             {"metric": "graph", "step": "1/2", "pairs": [[0, 1], [0, 2]], "steps": [2, 5]},
         ),
-        (Real(0, 1, points=5, epsilon=1), {"metric": "line", "step": "1/4"}),
+        (
+            Continuous(0, 1, points=5, epsilon=1, rounding="stochastic", per=1),
+            {"metric": "line", "step": "1/4"},
+        ),
     ],
 )
 def test_metrics_are_exact(attribute, data):
@@ -154,15 +159,15 @@ def test_words_and_epsilon(survey):
     "attribute",
     [
         Integer(0, 60, epsilon=1, per=10, optional=1, mechanism="geometric"),
-        Integer(0, 9, epsilon=1, within=3, cap=2, optional=0.5, mechanism="geometric"),
+        Integer(0, 9, epsilon=1, within=3, max_epsilon=2, optional=0.5, mechanism="geometric"),
         Continuous(0, 30, bins=7, epsilon=1, per=10, optional=1, mechanism="threshold"),
-        Categorical(list("abcd"), epsilon=2, optional=0.3, mechanism="response"),
+        Categorical(list("abcd"), epsilon=2, optional=0.3, mechanism="randomized-response"),
     ],
     ids=["line", "capped", "bins", "categories"],
 )
 def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
     """The exact ratio of no answer against each value, over both fields of a report."""
-    survey = Survey({"x": attribute}, metric=Lp(norm))
+    survey = Survey.design(SurveySpec({"x": attribute}, metric=Lp(norm)))
     _, field = fields(survey)
     largest = max(
         float(t.replace(",", "")) for t in re.findall(r"at most ([\d,.]+)", field["says"])
@@ -176,7 +181,7 @@ def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
     assert f"no answer against {plain(attribute.middle)}, the middle" in field["says"]
     # Negative control: the field alone, which the text stated before.
     assert exact > math.exp(field["epsilon"])
-    bounds = survey.explain().data["attributes"][1]["no_answer"].values()
+    bounds = survey.explain().to_dict()["attributes"][0]["no_response"].values()
     assert largest == pytest.approx(math.exp(max(bounds)), rel=0.01)
 
 
@@ -190,7 +195,7 @@ def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
     ],
 )
 def test_which_answers_are_named(attribute, said):
-    (field,) = fields(Survey({"x": attribute}))
+    (field,) = fields(Survey.design({"x": attribute}))
     assert field["says"].startswith(f"x: answers {said}")
     assert ("the farthest" in field["says"]) == (attribute.size > 4)  # else named already
 
@@ -203,25 +208,25 @@ def test_a_kind_without_a_unit_names_the_nearest_answers():
 
 def test_what_is_blurred_once_is_promised_for_life():
     memoised = {"name": "memoised", "each": 0.25}
-    (field,) = fields(Survey({"x": Integer(0, 9, epsilon=1, mechanism=memoised)}))
+    (field,) = fields(Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=memoised, per=1)}))
     assert ". That is for all reports of one answer together" in field["says"]
 
 
 def test_edges_circles_and_private_weights():
     attributes = {
         "pay": Continuous(edges=[0, 1, 5, 20], epsilon=1, per=1),
-        "hour": Cyclic(24, epsilon=1),
+        "hour": Integer(0, 23, epsilon=1, per=1, cyclic=True),
         "w": Weight(0, 2, private=True, epsilon=1),
     }
-    pay, hour, weight = (field["of"][0] for field in fields(Survey(attributes)))
+    pay, hour, weight = (field["of"][0] for field in fields(Survey.design(attributes)))
     assert (pay["edges"], pay["low"], pay["high"]) == ([0, 1, 5, 20], 0, 20)
     assert (hour["cyclic"], weight["private"]) == (True, True)
     assert "cyclic" not in pay and "private" not in pay
 
 
 def test_a_block_stands_where_its_first_attribute_does():
-    attributes = {name: Integer(0, 3, epsilon=1) for name in "axb"}
-    found = fields(Survey(attributes, joint=[["a", "b"]]))
+    attributes = {name: Integer(0, 3, epsilon=1, per=1) for name in "axb"}
+    found = fields(Survey.design(SurveySpec(attributes, joint=[["a", "b"]])))
     assert [[each["name"] for each in field["of"]] for field in found] == [["a", "b"], ["x"]]
     assert found[0]["epsilon"] == 6
     assert found[0]["says"] == (
@@ -231,15 +236,20 @@ def test_a_block_stands_where_its_first_attribute_does():
 
 
 def test_a_block_of_parts_has_no_distances():
-    survey = Survey({k: Integer(0, 3, epsilon=1) for k in "ab"}, joint={("a", "b"): "hio"})
+    survey = Survey.design(
+        SurveySpec({k: Integer(0, 3, epsilon=1, per=1) for k in "ab"}, joint={("a", "b"): "hio"})
+    )
     (field,) = fields(survey)
     assert field.keys() == {"name", "of", "bits", "law"}
     assert unknown_laws(survey) == ["hio"]
 
 
 def test_cells_have_one_field():
-    attributes = {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 2, epsilon=0.5, cap=0.5)}
-    (field,) = fields(Survey(attributes, joint=[["a", "b"]]))
+    attributes = {
+        "a": Integer(0, 3, epsilon=1, per=1),
+        "b": Integer(0, 2, epsilon=0.5, max_epsilon=0.5, per=1),
+    }
+    (field,) = fields(Survey.design(SurveySpec(attributes, joint=[["a", "b"]])))
     assert [each["name"] for each in field["of"]] == ["a", "b"]
     assert field["law"]["law"] == "cells"
     assert field["metric"] == {
@@ -251,14 +261,14 @@ def test_cells_have_one_field():
 
 
 def test_a_norm_shrinks_distances():
-    attributes = {"a": Integer(0, 3, epsilon=1), "b": Integer(0, 2, epsilon=0.5)}
-    wide = Survey(attributes, metric=Lp(float("inf")))
+    attributes = {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 2, epsilon=0.5, per=1)}
+    wide = Survey.design(SurveySpec(attributes, metric=Lp(float("inf"))))
     assert [field["metric"]["step"] for field in fields(wide)] == ["1/2", "1/4"]
 
 
 def test_laws_that_the_client_does_not_know(tmp_path, survey):
     assert unknown_laws(survey) == []
-    peers = Survey({"a": Categorical(list("abcd"), epsilon=1, mechanism="hadamard")})
+    peers = Survey.design({"a": Categorical(list("abcd"), epsilon=1, mechanism="hadamard")})
     assert unknown_laws(peers) == ["hadamard"]
     assert "does not know" in str(save(peers, tmp_path / "a.client.json"))
 
@@ -276,7 +286,9 @@ def test_the_command(tmp_path, monkeypatch, capsys, survey):
     survey.save("asked.toml")
 
     def run(*words):
-        monkeypatch.setattr("sys.argv", ["metricldp", "compile", "asked.toml", *words])
+        monkeypatch.setattr(
+            "sys.argv", ["metricldp", "collector", "manifest", "asked.toml", *words]
+        )
         with pytest.raises(SystemExit) as ended:
             cli.main()
         out, err = capsys.readouterr()

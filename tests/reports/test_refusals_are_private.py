@@ -19,20 +19,21 @@ from metricldp import (
     Categorical,
     Continuous,
     Integer,
+    InvalidReportError,
+    InvalidValueError,
     Ordinal,
-    Real,
     Survey,
-    ValueRefused,
     Weight,
 )
+from metricldp.planning.draft import describe
 
 SECRET = 987654321
 NAME = "SECRET-CANARY"
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "age": Integer(0, 99, epsilon=1, per=5),
         "income": Continuous(0, 2000, bins=20, epsilon=1, per=100),
-        "height": Real(0, 2, points=5, epsilon=1),
+        "height": Continuous(0, 2, points=5, epsilon=1, rounding="stochastic", per=1),
         "often": Ordinal(["never", "often"], epsilon=1),
         "region": Categorical(["north", "south"], epsilon=1),
         "hours": Weight(0, 24),
@@ -98,8 +99,8 @@ def is_private(wrong: BaseException) -> None:
         assert secret not in text, text
 
 
-def refused(call) -> ValueRefused:
-    with pytest.raises(ValueRefused) as caught:
+def refused(call) -> InvalidValueError:
+    with pytest.raises(InvalidValueError) as caught:
         call()
     is_private(caught.value)
     assert "\n" not in str(caught.value)
@@ -113,7 +114,7 @@ def test_a_refused_value_is_nowhere_to_be_seen(name, secret):
         person = {**GOOD, name: secret}
         try:
             SURVEY.report(person, clip=clip)
-        except ValueRefused as wrong:
+        except InvalidValueError as wrong:
             is_private(wrong)
             assert wrong.attribute == name
             assert wrong.reason in ("kind", "range", "name", "whole")
@@ -147,7 +148,7 @@ def test_nor_from_a_column(name, way):
         except Exception:  # no column of that kind can hold the two
             continue
         people = {key: [value] * 2 for key, value in GOOD.items()} | {name: column}
-        wrong = refused(lambda people=people: SURVEY.encode(people))
+        wrong = refused(lambda people=people: SURVEY.randomize(people))
         assert wrong.attribute == name
         assert wrong.row == 1 or "values where" in str(wrong)
 
@@ -165,7 +166,7 @@ def test_nor_from_a_file_or_on_the_command_line(name, kind, tmp_path, run):
             people[name] = [str(GOOD[name]), str(secret)]
             pq.write_table(pa.table(people), tmp_path / "people.parquet")
         arguments = ["survey.toml", f"people.{kind}", "-o", "out.parquet"]
-        code, out, told = run(["encode", *arguments], tmp_path)
+        code, out, told = run(["randomize", *arguments], tmp_path)
         assert (code, out) == (2, "")
         assert f"{name} in row 2 " in told
         assert str(secret) not in told
@@ -174,7 +175,7 @@ def test_nor_from_a_file_or_on_the_command_line(name, kind, tmp_path, run):
 @pytest.fixture
 def run(monkeypatch, capsys):
     """The command line in this process: exit code, standard output, standard error."""
-    from metricldp.app import cli
+    from metricldp.cli import main as cli
 
     def call(arguments, directory):
         monkeypatch.chdir(directory)
@@ -196,7 +197,9 @@ def test_a_file_without_a_header_shows_no_person(tmp_path, run):
         ",".join(GOOD) + f"\n{SECRET},{NAME}\n",
     ):
         (tmp_path / "people.csv").write_text(text)
-        code, _, told = run(["encode", "survey.toml", "people.csv", "-o", "out.parquet"], tmp_path)
+        code, _, told = run(
+            ["randomize", "survey.toml", "people.csv", "-o", "out.parquet"], tmp_path
+        )
         assert code == 2
         assert str(SECRET) not in told
         assert NAME not in told or text.startswith("age,SECRET")
@@ -215,8 +218,45 @@ def test_a_person_who_is_no_dict_or_lacks_a_value():
         refused(lambda person=person: SURVEY.report(person))
     wrong = refused(lambda: SURVEY.report({"age": SECRET % 100, "incom": SECRET}))
     assert str(wrong) == (
-        "the person has no value for 'income', only for 'age', 'incom'; did you mean 'incom'?"
+        "the response has no value for 'income', only for 'age', 'incom'; did you mean 'incom'?"
     )
+
+
+# Arrow types whose names contain values --------------------------------------------------------
+
+NESTED = {
+    "struct": pa.array([{NAME: True}, {NAME: False}]),
+    "list": pa.array([[{NAME: 1}], []]),
+    "large_list": pa.array([[{NAME: 1}], []], pa.large_list(pa.struct([(NAME, pa.int8())]))),
+    "map": pa.array([[("x", {NAME: 1})], []], pa.map_("string", pa.struct([(NAME, pa.int8())]))),
+    "struct with line breaks": pa.array([{f"\n{NAME}\n": 1}, None]),
+    "timestamp": pa.array([1, 2], pa.timestamp("s", tz=NAME)),
+}
+
+
+@pytest.mark.parametrize("case", NESTED)
+@pytest.mark.parametrize("name", SURVEY.attributes)
+def test_types_of_columns_are_shown_without_names_of_fields(name, case):
+    people = {key: [value] * 2 for key, value in GOOD.items()} | {name: NESTED[case]}
+    wrong = refused(lambda: SURVEY.randomize(people))
+    assert wrong.attribute == name
+    assert f" {case.split()[0]} values where" in str(wrong)
+    reports = SURVEY.randomize({key: [value] * 2 for key, value in GOOD.items()})
+    place = reports.schema.get_field_index(name)
+    column = NESTED[case].fill_null(NESTED[case][0])
+    for fingerprint in (None, SURVEY.fingerprint):
+        with pytest.raises(InvalidReportError) as caught:
+            SURVEY.tally(reports.set_column(place, name, column), fingerprint=fingerprint)
+        is_private(caught.value)
+        assert f" holds {case.split()[0]}, and reports" in str(caught.value)
+
+
+@pytest.mark.parametrize("case", NESTED)
+def test_draft_shows_no_names_of_fields(case):
+    left_out = describe("age", NESTED[case]).left_out
+    assert NAME not in left_out
+    expected = "these are dates" if case == "timestamp" else f"its values are {case.split()[0]};"
+    assert left_out.startswith(expected)
 
 
 # Columns that are none ---------------------------------------------------------------------------
@@ -264,14 +304,14 @@ NO_COLUMNS = {
 def test_what_is_no_column_is_refused(name, case):
     """Never read as something else: a dict's keys, a text's letters, a set in any order."""
     people = {key: list(column) for key, column in FRAME.items()}
-    wrong = refused(lambda: SURVEY.encode({**people, name: NO_COLUMNS[case](people[name])}))
+    wrong = refused(lambda: SURVEY.randomize({**people, name: NO_COLUMNS[case](people[name])}))
     assert wrong.attribute == name
 
 
 def test_a_frame_as_a_dict_of_dicts_is_told_the_way_out():
-    with pytest.raises(ValueRefused, match=r'is a dict.*df.to_dict\("list"\)'):
-        SURVEY.encode(FRAME.to_dict())
-    assert SURVEY.encode(FRAME.to_dict("list")).num_rows == 2
+    with pytest.raises(InvalidValueError, match=r'is a dict.*df.to_dict\("list"\)'):
+        SURVEY.randomize(FRAME.to_dict())
+    assert SURVEY.randomize(FRAME.to_dict("list")).num_rows == 2
 
 
 @pytest.mark.parametrize(
@@ -300,14 +340,14 @@ def test_a_frame_as_a_dict_of_dicts_is_told_the_way_out():
     ids=lambda v: f"{type(v).__name__} {getattr(v, 'dtype', '')}",
 )
 def test_what_is_a_column_is_read_in_order(column):
-    survey = Survey({"age": Integer(0, 99, epsilon=50, mechanism="geometric")})
-    assert survey.encode({"age": column}).column("age").to_pylist() == [70, 71]
-    assert survey.tally(survey.encode({"age": column})).n == 2
+    survey = Survey.design({"age": Integer(0, 99, epsilon=50, mechanism="geometric", per=1)})
+    assert survey.randomize({"age": column}).column("age").to_pylist() == [70, 71]
+    assert survey.tally(survey.randomize({"age": column})).n == 2
 
 
 def test_mixed_columns_are_read_like_one_person_at_a_time():
-    survey = Survey({"age": Integer(0, 99, epsilon=50, mechanism="geometric")})
-    read = survey.encode({"age": [10**30, "5", -(10**30)]}, clip=True)
+    survey = Survey.design({"age": Integer(0, 99, epsilon=50, mechanism="geometric", per=1)})
+    read = survey.randomize({"age": [10**30, "5", -(10**30)]}, clip=True)
     assert read.column("age").to_pylist() == [99, 5, 0]
     frame = pd.DataFrame({"age": [7, "5", 3.0]})
-    assert survey.encode(frame).column("age").to_pylist() == [7, 5, 3]
+    assert survey.randomize(frame).column("age").to_pylist() == [7, 5, 3]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from checks import MECHANISMS
-from metricldp import Categorical, Continuous, Integer, Ordinal, Real, Survey, Weight
+from metricldp import Categorical, Continuous, Integer, Ordinal, Survey, SurveySpec, Weight
 from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
 from metricldp.metrics import Line
@@ -63,7 +63,7 @@ NUMBERS = {
     "integer": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
     "integer bits": Integer(0, 99, epsilon=1, per=5, mechanism="threshold"),
     "continuous": Continuous(0, 99, bins=7, epsilon=1, per=5),
-    "real": Real(0, 99, points=12, epsilon=1, per=5),
+    "real": Continuous(0, 99, points=12, epsilon=1, per=5, rounding="stochastic"),
     "private weight": Weight(0, 99, private=True, epsilon=1),
     "public weight": Weight(0, 99),
 }
@@ -71,7 +71,7 @@ NUMBERS = {
 
 def device_for(attribute):
     other = {"y": Categorical(["a", "b"], epsilon=1)} if attribute.is_public else {}
-    found = Device(Survey({"x": attribute, **other}))
+    found = Device(Survey.design({"x": attribute, **other}))
     if other:  # the same for everybody
         report = found.from_tape
         found.from_tape = lambda person, tape, clip: report({**person, "y": "a"}, tape, clip=clip)
@@ -100,7 +100,7 @@ def test_clipping_takes_the_same_steps_for_every_value(name, kind):
 @pytest.mark.parametrize("kind", [Ordinal, Categorical])
 def test_every_name_takes_the_same_steps(kind):
     names = ["a", "no", "north-by-north-west", "ä", "x" * 500]
-    device = Device(Survey({"x": kind(names, epsilon=1)}))
+    device = Device(Survey.design({"x": kind(names, epsilon=1)}))
     assert len(spread(device, names, clip=False)) == 1
     assert len(spread(device, names, clip=True)) == 1
 
@@ -109,25 +109,31 @@ def test_every_name_takes_the_same_steps(kind):
 def test_blurring_takes_the_same_steps_at_every_position(name):
     """On the same coins; how many there are must not depend on the position either."""
     channel = build(name, 9, Line(Fraction(1, 2)))
-    for coins in ("one", "two", "three"):
+    for randomness in ("one", "two", "three"):
         counts, used = set(), set()
         for x in range(channel.size):
             for _ in range(2):
-                tape = Tape(Recorded(coins))
+                tape = Tape(Recorded(randomness))
                 count = steps(lambda x=x, t=tape: channel.blur(x, t))
             counts.add(count)
             used.add(tape.used)
         assert len(counts) == len(used) == 1, (name, counts, used)
 
 
-PLACES = {"x": Integer(0, 9, epsilon=1), "y": Integer(0, 3, epsilon=1)}
+PLACES = {"x": Integer(0, 9, epsilon=1, per=1), "y": Integer(0, 3, epsilon=1, per=1)}
 OTHERS = {
-    "memoised": {"x": Integer(0, 9, epsilon=0.7, mechanism={"name": "memoised", "each": 0.3})},
-    "memoised under a cap": {
-        "x": Integer(0, 9, epsilon=0.7, cap=2, mechanism={"name": "memoised", "each": 0.3})
+    "memoised": {
+        "x": Integer(0, 9, epsilon=0.7, mechanism={"name": "memoised", "each": 0.3}, per=1)
     },
-    "shaped": {"x": Integer(0, 9, epsilon=1, within=3, cap=2, mechanism="shaped")},
-    "tents": {"x": Integer(0, 9, epsilon=1, within=3, cap=2, mechanism="tents")},
+    "memoised with max_epsilon": {
+        "x": Integer(
+            0, 9, epsilon=0.7, max_epsilon=2, mechanism={"name": "memoised", "each": 0.3}, per=1
+        )
+    },
+    "additive": {"x": Integer(0, 9, epsilon=1, within=3, max_epsilon=2, mechanism="additive")},
+    "tight-constraints": {
+        "x": Integer(0, 9, epsilon=1, within=3, max_epsilon=2, mechanism="tight-constraints")
+    },
     "places": PLACES,
 }
 
@@ -136,8 +142,8 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_reports_take_the_same_steps_for_every_value(name, remembers):
     """With a memory of first blurs as without, and in blocks."""
-    joint = {("x", "y"): {"name": "shaped", "metric": "plane"}} if name == "places" else None
-    device = Device(Survey(OTHERS[name], joint=joint))
+    joint = {("x", "y"): {"name": "additive", "metric": "plane"}} if name == "places" else None
+    device = Device(Survey.design(SurveySpec(OTHERS[name], joint=joint)))
     counts, used = set(), set()
     for x in range(10):
         person = {"x": x, "y": 1} if joint else {"x": x}
@@ -164,5 +170,5 @@ def test_a_shortcut_for_values_inside_would_be_seen():
                 return super().position(value, name, clip=clip)
 
     hurried = Hurried(0, 99, epsilon=1, per=5, mechanism="geometric")
-    assert len(spread(Device(Survey({"x": attribute})), INSIDE + OUTSIDE, clip=True)) == 1
-    assert len(spread(Device(Survey({"x": hurried})), INSIDE + OUTSIDE, clip=True)) > 1
+    assert len(spread(Device(Survey.design({"x": attribute})), INSIDE + OUTSIDE, clip=True)) == 1
+    assert len(spread(Device(Survey.design({"x": hurried})), INSIDE + OUTSIDE, clip=True)) > 1

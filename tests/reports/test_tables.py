@@ -10,32 +10,32 @@ import pyarrow.parquet as pq
 import pytest
 from test_columns import with_a_broken_name
 
-from metricldp import Categorical, Coins, Integer, ReportRefused, Survey, Weight
+from metricldp import Categorical, Integer, InvalidReportError, Randomness, Survey, Weight
 from metricldp.reports import arrow, parquet
 
-SURVEY = Survey(
+SURVEY = Survey.design(
     {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
-        "visits": Integer(0, 20, epsilon=1, mechanism="threshold"),
+        "visits": Integer(0, 20, epsilon=1, mechanism="threshold", per=1),
         "region": Categorical(["north", "south"], epsilon=1),
         "weight": Weight(0, 10),
     }
 )
 N = 100
-TABLE = SURVEY.encode(
+TABLE = SURVEY.randomize(
     {
         "age": np.arange(N),
         "visits": np.arange(N) % 21,
         "region": ["north", "south"] * 50,
         "weight": np.arange(N) / 10,
     },
-    coins=Coins.seeded(1),
+    randomness=Randomness.seeded(1),
 )
 MARKS = {b"metricldp.version": b"2", b"metricldp.survey": SURVEY.fingerprint.encode()}
 
 
 def refused(table, reason, told, **how):
-    with pytest.raises(ReportRefused) as caught:
+    with pytest.raises(InvalidReportError) as caught:
         arrow.check_table(SURVEY, table, **how)
     assert (caught.value.reason, str(caught.value)) == (reason, told)
 
@@ -43,7 +43,7 @@ def refused(table, reason, told, **how):
 def wrong_type(name, found, expected):
     return (
         f"column {name!r} holds {found}, and reports of this survey hold {expected}; are these raw "
-        "values? encode them first, survey.encode(...)"
+        "values? randomize them first, survey.randomize(...)"
     )
 
 
@@ -79,14 +79,14 @@ def test_marks_that_do_not_fit():
         ),
     ):
         table = TABLE.replace_schema_metadata(marks)
-        with pytest.raises(ReportRefused) as caught:
+        with pytest.raises(InvalidReportError) as caught:
             arrow.check_table(SURVEY, table)
         assert caught.value.reason == reason
         assert str(caught.value).startswith(told)
         if marks:  # marks of another survey are rejected with any fingerprint
-            with pytest.raises(ReportRefused):
+            with pytest.raises(InvalidReportError):
                 arrow.check_table(SURVEY, table, unmarked=True)
-        with pytest.raises(ReportRefused, match=r"^the reports in a file"):
+        with pytest.raises(InvalidReportError, match=r"^the reports in a file"):
             arrow.check_marks(SURVEY, table.schema, "the reports in a file")
     found = arrow.check_table(SURVEY, TABLE.replace_schema_metadata(None), unmarked=True)
     assert found.equals(TABLE, check_metadata=True)
@@ -127,8 +127,8 @@ def test_a_row_that_no_device_could_have_sent_is_named(monkeypatch):
         for table in (wrong, pa.concat_tables([wrong.slice(0, 7), wrong.slice(7)])):
             told = (
                 "has a value in column 'age' that no report of this survey can have "
-                "(whole numbers from 0 to 99); are these raw values? encode them first, "
-                "survey.encode(...)"
+                "(whole numbers from 0 to 99); are these raw values? randomize them first, "
+                "survey.randomize(...)"
             )
             refused(table, "range", f"report {row + 1} {told}")
             refused(table, "range", f"report {row + 6} {told}", before=5)
@@ -145,7 +145,7 @@ def test_unmarked_tables_may_have_other_types_and_nothing_else():
         ("visits", pa.array([b"ab"] * N), "columns"),
     ):
         table = with_column(name, values).replace_schema_metadata(None)
-        with pytest.raises(ReportRefused) as caught:
+        with pytest.raises(InvalidReportError) as caught:
             arrow.check_table(SURVEY, table, unmarked=True)
         assert caught.value.reason == told
         refused(
@@ -223,8 +223,8 @@ def test_a_file_tells_nothing_but_reports(tmp_path, monkeypatch):
             assert not column.is_stats_set
             assert column.compression == "UNCOMPRESSED"
             assert column.has_dictionary_page is small  # codes of few values, and not of bits
-    bits = Survey({"visits": SURVEY.attributes["visits"]})
-    parquet.write(bits, tmp_path / "bits.parquet", [bits.encode({"visits": [1, 2]})])
+    bits = Survey.design({"visits": SURVEY.attributes["visits"]})
+    parquet.write(bits, tmp_path / "bits.parquet", [bits.randomize({"visits": [1, 2]})])
     column = pq.ParquetFile(tmp_path / "bits.parquet").metadata.row_group(0).column(0)
     assert column.has_dictionary_page is False
 
@@ -236,7 +236,7 @@ def test_every_byte_of_a_page_is_checked(tmp_path):
     at = raw.index(TABLE["weight"].combine_chunks().buffers()[1].to_pybytes())
     raw[at + 3] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(ReportRefused, match="CRC checksum verification failed") as caught:
+    with pytest.raises(InvalidReportError, match="CRC checksum verification failed") as caught:
         SURVEY.tally(path, fingerprint=SURVEY.fingerprint)
     assert caught.value.reason == "file"
 
@@ -282,7 +282,7 @@ def test_collections_of_a_file_are_those_that_its_digest_covers(tmp_path):
         {"metricldp.collections": "ef" * 16},
         {"metricldp.collections": " ".join(sorted(own)) + " "},
     ):
-        with pytest.raises(ReportRefused, match="is damaged, or another program") as caught:
+        with pytest.raises(InvalidReportError, match="is damaged, or another program") as caught:
             numbers_of(rewritten(path, "e.parquet", **marks))
         assert caught.value.reason == "checksum"
 
@@ -291,15 +291,15 @@ def test_a_digest_without_collections_is_half_of_the_marks(tmp_path):
     """Even where it is the right one of no collections."""
     content = numbers_of(path := written(tmp_path))[2]
     half = {"metricldp.collections": "", "metricldp.digest": content}
-    with pytest.raises(ReportRefused, match="is damaged, or another program"):
+    with pytest.raises(InvalidReportError, match="is damaged, or another program"):
         numbers_of(rewritten(path, "half.parquet", **half))
 
 
 def test_a_file_of_another_survey_is_refused_even_if_nobody_is_in_it(tmp_path):
-    other = Survey({"age": Integer(0, 9, epsilon=1)})
+    other = Survey.design({"age": Integer(0, 9, epsilon=1, per=1)})
     parquet.write(other, tmp_path / "other.parquet", [])
     told = f"the reports in {tmp_path / 'other.parquet'} belong to another survey"
-    with pytest.raises(ReportRefused) as caught:
+    with pytest.raises(InvalidReportError) as caught:
         SURVEY.tally(tmp_path / "other.parquet")
     assert str(caught.value).startswith(told)
 
@@ -309,7 +309,7 @@ def test_rows_of_a_file_are_counted_over_its_pieces(tmp_path, monkeypatch):
     ages = TABLE["age"].to_numpy().copy()
     ages[60] = 100
     pq.write_table(with_column("age", ages), tmp_path / "a.parquet")
-    with pytest.raises(ReportRefused, match=r"^report 61 has a value"):
+    with pytest.raises(InvalidReportError, match=r"^report 61 has a value"):
         SURVEY.tally(tmp_path / "a.parquet")
 
 
@@ -319,11 +319,11 @@ def test_a_copy_is_known_by_128_bits_of_reports(tmp_path):
     path = written(tmp_path, tables=[TABLE.slice(0, 1)])
     assert numbers_of(path)[2] is None
     assert numbers_of(written(tmp_path, "b.parquet", [TABLE.slice(0, 2)]))[2] is not None
-    exact = Survey({"a": Integer(0, 128, epsilon=1, mechanism="threshold")})
+    exact = Survey.design({"a": Integer(0, 128, epsilon=1, mechanism="threshold", per=1)})
     assert exact.report_bits == 128
     digest = parquet.Digest(exact)
     assert digest.content is None
-    digest.update(exact.encode({"a": [1]}))
+    digest.update(exact.randomize({"a": [1]}))
     assert digest.content is not None
 
 
@@ -332,11 +332,11 @@ def test_a_seal_is_checked_where_there_is_one(tmp_path):
     raw = path.read_bytes()
     at = raw.rindex(b"metricldp-footer") + 20
     path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
-    with pytest.raises(ReportRefused, match="is damaged, or another program"):
+    with pytest.raises(InvalidReportError, match="is damaged, or another program"):
         SURVEY.tally(path)
     assert SURVEY.tally(path, fingerprint=SURVEY.fingerprint).n == N
-    tiny = Survey({"a": Integer(0, 1, epsilon=1)})
-    pq.write_table(tiny.encode({"a": [1]}), tmp_path / "tiny.parquet", store_schema=False)
+    tiny = Survey.design({"a": Integer(0, 1, epsilon=1, per=1)})
+    pq.write_table(tiny.randomize({"a": [1]}), tmp_path / "tiny.parquet", store_schema=False)
     loose = tiny.tally(tmp_path / "tiny.parquet", fingerprint=tiny.fingerprint)
     assert loose.n == 1
 
@@ -346,10 +346,10 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     for name, told in (
         ("none.parquet", "there is no reports file "),
-        ("people.csv", "holds no reports, which are kept in Parquet; people are encoded first"),
+        ("people.csv", "has no reports, which are Parquet; randomize values first"),
         ("text.parquet", "is not a whole Parquet file: "),
     ):
-        with pytest.raises(ReportRefused) as caught:
+        with pytest.raises(InvalidReportError) as caught:
             SURVEY.tally(tmp_path / name)
         assert caught.value.reason == "file"
         assert told in str(caught.value)

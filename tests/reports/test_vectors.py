@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 from vector_cases import FILES, FOLDER, made
 
-from metricldp import Integer, MetricLdpError, Survey, SurveyError, ValueRefused
+from metricldp import (
+    Integer,
+    InvalidSpecError,
+    InvalidValueError,
+    MetricLdpError,
+    Survey,
+    SurveySpec,
+)
 from metricldp.channels.table import Table
 from metricldp.coins.tape import Tape
+from metricldp.survey import files
 from vectors import Recorded, check, entry, fact
 
 FEWEST = 2_000
@@ -33,6 +41,11 @@ def test_there_are_many_facts_and_no_other_files():
     assert sum(check(json.loads(file.read_text("utf-8")))[0] for file in files) >= FEWEST
 
 
+def _as_designed(text):
+    """The rejected file of version 1 as a valid one of version 2, with a mechanism."""
+    return text.replace("= 1\n\n", "= 2\n\n") + 'per = 1\nmechanism = "geometric"\n'
+
+
 def broken_twins():
     """A fact of each kind with something wrong in it."""
     yield "threshold", ["surveys", 0, "facts", 0, "words"], lambda words: words + "0" * 16
@@ -43,7 +56,7 @@ def broken_twins():
     yield "canonical", ["canonical", 0, "text"], lambda text: text + "0"
     yield "refused-reports", ["surveys", 0, "reports", 0, "refused"], lambda _: "range"
     yield "refused-values", ["surveys", 0, "values", 0, "refused"], lambda _: "kind"
-    yield "refused-surveys", ["files", 0, "text"], lambda text: text.replace("= 1\n\n", "= 2\n\n")
+    yield "refused-surveys", ["files", 0, "text"], _as_designed
 
 
 @pytest.mark.parametrize(("name", "path", "change"), list(broken_twins()))
@@ -54,8 +67,40 @@ def test_a_wrong_fact_is_noticed(name, path, change):
         inner = inner[key]
     inner[path[-1]] = change(inner[path[-1]])
     assert len(check(data)[1]) == 1
-    with pytest.raises(SurveyError, match="metricldp-vectors = 1"):
+    with pytest.raises(InvalidSpecError, match="metricldp-vectors = 1"):
         check({**data, "metricldp-vectors": 2})
+
+
+def completed(data):
+    """The data of a survey file with a distance and a mechanism for each attribute without."""
+    grouped = {name for one in data.get("joint", ()) for name in one["attributes"]}
+    for name, stated in data["attributes"].items():
+        numeric = stated["kind"] in ("integer", "continuous", "real")
+        if numeric and not {"per", "within", "metric"} & stated.keys():
+            stated["per"] = 1
+        if name not in grouped and stated["kind"] != "weight":
+            stated.setdefault("mechanism", "geometric" if numeric else "response")
+    return data
+
+
+def test_rejected_surveys_are_rejected_for_their_own_reason():
+    """Most of these files are not designed; they would be rejected for that alone."""
+    count = 0
+    for one in json.loads((FOLDER / "refused-surveys.json").read_text("utf-8"))["files"]:
+        try:
+            data = (files.from_json if one["format"] == "json" else files.from_toml)(one["text"])
+            complete = completed(data)
+        except (InvalidSpecError, TypeError, KeyError, AttributeError):
+            continue  # no file or no attributes, so it is rejected before any is read
+        if type(data.get("metricldp")) is int and data["metricldp"] == 2:
+            with pytest.raises(InvalidSpecError) as caught:
+                pytest.fail(f"{one['because']}: {Survey.from_dict(complete)}")
+            assert "is not designed" not in str(caught.value), one["because"]
+            assert "needs a distance" not in str(caught.value), one["because"]
+            count += 1
+    assert count > 50
+    good = {"kind": "integer", "low": 0, "high": 9, "epsilon": 1}
+    assert Survey.from_dict(completed({"metricldp": 2, "attributes": {"x": good}})).certify().holds
 
 
 def test_a_second_client_finds_the_same():
@@ -82,9 +127,11 @@ def test_planar_noise_is_a_table_over_cells():
 
 
 def build_planar():
-    survey = Survey(
-        {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 3, epsilon=1)},
-        joint={("x", "y"): "planar-laplace"},
+    survey = Survey.design(
+        SurveySpec(
+            {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 3, epsilon=1, per=1)},
+            joint={("x", "y"): "planar-laplace"},
+        )
     )
     return survey.blocks["x+y"].channel
 
@@ -107,7 +154,7 @@ def test_a_stream_of_known_words():
 
 
 def test_facts_of_a_survey_of_ones_own():
-    survey = Survey({"a": Integer(0, 9, epsilon=1)})
+    survey = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)})
     person, beyond = {"a": 3}, {"a": 12}
     one = fact(survey, person, Recorded("one"))
     assert set(one) == {"person", "words", "report"}
@@ -117,7 +164,7 @@ def test_facts_of_a_survey_of_ones_own():
     assert one["words"] == words.words(len(one["words"]) // 16)
     clipped = fact(survey, beyond, Recorded("two"), clip=True)
     assert (clipped["clip"], clipped["person"]) == (True, beyond)
-    with pytest.raises(ValueRefused):
+    with pytest.raises(InvalidValueError):
         fact(survey, beyond, Recorded("two"))
     marks = {"canonical": survey.canonical, "fingerprint": survey.fingerprint}
     found = entry(survey, facts=[one, clipped], values=[{"person": beyond, "refused": "range"}])
@@ -145,7 +192,7 @@ def test_facts_of_a_survey_of_ones_own():
         check(data)
     del found["values"][-1]
     one["person"] = beyond
-    with pytest.raises(ValueRefused):  # without a word it is not clipped
+    with pytest.raises(InvalidValueError):  # without a word it is not clipped
         check(data)
 
 
@@ -155,7 +202,7 @@ def test_facts_of_laws_and_files():
     assert check(data) == (1, [])
     data["laws"][0]["law"] = {**law, "name": "chair"}
     assert [told.startswith("laws: ") for told in check(data)[1]] == [True]
-    survey = Survey({"a": Integer(0, 9, epsilon=1)})
+    survey = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)})
     files = [
         {"format": "json", "text": survey.to_json(), "refused": None},
         {"format": "toml", "text": survey.to_toml(), "refused": None},

@@ -14,19 +14,19 @@ from pathlib import Path
 from metricldp import (
     Categorical,
     Continuous,
+    DistanceMatrix,
     Graph,
     Integer,
     Lp,
-    MatrixPlan,
+    Matrix,
     Ordinal,
-    Real,
     SensitiveSet,
     Survey,
+    SurveySpec,
     Tree,
-    UnaryBits,
+    Unary,
     Weight,
 )
-from metricldp import Table as Distances
 from metricldp.basics.canonical import canonical, hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels.table import Table
@@ -90,12 +90,12 @@ def around(attribute, count):
 
 
 def of_mechanisms(mechanisms, sizes, epsilons, count, *, extra=(), make=None):
-    make = make or (lambda size, **more: Integer(0, size - 1, **more))
+    make = make or (lambda size, **more: Integer(0, size - 1, per=1, **more))
     found = []
     for mechanism in mechanisms:
         for size in sizes:
             for epsilon in epsilons:
-                survey = Survey({"x": make(size, epsilon=epsilon, mechanism=mechanism)})
+                survey = Survey.design({"x": make(size, epsilon=epsilon, mechanism=mechanism)})
                 attribute = survey.attributes["x"]
                 found.append(
                     entry(survey, facts=told(survey, around(attribute, count), extra=extra))
@@ -124,7 +124,9 @@ def geometric():
 
 
 def response():
-    return of_mechanisms(["response"], [2, 3, 4, 5, 17, 200], [0.1, 1, 5], 11, make=names)
+    return of_mechanisms(
+        ["randomized-response"], [2, 3, 4, 5, 17, 200], [0.1, 1, 5], 11, make=names
+    )
 
 
 def unary():
@@ -134,18 +136,18 @@ def unary():
         SensitiveSet(["b", "d"]),
         Graph([("a", "b"), ("b", "c", 2), ("c", "d", 0.5), ("d", "e"), ("a", "e", 3)]),
         Tree({"one": ["a", "b"], "two": {"left": ["c"], "right": ["d", "e"]}}, {"left": 2}),
-        Distances(TABLE),
+        DistanceMatrix(TABLE),
     ]
     found = []
     for metric in metrics:
         for epsilon in (0.5, 2):
             x = Categorical(five, epsilon=epsilon, metric=metric, mechanism="unary")
-            survey = Survey({"x": x})
+            survey = Survey.design({"x": x})
             people = [{"x": five[k % 5]} for k in range(8)]
             extra = [stubborn] if epsilon == 2 else []
             found.append(entry(survey, facts=told(survey, people, extra=extra)))
-    bits = UnaryBits(bits=[[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38)
-    survey = Survey({"x": names(80, epsilon=2, mechanism=bits)})
+    bits = Unary(bits=[[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38)
+    survey = Survey.design({"x": names(80, epsilon=2, mechanism=bits)})
     found.append(entry(survey, facts=told(survey, around(survey.attributes["x"], 4))))
     peers = ["unary-symmetric", "unary-optimised", "histogram-threshold"]
     more = of_mechanisms(peers, [2, 5], [1, 3], 5, make=names)
@@ -164,11 +166,11 @@ TABLE = [
 
 def matrix():
     plans = [
-        MatrixPlan(workload="ranges", strategy="prefix"),
-        MatrixPlan(workload="ranges", strategy="hierarchy", epsilons=0.25),
-        MatrixPlan(workload="values", strategy="haar", epsilons=0.25, reach=3),
-        MatrixPlan(workload="prefixes", strategy="identity", epsilons=0.5, reach=0),
-        MatrixPlan(
+        Matrix(workload="ranges", strategy="prefix"),
+        Matrix(workload="ranges", strategy="hierarchy", epsilons=0.25),
+        Matrix(workload="values", strategy="haar", epsilons=0.25, reach=3),
+        Matrix(workload="prefixes", strategy="identity", epsilons=0.5, reach=0),
+        Matrix(
             workload="values",
             strategy=[[3, -2, 0, 1, 5], [0, 0, 1, 1, 2], [1, 0, 0, 0, 0], [0, 1, 0, 1, 0]],
             epsilons=[0.05, 0.1, 0.25, 0.125],
@@ -176,11 +178,11 @@ def matrix():
     ]
     found = []
     for plan in plans:
-        survey = Survey({"x": Integer(10, 14, epsilon=1, mechanism=plan)})
+        survey = Survey.design({"x": Integer(10, 14, epsilon=1, mechanism=plan, per=1)})
         people = around(survey.attributes["x"], 8)
         found.append(entry(survey, facts=told(survey, people)))
-    wide = MatrixPlan(workload="ranges", strategy="prefix", reach=2)
-    survey = Survey({"x": Integer(0, 63, epsilon=0.5, mechanism=wide)})
+    wide = Matrix(workload="ranges", strategy="prefix", reach=2)
+    survey = Survey.design({"x": Integer(0, 63, epsilon=0.5, mechanism=wide, per=1)})
     found.append(entry(survey, facts=told(survey, around(survey.attributes["x"], 4))))
     peers = of_mechanisms(["prefix", "histogram-sum"], [2, 4], [0.5, 3], 6)
     return {"surveys": found + peers["surveys"]}
@@ -211,18 +213,27 @@ def shaped():
     deep = list(range(80)) + list(range(80, 0, -1))
     cases = [
         (Integer(0, 7, epsilon=1, within=2), {"patterns": ["0011221100"]}),
-        (Integer(0, 7, epsilon=1, within=2, cap=2), {"patterns": ["0011221100", "0112211000"]}),
+        (
+            Integer(0, 7, epsilon=1, within=2, max_epsilon=2),
+            {"patterns": ["0011221100", "0112211000"]},
+        ),
         (Integer(0, 7, epsilon=0.25, per=2), {"patterns": stairs * 2}),
         (Integer(1, 12, epsilon=2, within=3, cyclic=True), {"patterns": ["000111222111"] * 8}),
-        (Ordinal(["a", "b", "c"], epsilon=0.1, cap=0.1), {"patterns": ["001"]}),
-        (Continuous(0, 60, bins=60, epsilon=0.5), {"patterns": [list(range(40)) + deep[-40:]]}),
-        (Continuous(0, 60, bins=60, epsilon=0.5), {"patterns": [deep]}),
-        (Real(0, 1, points=5, epsilon=1, within=0.5, optional=1), {"patterns": ["000111222111"]}),
+        (Ordinal(["a", "b", "c"], epsilon=0.1, max_epsilon=0.1), {"patterns": ["001"]}),
+        (
+            Continuous(0, 60, bins=60, epsilon=0.5, per=1),
+            {"patterns": [list(range(40)) + deep[-40:]]},
+        ),
+        (Continuous(0, 60, bins=60, epsilon=0.5, per=1), {"patterns": [deep]}),
+        (
+            Continuous(0, 1, points=5, epsilon=1, within=0.5, optional=1, rounding="stochastic"),
+            {"patterns": ["000111222111"]},
+        ),
     ]
     found = []
     for attribute, data in cases:
-        x = replace(attribute, mechanism={"name": "shaped", "workload": "ranges", **data})
-        survey = Survey({"x": x})
+        x = replace(attribute, mechanism={"name": "additive", "workload": "ranges", **data})
+        survey = Survey.design({"x": x})
         values = [x.low, x.high] if hasattr(x, "low") else list(x.levels)
         found.append(entry(survey, facts=told(survey, [{"x": value} for value in values * 5])))
     return {"surveys": found}
@@ -230,7 +241,7 @@ def shaped():
 
 def shapes():
     within = {
-        "name": "designed",
+        "name": "extremal",
         "workload": "ranges",
         "shapes": [
             "11011",
@@ -268,23 +279,23 @@ def shapes():
         ],
     }
     secret = {
-        "name": "designed",
+        "name": "extremal",
         "workload": "values",
         "shapes": ["101", "210", "010", "012"],
         "tops": ["7064c4f30270682c", "4d6ad359bc455694", "51eeab4a60713ad1", "4d6ad359bc455694"],
     }
     ends, inner = "a02f4103d6608be6", "705fc0b6a8b5151e"
-    tents = {"name": "tents", "tops": [ends, inner, "81f669e459cb3866", inner, ends]}
-    alike = {"name": "tents", "tops": ["b6137867257aee58"] * 4}
+    tents = {"name": "tight-constraints", "tops": [ends, inner, "81f669e459cb3866", inner, ends]}
+    alike = {"name": "tight-constraints", "tops": ["b6137867257aee58"] * 4}
     cases = [
         Integer(0, 4, epsilon=1, within=2, mechanism=within),
-        Integer(0, 4, epsilon=1, cap=2, mechanism=tents),
+        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=tents, per=1),
         Categorical(["a", "b", "c"], epsilon=0.5, metric=SensitiveSet(["b"]), mechanism=secret),
         Categorical(["a", "b", "c", "d"], epsilon=2, mechanism=alike),
     ]
     found = []
     for attribute in cases:
-        survey = Survey({"x": attribute})
+        survey = Survey.design({"x": attribute})
         found.append(entry(survey, facts=told(survey, around(attribute, 13))))
     return {"surveys": found}
 
@@ -292,23 +303,23 @@ def shapes():
 def memoised():
     """Two blurs: from no memory, and three reports from one memory, in which a value comes back."""
     tops = ["a02f4103d6608be6", "705fc0b6a8b5151e", "81f669e459cb3866"]
-    tents = {"name": "tents", "tops": [*tops, tops[1], tops[0]]}
+    tents = {"name": "tight-constraints", "tops": [*tops, tops[1], tops[0]]}
     letters = ["a", "b", "c", "d"]
     line = [(size, epsilon) for size in (2, 3, 10, 100, 1000) for epsilon in (0.1, 1, 4)]
     cases = [
         *(
-            Integer(0, size - 1, epsilon=epsilon, mechanism=again(epsilon))
+            Integer(0, size - 1, epsilon=epsilon, mechanism=again(epsilon), per=1)
             for size, epsilon in line
         ),
         *(names(size, epsilon=e, mechanism=again(e)) for size in (2, 3, 17) for e in (0.1, 1, 5)),
-        Integer(0, 4, epsilon=1, cap=2, mechanism=again(1, first=tents)),
-        Real(-1, 1, points=6, epsilon=2, mechanism=again(2)),
+        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=again(1, first=tents), per=1),
+        Continuous(-1, 1, points=6, epsilon=2, mechanism=again(2), per=1, rounding="stochastic"),
         Continuous(0, 60, bins=30, epsilon=1, per=5, mechanism=again(0.4)),
         Ordinal(letters, epsilon=3, optional=1, mechanism=again(2, first="geometric")),
     ]
     found = []
     for attribute in cases:
-        survey = Survey({"x": attribute})
+        survey = Survey.design({"x": attribute})
         values = [v["x"] for v in around(attribute, 4)] if hasattr(attribute, "values") else None
         values = values or [attribute.low, attribute.high, (attribute.low + attribute.high) / 2]
         facts = told(survey, [{"x": value} for value in values])
@@ -318,11 +329,11 @@ def memoised():
             facts.append(fact(survey, {"x": value}, Recorded(seed), memory=memory))
         found.append(entry(survey, facts=facts))
     both = {
-        "age": Integer(0, 9, epsilon=1, mechanism=again(1)),
-        "plain": Integer(0, 9, epsilon=1, mechanism="geometric"),
+        "age": Integer(0, 9, epsilon=1, mechanism=again(1), per=1),
+        "plain": Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
         "region of birth": names(3, epsilon=1, mechanism=again(1)),
     }
-    survey, memory, facts = Survey(both), {}, []
+    survey, memory, facts = Survey.design(both), {}, []
     for k in range(6):
         person = {"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"}
         seed = f"{survey.fingerprint} {k}"
@@ -354,7 +365,7 @@ def levels():
 
 
 def joint():
-    ages = {"x": Integer(0, 6, epsilon=1), "y": Integer(10, 29, epsilon=1)}
+    ages = {"x": Integer(0, 6, epsilon=1, per=1), "y": Integer(10, 29, epsilon=1, per=1)}
     cases = []
     for name in ("hio", "hio-hashing"):
         for branching in (2, 5):
@@ -365,7 +376,7 @@ def joint():
             cases.append((between, how, ("x", "y")))
     found = []
     for attributes, how, names in cases:
-        survey = Survey(attributes, joint={names: how})
+        survey = Survey.design(SurveySpec(attributes, joint={names: how}))
         whole = {"x": [0, 3, 6], "y": [10, 17, 29], "c": ["a", "c", "b"], "z": ["no", "yes", "no"]}
         people = [
             {n: whole[n][(k + k // 3 * d) % 3] for d, n in enumerate(attributes)} for k in range(8)
@@ -378,22 +389,22 @@ def cells():
     """Several attributes as one; patterns and tops are stated, as above."""
     whole = {name: Integer(0, size - 1, epsilon=1, within=1) for name, size in (("x", 2), ("y", 3))}
     bins = {
-        name: Continuous(0, size, bins=size, epsilon=1, within=1, cap=2)
+        name: Continuous(0, size, bins=size, epsilon=1, within=1, max_epsilon=2)
         for name, size in (("x", 3), ("y", 2))
     }
     three = {
-        "x": Integer(0, 1, epsilon=0.5),
-        "y": Integer(0, 2, epsilon=0.5, cyclic=True),
+        "x": Integer(0, 1, epsilon=0.5, per=1),
+        "y": Integer(0, 2, epsilon=0.5, cyclic=True, per=1),
         "z": Ordinal(["no", "yes"], epsilon=1),
         "c": Categorical(["a", "b"], epsilon=0.5),
     }
-    lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 1, epsilon=0.5)}
+    lines = {"x": Integer(0, 1, epsilon=1, per=1), "y": Integer(0, 1, epsilon=0.5, per=1)}
     patterns = ["32101210121010121012", "21212321234321232101"]
     flat = ["11101011101011111011"]
-    shaped = {"name": "shaped", "workload": "ranges"}
+    shaped = {"name": "additive", "workload": "ranges"}
     tops = ["6e5843f423fa9028", "6e5843f423fa8c28", "6e5843f423fa8c28", "6e5843f423fa9028"]
     best = {
-        "name": "designed",
+        "name": "extremal",
         "metric": "plane",
         "workload": "ranges",
         "shapes": ["2110", "1201", "1021", "0112", "1001", "0110"],
@@ -405,14 +416,14 @@ def cells():
         ({**whole, "c": three["c"]}, {**shaped, "around": [4, 5], "patterns": patterns[1:]}),
         (bins, {**shaped, "metric": "plane", "around": [5, 4], "patterns": flat}),
         (three, {**shaped, "around": [2, 3, 2], "patterns": ["011010010110"]}),
-        (lines, {"name": "tents", "metric": "plane", "tops": tops}),
+        (lines, {"name": "tight-constraints", "metric": "plane", "tops": tops}),
         (near, best),
     ]
     found = []
     for attributes, how in cases:
         names = tuple(name for name in attributes if name != "z")
         names = names[: len(how.get("around", "xy"))]
-        survey = Survey(attributes, joint={names: how})
+        survey = Survey.design(SurveySpec(attributes, joint={names: how}))
         values = [
             [attribute.values_at(k)[0] for k in range(attribute.size)]
             for attribute in attributes.values()
@@ -427,38 +438,75 @@ def cells():
 
 def positions():
     """Mechanisms that keep what they are given, so that the report is the position."""
-    sure = {"epsilon": 100, "mechanism": "response"}
+    sure = {"epsilon": 100, "mechanism": "randomized-response"}
     tenth = Continuous(0, 1, bins=10, per=0.1, **sure)
     odd = Continuous(-0.7, 2.3, bins=7, per=0.1, **sure)
-    large = Continuous(1e16, 1e16 + 40, bins=17, **sure)
+    large = Continuous(1e16, 1e16 + 40, bins=17, per=1, **sure)
     placed = Continuous(edges=[-1.5, -0.1, 0, 0.1, 0.30000000000000004, 7, 20], per=0.02, **sure)
     cases = [
-        (Integer(-3, 4, **sure), [-3, -2, 0, 4, 3.0, -0.0]),
-        (Integer(0, 1, **sure), [0, 1, True, False, 1.0]),
-        (Integer(-(2**53), 10 - 2**53, **sure), [-(2**53), 10 - 2**53, -(2.0**53)]),
+        (Integer(-3, 4, per=1, **sure), [-3, -2, 0, 4, 3.0, -0.0]),
+        (Integer(0, 1, per=1, **sure), [0, 1, True, False, 1.0]),
+        (Integer(-(2**53), 10 - 2**53, per=1, **sure), [-(2**53), 10 - 2**53, -(2.0**53)]),
         (Ordinal(["no", "yes", "ja ü", "1", "true"], **sure), ["no", "ja ü", "1", 1, True, "true"]),
         (Categorical(["\u00e9", "e\u0301", "😀", "\uffee"], **sure), ["\u00e9", "e\u0301", "😀"]),
         (tenth, edges_of(tenth)),
         (odd, edges_of(odd)),
         (large, [1e16 + 2 * k for k in range(21)]),
-        (Real(0, 1, points=5, per=1, epsilon=4000, mechanism="response"), reals(0, 1, 5)),
-        (Real(-0.7, 2.3, points=8, per=1, epsilon=2000, mechanism="response"), reals(-0.7, 2.3, 8)),
-        (Real(5, 6, points=2, per=1, epsilon=1000, mechanism="response"), reals(5, 6, 2)),
+        (
+            Continuous(
+                0,
+                1,
+                points=5,
+                per=1,
+                epsilon=4000,
+                mechanism="randomized-response",
+                rounding="stochastic",
+            ),
+            reals(0, 1, 5),
+        ),
+        (
+            Continuous(
+                -0.7,
+                2.3,
+                points=8,
+                per=1,
+                epsilon=2000,
+                mechanism="randomized-response",
+                rounding="stochastic",
+            ),
+            reals(-0.7, 2.3, 8),
+        ),
+        (
+            Continuous(
+                5,
+                6,
+                points=2,
+                per=1,
+                epsilon=1000,
+                mechanism="randomized-response",
+                rounding="stochastic",
+            ),
+            reals(5, 6, 2),
+        ),
         (Weight(-1, 3, private=True, epsilon=50), reals(-1, 3, 3)),
         (Weight(0, 0.1, private=True, epsilon=50), reals(0, 0.1, 3)),
         (placed, edges_of(placed)),
     ]
     found = []
     for attribute, values in cases:
-        survey = Survey({"x": attribute})
+        survey = Survey.design({"x": attribute})
         found.append(entry(survey, facts=told(survey, [{"x": value} for value in values])))
     clips = [-1e300, -1, -0.1, 0.95, 1.5, 7, 2**70, 1e300]
-    for attribute in (Integer(0, 5, **sure), tenth, Real(0, 1, points=3, epsilon=9)):
+    for attribute in (
+        Integer(0, 5, per=1, **sure),
+        tenth,
+        Continuous(0, 1, points=3, epsilon=9, rounding="stochastic", per=1),
+    ):
         whole = [int(v) for v in clips] if attribute.kind == "integer" else clips
-        survey = Survey({"x": attribute})
+        survey = Survey.design({"x": attribute})
         people = [{"x": value} for value in whole]
         found.append(entry(survey, facts=told(survey, people, clip=True)))
-    survey = Survey({"w": Weight(-1, 2), "x": Integer(0, 1, epsilon=1)})
+    survey = Survey.design({"w": Weight(-1, 2), "x": Integer(0, 1, epsilon=1, per=1)})
     weights = [0, -0.0, 1, 2, -1, 0.1, 5e-324, 1 / 3, 1.9999999999999998]
     people = [{"w": weight, "x": k % 2} for k, weight in enumerate(weights)]
     found.append(entry(survey, facts=told(survey, people)))
@@ -468,24 +516,50 @@ def positions():
 def optional():
     """What people may leave out: null, a blank text, or no entry at all."""
     kinds = [
-        (Integer(-3, 4, epsilon=1, mechanism="geometric", optional=2), [-3, 0, 4, 3.0]),
+        (Integer(-3, 4, epsilon=1, mechanism="geometric", optional=2, per=1), [-3, 0, 4, 3.0]),
         (Integer(0, 98, epsilon=1, per=5, mechanism="threshold", optional=0.5), [0, 49, 98]),
         (Ordinal(["no", "yes", "ja"], epsilon=1, mechanism="threshold", optional=1), ["no", "ja"]),
-        (Categorical(["a", "b"], epsilon=1, mechanism="response", optional=3), ["a", "b"]),
-        (Continuous(0, 1, bins=10, epsilon=3, mechanism="geometric", optional=1), [0, 0.5, 1]),
-        (Continuous(-0.7, 2.3, bins=7, epsilon=1, mechanism="threshold", optional=1), [0.8, 0.9]),
-        (Real(-0.7, 2.3, points=8, epsilon=1, mechanism="geometric", optional=1), [0.8, 2]),
+        (
+            Categorical(["a", "b"], epsilon=1, mechanism="randomized-response", optional=3),
+            ["a", "b"],
+        ),
+        (
+            Continuous(0, 1, bins=10, epsilon=3, mechanism="geometric", optional=1, per=1),
+            [0, 0.5, 1],
+        ),
+        (
+            Continuous(-0.7, 2.3, bins=7, epsilon=1, mechanism="threshold", optional=1, per=1),
+            [0.8, 0.9],
+        ),
+        (
+            Continuous(
+                -0.7,
+                2.3,
+                points=8,
+                epsilon=1,
+                mechanism="geometric",
+                optional=1,
+                per=1,
+                rounding="stochastic",
+            ),
+            [0.8, 2],
+        ),
         (Weight(-1, 3, private=True, epsilon=1, optional=0.1), [-1, 1, 2.5]),
     ]
     found = []
-    placed = Continuous(edges=[-0.5, 0.5, 3, 7.25], epsilon=1, mechanism="threshold", optional=1)
+    placed = Continuous(
+        edges=[-0.5, 0.5, 3, 7.25], epsilon=1, mechanism="threshold", optional=1, per=1
+    )
     for attribute, values in [*kinds, (placed, [0, 3.375])]:
-        survey = Survey({"x": attribute})
+        survey = Survey.design({"x": attribute})
         people = [*({"x": value} for value in values), {"x": None}, {}, {"x": ""}, {"x": "  "}]
         found.append(entry(survey, facts=told(survey, people)))
     both = {name: attribute for name, (attribute, _) in zip("abcdefgh", kinds, strict=True)}
-    both["w"], both["z"] = Weight(0, 1), Integer(0, 3, epsilon=1, mechanism="response")
-    survey = Survey(both, metric=Lp(2))
+    both["w"], both["z"] = (
+        Weight(0, 1),
+        Integer(0, 3, epsilon=1, mechanism="randomized-response", per=1),
+    )
+    survey = Survey.design(SurveySpec(both, metric=Lp(2)))
     always = {"w": 0.25, "z": 2}
     whole = {name: values[0] for name, (_, values) in zip("abcdefgh", kinds, strict=True)}
     people = [always, {**whole, **always}, {**whole, **always, "c": None}, {**always, "h": 1}]
@@ -525,21 +599,25 @@ def reals(low, high, points):
 def mixed():
     three = {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
-        "region": Categorical(["north", "south", "east"], epsilon=2, mechanism="response"),
+        "region": Categorical(
+            ["north", "south", "east"], epsilon=2, mechanism="randomized-response"
+        ),
         "income": Continuous(0, 200_000, bins=20, epsilon=1, per=10_000, mechanism="threshold"),
     }
     more = {
         "mood": Ordinal(["bad", "fair", "good"], epsilon=0.5, mechanism="threshold"),
-        "height": Real(100, 220, points=13, epsilon=1, per=10, mechanism="geometric"),
+        "height": Continuous(
+            100, 220, points=13, epsilon=1, per=10, mechanism="geometric", rounding="stochastic"
+        ),
         "w": Weight(0.5, 2),
         "v": Weight(0, 10, private=True, epsilon=1),
     }
     strange = {
-        'a "b"\\': Integer(0, 3, epsilon=1, mechanism="response"),
-        "😀": Integer(0, 3, epsilon=1, mechanism="response"),
-        "\uffee": Integer(0, 3, epsilon=1, mechanism="threshold"),
-        "10": Integer(0, 3, epsilon=1e-05, mechanism="response"),
-        "9": Integer(0, 3, epsilon=0.1, per=3, mechanism="response"),
+        'a "b"\\': Integer(0, 3, epsilon=1, mechanism="randomized-response", per=1),
+        "😀": Integer(0, 3, epsilon=1, mechanism="randomized-response", per=1),
+        "\uffee": Integer(0, 3, epsilon=1, mechanism="threshold", per=1),
+        "10": Integer(0, 3, epsilon=1e-05, mechanism="randomized-response", per=1),
+        "9": Integer(0, 3, epsilon=0.1, per=3, mechanism="randomized-response"),
     }
     person = {"age": 33, "region": "east", "income": 49_999.99}
     other = {"mood": "fair", "height": 171.3, "w": 1.25, "v": 7}
@@ -559,7 +637,7 @@ def mixed():
         cases.append(({"gain": gain}, None, {"gain": 2174}))
     found = []
     for attributes, metric, one in cases:
-        survey = Survey(attributes, metric=metric)
+        survey = Survey.design(SurveySpec(attributes, metric=metric))
         found.append(entry(survey, facts=told(survey, [one] * 12)))
     return {"surveys": found}
 
@@ -569,13 +647,20 @@ def mixed():
 
 def bad_reports():
     surveys = [
-        Survey({"x": Integer(0, 4, epsilon=1, mechanism="response"), "w": Weight(0, 1)}),
-        Survey({"x": Integer(0, 5, epsilon=1, mechanism="threshold")}),
-        Survey({"x": Integer(0, 4, epsilon=1, mechanism="hierarchy-2-unary")}),
-        Survey({"x": Integer(0, 2, epsilon=1, mechanism=MatrixPlan(strategy="prefix", reach=1))}),
-        Survey({"x": Integer(0, 4, epsilon=1, mechanism="local-hashing")}),
-        Survey({"x": Integer(0, 4, epsilon=1, mechanism="haar")}),
-        Survey({"x": Integer(0, 6, epsilon=1, mechanism="subset")}),
+        Survey.design(
+            {
+                "x": Integer(0, 4, epsilon=1, mechanism="randomized-response", per=1),
+                "w": Weight(0, 1),
+            }
+        ),
+        Survey.design({"x": Integer(0, 5, epsilon=1, mechanism="threshold", per=1)}),
+        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="hierarchy-2-unary", per=1)}),
+        Survey.design(
+            {"x": Integer(0, 2, epsilon=1, mechanism=Matrix(strategy="prefix", reach=1), per=1)}
+        ),
+        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="local-hashing", per=1)}),
+        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="haar", per=1)}),
+        Survey.design({"x": Integer(0, 6, epsilon=1, mechanism="subset", per=1)}),
     ]
     found = []
     for survey in surveys:
@@ -626,14 +711,16 @@ def sendable(survey, number):
 
 
 def bad_values():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "age": Integer(0, 99, epsilon=1),
-            "yes": Integer(0, 1, epsilon=1),
+            "age": Integer(0, 99, epsilon=1, per=1),
+            "yes": Integer(0, 1, epsilon=1, per=1),
             "place": Categorical(["here", "there"], epsilon=1),
             "mood": Ordinal(["bad", "good"], epsilon=1),
-            "income": Continuous(0, 10, bins=5, epsilon=1),
-            "height": Real(0, 1, points=3, epsilon=1, mechanism="threshold"),
+            "income": Continuous(0, 10, bins=5, epsilon=1, per=1),
+            "height": Continuous(
+                0, 1, points=3, epsilon=1, mechanism="threshold", rounding="stochastic", per=1
+            ),
             "w": Weight(0, 1),
             "v": Weight(0, 1, private=True, epsilon=1),
         }

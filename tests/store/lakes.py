@@ -5,58 +5,64 @@ from __future__ import annotations
 import numpy as np
 
 from checks import MECHANISMS
-from metricldp import Categorical, Coins, Integer, Survey, Weight
+from metricldp import Categorical, Integer, Randomness, Survey, SurveySpec, Weight
 from metricldp.reports import parquet
 
 ONE = {
-    name: Survey({"a": Integer(0, 6, epsilon=1.3, mechanism=name)})
-    for name in (*MECHANISMS, "shaped", "tents")
+    name: Survey.design({"a": Integer(0, 6, epsilon=1.3, mechanism=name, per=1)})
+    for name in (*MECHANISMS, "additive", "tight-constraints")
 }
 """A survey for each mechanism."""
 MIXED = {
-    "integers": Survey(
+    "integers": Survey.design(
         {
-            "a": Integer(0, 6, epsilon=1, mechanism="geometric"),
+            "a": Integer(0, 6, epsilon=1, mechanism="geometric", per=1),
             "b": Categorical(["x", "y", "z"], epsilon=1),
-            "c": Integer(0, 3, epsilon=1, mechanism="geometric", optional=True),
+            "c": Integer(0, 3, epsilon=1, mechanism="geometric", optional=True, per=1),
         }
     ),
-    "bits": Survey(
+    "bits": Survey.design(
         {
-            "a": Integer(0, 6, epsilon=1, mechanism="threshold"),
-            "b": Integer(0, 9, epsilon=1, mechanism="threshold"),
-            "c": Integer(0, 4, epsilon=1, mechanism="unary"),
+            "a": Integer(0, 6, epsilon=1, mechanism="threshold", per=1),
+            "b": Integer(0, 9, epsilon=1, mechanism="threshold", per=1),
+            "c": Integer(0, 4, epsilon=1, mechanism="unary", per=1),
         }
     ),
-    "all kinds": Survey(
+    "all kinds": Survey.design(
         {
-            "a": Integer(0, 6, epsilon=1, mechanism="threshold"),
-            "b": Integer(0, 4, epsilon=1, mechanism="geometric"),
-            "c": Integer(0, 3, epsilon=1, mechanism="matrix"),
-            "d": Integer(0, 3, epsilon=1, mechanism="local-hashing"),
-            "e": Integer(0, 8, epsilon=1, mechanism="threshold"),
+            "a": Integer(0, 6, epsilon=1, mechanism="threshold", per=1),
+            "b": Integer(0, 4, epsilon=1, mechanism="geometric", per=1),
+            "c": Integer(0, 3, epsilon=1, mechanism="matrix", per=1),
+            "d": Integer(0, 3, epsilon=1, mechanism="local-hashing", per=1),
+            "e": Integer(0, 8, epsilon=1, mechanism="threshold", per=1),
         }
     ),
-    "literal": Survey({k: Integer(0, 4, epsilon=1, mechanism="threshold-paper") for k in "ab"}),
-    "block": Survey(
-        {
-            "a": Integer(0, 3, epsilon=1),
-            "b": Integer(0, 2, epsilon=1),
-            "c": Integer(0, 4, epsilon=1, mechanism="threshold"),
-        },
-        joint={("a", "b"): "shaped"},
+    "literal": Survey.design(
+        {k: Integer(0, 4, epsilon=1, mechanism="threshold-paper", per=1) for k in "ab"}
     ),
-    "parts": Survey(
-        {
-            "a": Integer(0, 3, epsilon=1),
-            "b": Integer(0, 3, epsilon=1),
-            "c": Integer(0, 4, epsilon=1, mechanism="geometric"),
-        },
-        joint={("a", "b"): "hio"},
+    "block": Survey.design(
+        SurveySpec(
+            {
+                "a": Integer(0, 3, epsilon=1, per=1),
+                "b": Integer(0, 2, epsilon=1, per=1),
+                "c": Integer(0, 4, epsilon=1, mechanism="threshold", per=1),
+            },
+            joint={("a", "b"): "additive"},
+        )
     ),
-    "weight": Survey(
+    "parts": Survey.design(
+        SurveySpec(
+            {
+                "a": Integer(0, 3, epsilon=1, per=1),
+                "b": Integer(0, 3, epsilon=1, per=1),
+                "c": Integer(0, 4, epsilon=1, mechanism="geometric", per=1),
+            },
+            joint={("a", "b"): "hio"},
+        )
+    ),
+    "weight": Survey.design(
         {
-            "a": Integer(0, 6, epsilon=1, mechanism="geometric"),
+            "a": Integer(0, 6, epsilon=1, mechanism="geometric", per=1),
             "b": Categorical(["x", "y"], epsilon=1),
             "w": Weight(0, 10),
         }
@@ -78,7 +84,7 @@ def people(survey, n, seed):
 
 
 def reports(survey, n, seed):
-    return survey.encode(people(survey, n, seed), coins=Coins.seeded(seed))
+    return survey.randomize(people(survey, n, seed), randomness=Randomness.seeded(seed))
 
 
 def written(survey, folder, sizes, seed=1):

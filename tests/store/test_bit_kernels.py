@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricldp import Coins, Integer, Survey
+from metricldp import Integer, Randomness, Survey
 from metricldp.answers.queries import parse
 from metricldp.store import bits as bit_columns
 from metricldp.store import cubes, kernels, raw, scan
@@ -57,8 +57,8 @@ def test_differing_bits(a, b, words, seed):
 )
 def test_histograms_of_integers(sizes, n, seed):
     rng = np.random.default_rng(seed)
-    attributes = (Integer(0, size - 1, epsilon=1, mechanism="geometric") for size in sizes)
-    survey = Survey({f"x{k}": attribute for k, attribute in enumerate(attributes)})
+    attributes = (Integer(0, size - 1, epsilon=1, mechanism="geometric", per=1) for size in sizes)
+    survey = Survey.design({f"x{k}": attribute for k, attribute in enumerate(attributes)})
     shape = [channel.features for channel in survey.channels.values()]
     columns = {
         name: rng.integers(0, size, n).astype(np.min_scalar_type(size - 1))
@@ -103,12 +103,14 @@ def test_sums_of_digits(k, words, most, seed):
 def reports_of(survey, n, seed=1):
     rng = np.random.default_rng(seed)
     people = {name: rng.integers(0, a.size, n) for name, a in survey.attributes.items()}
-    return survey.encode(people, coins=Coins.seeded(seed))
+    return survey.randomize(people, randomness=Randomness.seeded(seed))
 
 
 @pytest.mark.parametrize("mechanism", ["threshold", "threshold-paper", "threshold-dummy"])
 def test_answers_from_rows_and_from_columns_are_equal(mechanism, monkeypatch):
-    survey = Survey({k: Integer(0, 20, epsilon=1, mechanism=mechanism) for k in "abc"})
+    survey = Survey.design(
+        {k: Integer(0, 20, epsilon=1, mechanism=mechanism, per=1) for k in "abc"}
+    )
     reports = reports_of(survey, 1000)
     where = {"a": (3, 11), "c": (None, 7)}
     answers = []
@@ -127,11 +129,11 @@ def test_answers_from_rows_and_from_columns_are_equal(mechanism, monkeypatch):
 @pytest.mark.parametrize("n", [1, 64, 100, 70_000])
 def test_tables_of_signs_are_those_of_matrix_products(names, n):
     """With constants and without: those of threshold, and those of unary bits."""
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 20, epsilon=1, mechanism="threshold"),
-            "b": Integer(0, 6, epsilon=1, mechanism="unary"),
-            "c": Integer(0, 9, epsilon=1, mechanism="threshold-paper"),
+            "a": Integer(0, 20, epsilon=1, mechanism="threshold", per=1),
+            "b": Integer(0, 6, epsilon=1, mechanism="unary", per=1),
+            "c": Integer(0, 9, epsilon=1, mechanism="threshold-paper", per=1),
         }
     )
     channels = {name: survey.channels[name] for name in names}
@@ -146,7 +148,7 @@ def test_tables_of_signs_are_those_of_matrix_products(names, n):
 
 def test_columns_of_uneven_batches(monkeypatch):
     monkeypatch.setattr(raw, "MIN_REPORTS_PASSED", 0)
-    survey = Survey({"a": Integer(0, 9, epsilon=1, mechanism="threshold")})
+    survey = Survey.design({"a": Integer(0, 9, epsilon=1, mechanism="threshold", per=1)})
     reports = reports_of(survey, 1000)
     parts = [survey.tally(reports.slice(a, b)) for a, b in ((0, 1), (1, 63), (64, 500), (564, 436))]
     merged = sum(parts[1:], start=parts[0])
@@ -174,8 +176,8 @@ def reports(survey, n):
     }
     return pa.table(columns, schema=arrow.schema(survey))
 for mechanism, n in (("threshold", 900), ("geometric", 300_000)):
-    attribute = Integer(0, 30, epsilon=1, mechanism=mechanism)
-    survey = Survey({"a": attribute, "b": attribute})
+    attribute = Integer(0, 30, epsilon=1, per=1, mechanism=mechanism)
+    survey = Survey.design({"a": attribute, "b": attribute})
     tally = survey.tally(reports(survey, n))
     for _ in range(5):
         tally.count({"a": (3, 9), "b": (2, 20)})

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import MECHANISMS
-from metricldp import Categorical, Coins, Integer, QueryError, Real, Survey
+from metricldp import Categorical, Continuous, Integer, QueryError, Randomness, Survey
 from metricldp.answers.estimate import to_answers
 from metricldp.answers.predict import _indicator_bounds, variance_bounds
 from metricldp.answers.queries import parse
@@ -26,8 +26,8 @@ def surveys(draw):
         size = draw(st.integers(2, 7))
         mechanism = draw(st.sampled_from(list(MECHANISMS)))
         epsilon = draw(st.floats(0.3, 3))
-        attributes[name] = Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism)
-    return Survey(attributes)
+        attributes[name] = Integer(0, size - 1, epsilon=epsilon, mechanism=mechanism, per=1)
+    return Survey.design(attributes)
 
 
 def some_people(survey, n, rng):
@@ -45,7 +45,7 @@ def close(one, other, n):
 @given(survey=surveys(), seed=st.integers(0, 10**6))
 def test_layouts_agree_for_every_channel(survey, seed):
     rng = np.random.default_rng(seed)
-    reports = survey.encode(some_people(survey, 200, rng), coins=Coins.seeded(seed))
+    reports = survey.randomize(some_people(survey, 200, rng), randomness=Randomness.seeded(seed))
     tallies = {k: survey.tally(reports, layout=k) for k in ("reports", "cells", "prefix")}
     for _ in range(4):
         where = {}
@@ -67,9 +67,11 @@ def test_layouts_agree_for_every_channel(survey, seed):
 
 
 def test_tables_merge():
-    survey = Survey({"a": Integer(0, 6, epsilon=1), "b": Categorical(["x", "y"], epsilon=1)})
+    survey = Survey.design(
+        {"a": Integer(0, 6, epsilon=1, per=1), "b": Categorical(["x", "y"], epsilon=1)}
+    )
     people = {"a": [0, 1, 2, 3] * 20, "b": ["x", "y"] * 40}
-    reports = survey.encode(people, coins=Coins.seeded(1))
+    reports = survey.randomize(people, randomness=Randomness.seeded(1))
     where = {"a": (1, 3), "b": "x"}
     halves = [survey.tally(reports.slice(k, 40), layout="cells") for k in (0, 40)]
     for half in halves:
@@ -80,27 +82,28 @@ def test_tables_merge():
 
 
 def test_auto_builds_a_table_when_it_pays_and_says_so():
-    survey = Survey({"a": Integer(0, 30, epsilon=1, mechanism="geometric")})
-    tally = survey.tally(survey.encode({"a": [5] * 50}, coins=Coins.seeded(1)))
+    survey = Survey.design({"a": Integer(0, 30, epsilon=1, mechanism="geometric", per=1)})
+    tally = survey.tally(survey.randomize({"a": [5] * 50}, randomness=Randomness.seeded(1)))
     used = [tally.count({"a": (k, 20)}).layout for k in range(5)]
     assert used == ["reports", "reports", "prefix", "prefix", "prefix"]
-    assert tally.count({"a": (3, 4)}).to_dict()["layout"] == "prefix"
-    fresh = survey.tally(survey.encode({"a": [5] * 50}, coins=Coins.seeded(1)))
+    fresh = survey.tally(survey.randomize({"a": [5] * 50}, randomness=Randomness.seeded(1)))
     many = fresh.counts([{"a": (k, 20)} for k in range(10)])
-    assert {answer.layout for answer in many} == {"prefix"}
-    assert [a.value for a in many] == [fresh.count({"a": (k, 20)}).value for k in range(10)]
-    bits = Survey({"a": Integer(0, 30, epsilon=1, mechanism="threshold")})
-    other = bits.tally(bits.encode({"a": [5] * 50}, coins=Coins.seeded(1)))
+    assert {answer.layout for _, answer in many} == {"prefix"}
+    assert [answer.value for _, answer in many] == [
+        fresh.count({"a": (k, 20)}).value for k in range(10)
+    ]
+    bits = Survey.design({"a": Integer(0, 30, epsilon=1, mechanism="threshold", per=1)})
+    other = bits.tally(bits.randomize({"a": [5] * 50}, randomness=Randomness.seeded(1)))
     assert other.count({"a": (1, 20)}).layout == "reports"
 
 
 def test_ten_attributes_need_no_table_of_all():
-    survey = Survey({f"v{k}": Integer(0, 63, epsilon=1) for k in range(10)})
+    survey = Survey.design({f"v{k}": Integer(0, 63, epsilon=1, per=1) for k in range(10)})
     channels = list(survey.channels.values())
     assert not worth_a_table(channels, 10**9)
     rng = np.random.default_rng(1)
     n = 100_000
-    reports = survey.encode(some_people(survey, n, rng), coins=Coins.seeded(1))
+    reports = survey.randomize(some_people(survey, n, rng), randomness=Randomness.seeded(1))
     for layout in ("auto", "cells", "prefix", "reports"):
         tally = survey.tally(reports, layout=layout)
         tracemalloc.start()
@@ -115,15 +118,17 @@ def test_ten_attributes_need_no_table_of_all():
 
 
 def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 4, epsilon=1, mechanism="threshold"),
-            "b": Integer(0, 2, epsilon=1, mechanism="geometric"),
-            "c": Integer(0, 3, epsilon=1, mechanism="threshold-paper"),
+            "a": Integer(0, 4, epsilon=1, mechanism="threshold", per=1),
+            "b": Integer(0, 2, epsilon=1, mechanism="geometric", per=1),
+            "c": Integer(0, 3, epsilon=1, mechanism="threshold-paper", per=1),
         }
     )
     rng = np.random.default_rng(3)
-    tally = survey.tally(survey.encode(some_people(survey, 300, rng), coins=Coins.seeded(1)))
+    tally = survey.tally(
+        survey.randomize(some_people(survey, 300, rng), randomness=Randomness.seeded(1))
+    )
     batches = tally.store.batches("abc")
     table = build(batches, survey.channels)
     assert isinstance(table, Table)
@@ -137,20 +142,22 @@ def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
     sizes=st.lists(st.integers(2, 9), min_size=1, max_size=4),
     epsilon=st.sampled_from([0.1, 1.0, 3.0, 38.0, 64.0]),
     seed=st.integers(0, 10**6),
-    about=st.sampled_from(["respondents", "population"]),
+    target=st.sampled_from(["respondents", "population"]),
 )
-def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
+def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, target):
     """Ranges of threshold bits in closed form, against readings of the same sums."""
     rng = np.random.default_rng(seed)
     names = "abcd"[: len(sizes)]
-    survey = Survey(
+    survey = Survey.design(
         {
-            k: Integer(0, size - 1, epsilon=epsilon, mechanism="threshold")
+            k: Integer(0, size - 1, epsilon=epsilon, mechanism="threshold", per=1)
             for k, size in zip(names, sizes, strict=True)
         }
     )
     people = {k: rng.integers(0, size, 200) for k, size in zip(names, sizes, strict=True)}
-    tally = survey.tally(survey.encode(people, coins=Coins.seeded(seed)), layout="reports")
+    tally = survey.tally(
+        survey.randomize(people, randomness=Randomness.seeded(seed)), layout="reports"
+    )
     where = {}
     for k, size in zip(names, sizes, strict=True):
         low, high = sorted(rng.integers(0, size, 2).tolist())
@@ -158,15 +165,15 @@ def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
     query = parse(survey, where)
     cuts = Cuts.of(survey, query.factors)
     assert (cuts is None) == (not query.functions)
-    first = tally.count(where, about=about)
-    again = [tally.count(where, about=about) for _ in range(3)]
+    first = tally.count(where, target=target)
+    again = [tally.count(where, target=target) for _ in range(3)]
     assert all(answer == first for answer in again)  # from rows, then from columns
     readings = read(survey, query.functions)
     if readings.parts:
         sums = readings.named(scan.from_reports(tally.store.batches(names), readings))
         limits = variance_bounds(readings.pairs())
         steps = readings.extremes()
-        (slow,) = to_answers(sums, limits, steps, tally.n, [("", ())], about=about)
+        (slow,) = to_answers(sums, limits, steps, tally.n, [("", ())], target=target)
         assert first.reach(0.9) == pytest.approx(slow.reach(0.9), rel=1e-6, abs=1e-6)
         assert first.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
         assert first.variance == pytest.approx(slow.variance, rel=1e-9, abs=1e-9)
@@ -177,12 +184,12 @@ def test_counts_of_cuts_are_those_of_the_decoders(sizes, epsilon, seed, about):
 def test_many_counts_are_each_of_them(layout):
     """In any company an answer is the same, to the last digit."""
     rng = np.random.default_rng(3)
-    survey = Survey(
+    survey = Survey.design(
         {
-            "a": Integer(0, 30, epsilon=1, mechanism="threshold"),
-            "b": Integer(0, 20, epsilon=0.5, mechanism="geometric"),
+            "a": Integer(0, 30, epsilon=1, mechanism="threshold", per=1),
+            "b": Integer(0, 20, epsilon=0.5, mechanism="geometric", per=1),
             "c": Categorical(["x", "y", "z"], epsilon=1),
-            "d": Real(0, 1, points=6, epsilon=1),
+            "d": Continuous(0, 1, points=6, epsilon=1, per=1, rounding="stochastic"),
         }
     )
     people = {
@@ -191,16 +198,16 @@ def test_many_counts_are_each_of_them(layout):
         "c": rng.choice(["x", "y", "z"], 3000),
         "d": rng.uniform(0, 1, 3000),
     }
-    reports = survey.encode(people, coins=Coins.seeded(3))
+    reports = survey.randomize(people, randomness=Randomness.seeded(3))
     wheres = [None, {}, {"c": "x"}, {"c": ["x", "z"]}, {"d": (0.2, 0.7)}, {"b": [0, 3, 9]}]
     for _ in range(300):
         a, b = (sorted(rng.integers(0, top, 2).tolist()) for top in (31, 21))
         wheres.append({"a": tuple(a), "b": tuple(b)})
     many = survey.tally(reports, layout=layout).counts(wheres)
-    other_way = survey.tally(reports, layout=layout).counts(wheres[::-1])[::-1]
-    assert many == other_way
+    other_way = survey.tally(reports, layout=layout).counts(wheres[::-1])
+    assert list(many) == list(other_way)[::-1]
     one_by_one = survey.tally(reports, layout=layout)
-    for where, answer in zip(wheres, many, strict=True):
+    for where, (_, answer) in zip(wheres, many, strict=True):
         alone = one_by_one.count(where)
         assert alone.value == pytest.approx(answer.value, rel=1e-9, abs=1e-6)
         assert alone.stderr == pytest.approx(answer.stderr, rel=1e-9, abs=1e-6)
@@ -213,9 +220,13 @@ def test_bit_columns_in_segments_and_merged(monkeypatch):
     """Several batches, and two tallies with columns of their own put together."""
     monkeypatch.setattr("metricldp.store.raw.MIN_REPORTS_PASSED", 0)
     monkeypatch.setattr("metricldp.reports.arrow.BATCH", 70)
-    survey = Survey({k: Integer(0, 9, epsilon=1, mechanism="threshold") for k in "ab"})
+    survey = Survey.design(
+        {k: Integer(0, 9, epsilon=1, mechanism="threshold", per=1) for k in "ab"}
+    )
     rng = np.random.default_rng(1)
-    reports = survey.encode({k: rng.integers(0, 10, 500) for k in "ab"}, coins=Coins.seeded(1))
+    reports = survey.randomize(
+        {k: rng.integers(0, 10, 500) for k in "ab"}, randomness=Randomness.seeded(1)
+    )
     wheres = [{"a": (2, 6)}, {"a": (2, 6), "b": (None, 4)}, {"a": (0, 3), "b": [1, 2, 3, 8]}]
     parts = [
         survey.tally(reports.slice(*part), layout="reports") for part in ((0, 200), (200, 300))
@@ -234,23 +245,31 @@ def test_bit_columns_in_segments_and_merged(monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [0.5, 2, 38, 64])
 def test_real_and_nearly_certain_counts_in_all_layouts(epsilon):
-    survey = Survey(
+    survey = Survey.design(
         {
-            "x": Real(0, 10, points=11, epsilon=epsilon, mechanism="threshold"),
-            "y": Integer(0, 31, epsilon=epsilon, mechanism="threshold"),
+            "x": Continuous(
+                0,
+                10,
+                points=11,
+                epsilon=epsilon,
+                mechanism="threshold",
+                per=1,
+                rounding="stochastic",
+            ),
+            "y": Integer(0, 31, epsilon=epsilon, mechanism="threshold", per=1),
         }
     )
     rng = np.random.default_rng(1)
     people = {"x": rng.uniform(0, 10, 400), "y": rng.integers(0, 32, 400)}
-    reports = survey.encode(people, coins=Coins.seeded(1))
+    reports = survey.randomize(people, randomness=Randomness.seeded(1))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]
     for where in ({"x": (3, 6)}, {"x": (2.5, 3.5)}, {"y": (8, 15)}, {"y": (8, None), "x": (0, 4)}):
-        for about in ("respondents", "population"):
-            one, other = (tally.count(where, about=about) for tally in tallies)
+        for target in ("respondents", "population"):
+            one, other = (tally.count(where, target=target) for tally in tallies)
             assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
             assert one.stderr == pytest.approx(other.stderr, rel=1e-6, abs=1e-6)
             assert one.bounds[0] <= one.bounds[1]
-            assert about == "respondents" or one.stderr > 1
+            assert target == "respondents" or one.stderr > 1
 
 
 @settings(max_examples=200)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from lakes import MIXED, ONE, reports, wheres, written
 
-from metricldp import Coins, Integer, ReportRefused, Survey
+from metricldp import Integer, InvalidReportError, Randomness, Survey
 from metricldp.reports import parquet
 
 pyspark = pytest.importorskip("pyspark", reason="needs metricldp[spark]")
@@ -92,7 +92,7 @@ def test_frames_tables_and_refusals(tmp_path, spark):
     whole = survey.tally(folder, keep=[["a", "b"]])
     empty = frame.repartition(7).where("rand() < 2")
     for source in (frame, empty, "lake_of_reports"):
-        with pytest.raises(ReportRefused, match="fingerprint="):
+        with pytest.raises(InvalidReportError, match="fingerprint="):
             survey.tally(source, engine="spark")
         assert (
             survey.tally(source, engine="spark", fingerprint=survey.fingerprint, keep=[["a", "b"]])
@@ -107,7 +107,7 @@ def test_frames_tables_and_refusals(tmp_path, spark):
         path = tmp_path / f"{column}.parquet"
         pa.parquet.write_table(changed.replace_schema_metadata(None), path)
         lake = survey.tally(path, engine="spark", fingerprint=survey.fingerprint)
-        with pytest.raises(ReportRefused, match=told) as refused:
+        with pytest.raises(InvalidReportError, match=told) as refused:
             lake.count({column: (1, 2)})
         assert refused.value.reason == "range"
 
@@ -133,12 +133,14 @@ def test_blocks_and_weights(tmp_path, spark):
 
 
 def large(folder, n, mechanism="geometric"):
-    survey = Survey({k: Integer(0, 255, epsilon=1, mechanism=mechanism) for k in "ab"})
+    survey = Survey.design(
+        {k: Integer(0, 255, epsilon=1, mechanism=mechanism, per=1) for k in "ab"}
+    )
     folder.mkdir()
     for k in range(10):
         rng = np.random.default_rng(k)
         people = {name: rng.integers(0, 256, n // 10) for name in "ab"}
-        reports = survey.encode(people, coins=Coins.seeded(k))
+        reports = survey.randomize(people, randomness=Randomness.seeded(k))
         parquet.write(survey, folder / f"part-{k}.parquet", [reports])
     return survey
 
@@ -234,7 +236,9 @@ def test_a_cluster_of_two_workers_of_which_one_is_killed(tmp_path):
 
 
 def cluster_of(folder):
-    survey = Survey({k: Integer(0, 255, epsilon=1, mechanism="threshold") for k in "ab"})
+    survey = Survey.design(
+        {k: Integer(0, 255, epsilon=1, mechanism="threshold", per=1) for k in "ab"}
+    )
     where = {"a": (50, 199), "b": (20, 99)}
     memory = survey.tally(folder / "r", layout="reports").count(where)
     (folder / "logs").mkdir()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from metricldp import Integer, Lp, Real, Survey, Weight
+from metricldp import Continuous, Integer, Lp, Survey, Weight
 from metricldp.basics.exact import ONE, exp_bounds, log_bounds
 from metricldp.channels import Geometric, Response
 from metricldp.channels.table import Table
@@ -42,7 +42,7 @@ BAD = Pair(1, 2, Fraction(1), Fraction(3), False)
     ],
 )
 def test_one_broken_link_breaks_a_proof(pairs, promised, any_two, holds):
-    proof = Proof("a", "response", pairs, len(pairs), ("0", "1"), promised, any_two)
+    proof = Proof("a", "randomized-response", pairs, len(pairs), ("0", "1"), promised, any_two)
     assert proof.holds is holds
 
 
@@ -73,7 +73,7 @@ def agreed(attribute, kept, metric=PLAIN, share=1, parts=1):
 
 
 def test_what_is_kept_must_imply_what_is_promised():
-    whole = Integer(0, 9, epsilon=1)
+    whole = Integer(0, 9, epsilon=1, per=1)
     assert _implies(agreed(whole, Line(Fraction(1))), "v")
     assert not _implies(agreed(whole, Line(Fraction(101, 100))), "v")
     assert not _implies(agreed(whole, Line(Fraction(1)), share=Fraction(1, 2)), "v")
@@ -84,7 +84,7 @@ def test_what_is_kept_must_imply_what_is_promised():
 
 def test_values_rounded_at_random_need_more_than_their_distance():
     """Between points of the grid e^kept has to be at most 1 + epsilon, not e^epsilon."""
-    real = Real(0, 9, points=10, epsilon=1)
+    real = Continuous(0, 9, points=10, epsilon=1, per=1, rounding="stochastic")
     assert _implies(agreed(real, Line(log_bounds(Fraction(2))[0])), "v")
     assert not _implies(agreed(real, Line(log_bounds(Fraction(2))[1])), "v")
     assert not _implies(agreed(real, Line(Fraction(1))), "v")
@@ -95,7 +95,7 @@ def joint(ratio=2, allowed=1, *, p=1, norm=2, margins=None, alike=False, share=1
 
     The one pair of people that is looked at differs by a step in both.
     """
-    lines = {"x": Integer(0, 2, epsilon=1), "y": Integer(0, 2, epsilon=2)}
+    lines = {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 2, epsilon=2, per=1)}
     mechanism = SimpleNamespace(
         name="made up",
         largest_norm=norm,
@@ -140,12 +140,12 @@ def test_what_a_block_keeps_of_each_attribute_is_within_its_distances():
     assert not joint(margins=(1, Fraction("2.01"))).holds
 
 
-NEXT = Integer(0, 1, epsilon=1)
+NEXT = Integer(0, 1, epsilon=1, per=1)
 
 
 def cells(ratios, *, p=1, share=1, parts=1, straight=False, widest=None):
     """A proof for cells of 2 x 3, at 1 a step of x and 2 a step of y; the channel shows pairs."""
-    lines = {"x": Integer(0, 1, epsilon=1), "y": Integer(0, 2, epsilon=2), "z": NEXT}
+    lines = {"x": Integer(0, 1, epsilon=1, per=1), "y": Integer(0, 2, epsilon=2, per=1), "z": NEXT}
     sides = [
         Axis(size, Fraction(e), Fraction(1), False, False, None) for size, e in ((2, 1), (3, 2))
     ]
@@ -219,7 +219,7 @@ def test_values_that_are_told_apart_for_certain_are_a_pair_like_any_other():
 def test_pairs_stand_in_the_order_of_the_metric():
     pairs = prove(Response.for_epsilon(4, Fraction(1, 2)), Uniform(Fraction(1, 2)))
     assert [(pair.x, pair.other) for pair in pairs] == [(0, 1)]
-    survey = Survey({"v": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    survey = Survey.design({"v": Integer(0, 5, epsilon=1, per=2, mechanism="randomized-response")})
     (proof,) = survey.certify().proofs
     assert (proof.any_two.x, proof.any_two.other) == (0, 5)
 
@@ -238,12 +238,14 @@ def test_any_two_values_are_spoken_of_where_the_metric_tells_them_apart():
     assert prove_plain(Geometric.for_epsilon(4, Fraction(1)), Line(Fraction(1))) is None
     plain = prove_plain(channel, Line(Fraction(1)))
     assert (plain.x, plain.other, plain.allowed) == (0, 3, 1)
-    survey = Survey({"v": Integer(0, 5, epsilon=1, per=2, mechanism="response")})
+    survey = Survey.design({"v": Integer(0, 5, epsilon=1, per=2, mechanism="randomized-response")})
     assert "v: any two values within 0.5 (plain 0.5-LDP): holds" in str(survey.certify())
 
 
 def test_public_weights_are_named_and_nothing_else():
-    survey = Survey({"a": Integer(0, 4, epsilon=1, mechanism="unary"), "w": Weight(0, 1)})
+    survey = Survey.design(
+        {"a": Integer(0, 4, epsilon=1, mechanism="unary", per=1), "w": Weight(0, 1)}
+    )
     certificate = certify(survey)
     assert certificate.public == ("w",)
     assert str(certificate).splitlines() == [
@@ -255,7 +257,9 @@ def test_public_weights_are_named_and_nothing_else():
 
 
 def test_a_certificate_says_in_short_what_it_is():
-    survey = Survey({"v": Integer(0, 3, epsilon=1, mechanism="geometric"), "w": Weight(0, 1)})
+    survey = Survey.design(
+        {"v": Integer(0, 3, epsilon=1, mechanism="geometric", per=1), "w": Weight(0, 1)}
+    )
     good = survey.certify()
     short = survey.fingerprint[:16]
     assert repr(good) == f"<Certificate of survey {short}: holds>"
@@ -272,10 +276,10 @@ def test_a_certificate_says_in_short_what_it_is():
 
 def test_what_one_report_tells_is_in_the_data_where_more_are_remembered():
     again = {"name": "memoised", "each": 0.25}
-    survey = Survey(
+    survey = Survey.design(
         {
-            "x": Integer(0, 9, epsilon=1, mechanism=again),
-            "y": Integer(0, 9, epsilon=1, mechanism="geometric"),
+            "x": Integer(0, 9, epsilon=1, mechanism=again, per=1),
+            "y": Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
         }
     )
     told = survey.certify()

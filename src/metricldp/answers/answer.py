@@ -1,4 +1,4 @@
-"""Answers: a value with its own uncertainty, in the units of the data."""
+"""Estimates: a value with its standard error, in the unit of the data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from metricldp.answers import watched
 from metricldp.answers.comparisons import SMALLEST
@@ -16,15 +16,33 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
 from metricldp.basics.text import shown
+from metricldp.estimate.display import (
+    CONTRADICTION,
+    EMPTY,
+    Display,
+    bounded,
+    interval_text,
+    rounded,
+    rounded_error,
+)
 from metricldp.survey.agreement import Agreement
 
 AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
-    *("auto", "normal", "bracket"),
+    *("auto", "normal", "envelope"),
     *("cross-fitted", "bernstein"),
 )
-BRACKET_NOTE = "the interval is a bracket"
-_WORTH = 0.8
-"""A bracket is taken where it is planned to be shorter than this share of the plain interval."""
+_WORDS = {"people", "weighted people", "of respondents", "of the group", "reports"}
+"""Units that are written behind a number; other units are names of attributes."""
+TWO_SIDED = "two-sided"
+ALTERNATIVES = (TWO_SIDED, "greater", "less")
+
+
+class Interval(NamedTuple):
+    """The ends of a confidence interval, with the unit of the estimate."""
+
+    low: Any
+    """A number, a value of the attribute (of a quantile), or an array (of a table)."""
+    high: Any
 
 
 class Bracket(Protocol):
@@ -45,19 +63,19 @@ class Bracket(Protocol):
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
-    def worth(self, answer: Answer, z: float) -> bool:
+    def worth(self, answer: Estimate, z: float) -> bool:
         """Whether a bracket could be much shorter than a plain interval: a quick look."""
 
-    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
         """What is to be expected of them, and of the question itself, before reports are read."""
 
-    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The answers to both."""
 
-    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The same, with half of the reports read by functions that the other half chose."""
 
-    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+    def surely(self, answer: Estimate, level: float) -> tuple[float, float]:
         """An interval that holds for any number of people, however few."""
 
 
@@ -67,34 +85,36 @@ class Made(Protocol):
     def scaled(self, factor: float) -> Made:
         """Of the answer times a factor."""
 
-    def covariance(self, other: Any, about: str) -> float:
+    def covariance(self, other: Any, target: str) -> float:
         """With what other sums make."""
 
-    def paces(self, about: str) -> tuple[watched.Pace, ...]:
+    def paces(self, target: str) -> tuple[watched.Pace, ...]:
         """The sums that move on their own while reports come in."""
 
     def combined(
-        self, parts: Sequence[tuple[float, Answer]], constant: float, words: str
-    ) -> Answer:
+        self, parts: Sequence[tuple[float, Estimate]], constant: float, words: str
+    ) -> Estimate:
         """The sum of some answers, each times a factor, and of a constant."""
 
-    def divided(self, one: Answer, other: Answer) -> Answer:
+    def divided(self, one: Estimate, other: Estimate) -> Estimate:
         """One answer over the other."""
 
 
 @dataclass(frozen=True, repr=False)
-class Answer:
-    """An unbiased value and an unbiased estimate of its variance.
+class Estimate:
+    """An estimate with its standard error and confidence intervals.
 
-    `about` says what the interval is about: "respondents", the very people who reported (only the
-    blurring is uncertain), or "population", everybody they were drawn from at random.
+    The estimate is unbiased, and so is its variance, except where a note says otherwise. `target`
+    is "respondents", those who reported (only randomization is uncertain), or the "population" from
+    which they are a random sample. Estimates can be added, subtracted, multiplied by numbers and
+    divided; their covariance is taken into account.
     """
 
     value: float
     variance: float
     question: str = ""
     unit: str = "people"
-    about: str = "respondents"
+    target: str = "respondents"
     notes: tuple[str, ...] = ()
     bounds: tuple[float, float] = (0.0, math.inf)
     """Between these the standard error is kept: at least what three people at the worst place
@@ -105,7 +125,7 @@ class Answer:
     """The size of the steps in which the variance is estimated: some can go unseen by chance."""
     layout: str = field(default="", compare=False)
     """How the sums were found: from "reports", "cells" or "prefix"."""
-    between: tuple[Answer, ...] = ()
+    between: tuple[Estimate, ...] = ()
     """Where bins leave it open: the same question with every value at the lower, and with every
     value at the upper edge of its bin. The truth lies between theirs, so the interval reaches from
     the lower end of the first one's to the upper end of the second one's."""
@@ -121,7 +141,11 @@ class Answer:
     """What it is made of, so that answers can be added and divided; None where that is unknown."""
     survey: Agreement | None = field(default=None, compare=False)
     """What was agreed with the people, so that a picture can say what they were promised."""
-    origin: tuple[float, Answer] | None = field(default=None, compare=False)  # if it is a multiple
+    origin: tuple[float, Estimate] | None = field(
+        default=None, compare=False
+    )  # if it is a multiple
+    possible: tuple[float, float] = field(default=(-math.inf, math.inf), compare=False)
+    """The least and the most that it can be, whoever reported what."""
     one: float = field(default=0.0, compare=False)
     """What one person adds to the variance at most, by the survey alone; 0 where it is unknown."""
 
@@ -135,67 +159,87 @@ class Answer:
         """The sums that move on their own while reports come in."""
         return (watched.Pace(self.stderr**2, self.one),)
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
-    ) -> tuple[float, float]:
-        """An interval that holds the truth at that level; where bins leave values open, wider.
+    @property
+    def _attainable(self) -> tuple[float, float]:
+        """The least and the most that it can be, for all values that bins leave open."""
+        every = [one.possible for one in (self, *self.between)]
+        return min(low for low, _ in every), max(high for _, high in every)
 
-        "normal" is the value and its reach each way. "bracket" is from functions below and above
-        the one that is asked for, whose answers are less noisy, and holds for all people as well.
-        "auto" takes the one that was planned to be shorter, before any report was looked at, and
-        ends where counts end. "cross-fitted" is a bracket whose functions each half of the reports
-        chooses for the other. "bernstein" rests on no approximation, however few reports there
-        are, and is wider.
+    @property
+    def n(self) -> int:
+        """How many reports it is from."""
+        return self.reports
 
-        `anytime` is one that stays right while one watches, at all looks together: a wider
-        "normal" one, in the limit of many reports. See `watched.py`.
+    @property
+    def estimable(self) -> bool:
+        """Whether there is an estimate: a ratio over a group that may be empty is none."""
+        return not math.isinf(self.variance)
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
+    ) -> Interval:
+        """A confidence interval of that level, within what is possible.
+
+        "auto" and "normal": the value and a multiple of its standard error on each side, corrected
+        for skewness and for variance that few respondents can hide. "envelope": from two functions,
+        one below and one above the query, whose estimates have smaller errors; it covers the truth
+        for any data and is often shorter where n or epsilon is small. "cross-fitted": an envelope
+        whose functions each half of the reports chooses for the other. "bernstein": without any
+        approximation, however few reports there are, and wider. Where bins leave values open, the
+        interval covers all of them.
+
+        With `anytime` it is a confidence sequence: it covers the truth at all looks together.
         """
+        low, high = self._interval(confidence_level, method, anytime=anytime)
+        least, most = self._attainable
+        return Interval(min(max(low, least), most), min(max(high, least), most))
+
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    ) -> tuple[float, float]:
+        """The ends of the interval, by a method for this kind of estimate."""
         if flag("anytime", anytime):
-            normal_reach(level)
-            return watched.ends(self.interval, level, self.reports, self.paces, self.stderr**2)
+            normal_reach(confidence_level)
+            return watched.ends(
+                self._interval, confidence_level, self.reports, self.paces, self.stderr**2
+            )
         if self.between:
-            ends = [one.interval(level, method) for one in self.between]
+            ends = [one._interval(confidence_level, method) for one in self.between]
             return ends[0][0], ends[1][1]
-        chosen, z = self.method(level, method), normal_reach(level)
+        chosen, z = self.method(confidence_level, method), normal_reach(confidence_level)
         asked = self._unscaled()
         if chosen == BERNSTEIN:
             assert self.bracket is not None
-            low, high = self.bracket.surely(asked, level)
+            low, high = self.bracket.surely(asked, confidence_level)
         elif chosen in (BRACKET, CROSSED):
             assert self.bracket is not None
             read = self.bracket.between if chosen == BRACKET else self.bracket.crossed
             below, above = read(asked, z)
-            low, high = below.value - below.reach(level), above.value + above.reach(level)
+            low, high = (
+                below.value - below.reach(confidence_level),
+                above.value + above.reach(confidence_level),
+            )
         else:
-            reach = asked.reach(level)
+            reach = asked.reach(confidence_level)
             low, high = asked.value - reach, asked.value + reach
-        if method != NORMAL and self.bracket is not None and self.bracket.possible:
+        if chosen != NORMAL and self.bracket is not None and self.bracket.possible:
             low, high = within((low, high), self.bracket.limits)
         # Ends that passed each other, by chance, are both kept.
         low, high = sorted((whole(low * self.scale), whole(high * self.scale)))
         return low, high
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
-        """What an interval will be of: "auto" decides without looking at the reports."""
-        z = normal_reach(level)
+        """The method that "auto" stands for: fixed by the query, whatever the reports are."""
+        normal_reach(level)
         check_method(method)
+        if method in (AUTO, NORMAL):
+            return NORMAL
         if self.bracket is None or not self.bracket.possible:
-            if method not in (AUTO, NORMAL):
-                raise QueryError(
-                    f"there is no {method} interval for {self.question or 'this answer'}; "
-                    "ask for 'auto' or 'normal'"
-                )
-            return NORMAL
-        if method != AUTO:
-            return method
-        asked = self._unscaled()
-        if not self.bracket.worth(asked, z):
-            return NORMAL
-        below, above, plain = self.bracket.planned(asked, z)
-        least, most = self.bracket.limits
-        width = above.value + above.reach(level) - below.value + below.reach(level)
-        width = min(width, most - least)
-        return BRACKET if width < _WORTH * 2 * plain.reach(level) else NORMAL
+            raise QueryError(
+                f"there is no {method} interval for {self.question or 'this estimate'}; "
+                "use 'auto' or 'normal'"
+            )
+        return method
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         """What the interval is, in words, and what has to be true for it to hold."""
@@ -210,7 +254,7 @@ class Answer:
             return f"bracket, {planned}: the sum of many small errors is nearly normal"
         return f"Bernstein's inequality, {planned}: no approximation"
 
-    def _unscaled(self) -> Answer:
+    def _unscaled(self) -> Estimate:
         """As the sum that the bracket is of."""
         return self if self.scale == 1.0 else replace(self.scaled(1 / self.scale, ""), scale=1.0)
 
@@ -228,7 +272,7 @@ class Answer:
         error = math.sqrt(variance)
         return min(z * error + max(0.5, z**2 / 6) * self.jump, error / math.sqrt(1 - level))
 
-    def scaled(self, factor: float, unit: str) -> Answer:
+    def scaled(self, factor: float, unit: str) -> Estimate:
         """The same answer in another unit."""
         low, high = self.bounds
         times, origin = self.origin or (1.0, self)
@@ -247,29 +291,32 @@ class Answer:
             scale=self.scale * factor or 1.0,
             made=self.made and self.made.scaled(factor),
             origin=(factor * times, origin),
+            possible=times_factor(self.possible, factor),
         )
 
     # Arithmetic ----------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Answer:
+    def __add__(self, other: Any) -> Estimate:
         return self._with(other, 1.0)
 
-    def __radd__(self, other: Any) -> Answer:
+    def __radd__(self, other: Any) -> Estimate:
         """So that `sum` of many answers works, which starts from 0."""
         return self if is_number(other) and other == 0 else self._with(other, 1.0)
 
-    def __sub__(self, other: Any) -> Answer:
+    def __sub__(self, other: Any) -> Estimate:
         return self._with(other, -1.0)
 
-    def __rsub__(self, other: Any) -> Answer:
+    def __rsub__(self, other: Any) -> Estimate:
         return (-self)._with(other, 1.0)
 
-    def __neg__(self) -> Answer:
+    def __neg__(self) -> Estimate:
         return self * -1
 
-    def __mul__(self, factor: Any) -> Answer:
-        if isinstance(factor, Answer):
-            raise QueryError("a product of two answers is not here; multiply with a number")
+    def __mul__(self, factor: Any) -> Estimate:
+        if isinstance(factor, Estimate):
+            raise QueryError(
+                "estimates cannot be multiplied with each other; multiply with a number"
+            )
         if not is_number(factor) or not math.isfinite(factor):
             return NotImplemented
         times = "minus " if factor == -1 else f"{factor:.6g} times "
@@ -277,28 +324,28 @@ class Answer:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Answer:
+    def __truediv__(self, other: Any) -> Estimate:
         """By a number, or by another answer: then with Fieller's interval, as a mean has."""
-        if isinstance(other, Answer):
+        if isinstance(other, Estimate):
             return self._made.divided(self, other)
-        found: Answer = NotImplemented
+        found: Estimate = NotImplemented
         if is_number(other) and other == 0:
-            raise QueryError(f"{self.question or 'this answer'} cannot be divided by 0")
+            raise QueryError(f"{self.question or 'this estimate'} cannot be divided by 0")
         if is_number(other) and math.isfinite(other):
             found = replace(self * (1 / other), question=f"{self.question} over {other:.6g}")
         return found
 
-    def covariance(self, other: Answer) -> float:
+    def covariance(self, other: Estimate) -> float:
         """With another answer; 0 where the two are from different tallies."""
-        if not isinstance(other, Answer):
-            raise QueryError(f"a covariance is with another answer, not with {shown(other)}")
+        if not isinstance(other, Estimate):
+            raise QueryError(f"a covariance is with another estimate, not with {shown(other)}")
         if not math.isfinite(self.variance + other.variance):
-            raise QueryError("an answer whose group may be nobody has no covariance with others")
-        if self.about != other.about:
-            raise QueryError("the two answers are about different things; ask both for one")
-        return self._made.covariance(other._made, self.about)
+            raise QueryError("an estimate that is not estimable has no covariance")
+        if self.target != other.target:
+            raise QueryError("the two estimates have different targets; use one target")
+        return self._made.covariance(other._made, self.target)
 
-    def p_value(self, number: float = 0.0) -> float:
+    def pvalue(self, number: float = 0.0) -> float:
         """How likely a value as far from `number` would be if that were the truth.
 
         It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
@@ -321,13 +368,13 @@ class Answer:
         return out
 
     def _leaves_out(self, number: float, wrong: float) -> bool:
-        low, high = self.interval(1 - min(wrong, 1 - SMALLEST), NORMAL)
+        low, high = self._interval(1 - min(wrong, 1 - SMALLEST), NORMAL)
         return not low <= number <= high
 
-    def _with(self, other: Any, factor: float) -> Answer:
+    def _with(self, other: Any, factor: float) -> Estimate:
         word = "plus" if factor > 0 else "less"
-        found: Answer = NotImplemented
-        if isinstance(other, Answer):
+        found: Estimate = NotImplemented
+        if isinstance(other, Estimate):
             words = f"{self.question} {word} {other.question}"
             found = self._made.combined([(1.0, self), (factor, other)], 0.0, words)
         elif is_number(other) and math.isfinite(other):
@@ -339,108 +386,162 @@ class Answer:
     def _made(self) -> Made:
         if self.made is None:
             raise QueryError(
-                f"{self.question or 'this answer'} cannot be combined with others: its covariance "
+                f"{self.question or 'this estimate'} cannot be combined with others: its "
+                "covariance "
                 "is not known (so with weights and fits); counts, sums, means and shares can be"
             )
         return self.made
 
-    def moved_by(self, liars: int) -> Ends:
-        """Between what the value would lie had so many devices not lied: see `liars.py`."""
+    def poisoning_bounds(self, malicious: int) -> Ends:
+        """The range of the estimate if so many of the reports are malicious."""
         if self.lie is None:
-            raise QueryError(f"no bound is known for {self.question or 'this answer'} and liars")
+            raise QueryError(
+                f"no poisoning bounds are known for {self.question or 'this estimate'}"
+            )
         low, high = self.lie()
-        reach = checked_liars(liars) * (high - low) * abs(self.scale)
+        reach = checked_liars(malicious) * (high - low) * abs(self.scale)
         return self.value - reach, self.value + reach
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program; None where a number is infinite, which JSON cannot say."""
-        low, high = self.interval(level)
+    def test(self, null: float = 0.0, *, alternative: str = TWO_SIDED) -> NullTest:
+        """A test of whether the truth is `null`, by inversion of the normal interval.
+
+        `alternative` is "two-sided", "greater" or "less".
+        """
+        if alternative not in ALTERNATIVES:
+            raise QueryError(
+                f"alternative is one of {', '.join(map(repr, ALTERNATIVES))}, "
+                f"not {shown(alternative)}"
+            )
+        pvalue = self.pvalue(null)
+        error = self.stderr
+        statistic = (self.value - null) / error if 0 < error < math.inf else math.nan
+        if alternative != TWO_SIDED:
+            towards = (self.value > null) == (alternative == "greater")
+            pvalue = pvalue / 2 if towards and self.value != null else 1 - pvalue / 2
+        return NullTest(statistic, pvalue)
+
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Plain data for JSON; None where a number is infinite or NaN."""
+        low, high = self.confidence_interval(confidence_level)
+        known = self.estimable
         return {
-            "question": self.question,
-            "value": finite(self.value),
-            "stderr": finite(self.stderr),
-            "level": level,
-            "low": finite(low),
-            "high": finite(high),
+            "label": self.question,
             "unit": self.unit,
-            "about": self.about,
-            "layout": self.layout,
-            "method": self.method(level),
-            "notes": list(self.notes),
+            "target": self.target,
+            "confidence_level": confidence_level,
+            "estimate": plain_number(self.value) if known else None,
+            "std_error": finite(self.stderr) if known else None,
+            "ci_low": plain_number(low),
+            "ci_high": plain_number(high),
+            "n": self.n,
+            "note": "; ".join(self.notes) or None,
         }
 
-    def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
-        """The answer in a line; one of several has an interval that holds with all others'."""
-        error, ends, notes = self._told(level, among, method)
-        text = f"{self._shown(self.value)} ± {error} {self.unit}".rstrip()
-        every = " for all" if among > 1 else ""
-        return "; ".join([f"{text} ({percent(level)}{every}: {ends})", *notes])
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the estimate with its interval and return the Axes of matplotlib."""
+        from metricldp.estimate.table import EstimateTable
+        from metricldp.plot.charts import draw_table
 
-    def _told(self, level: float, among: int, method: str) -> tuple[str, str, list[str]]:
-        """Its error, its interval and what is noted, in words."""
-        normal_reach(level)
-        each = together(level, among)
-        ends = self._shown_ends(*self.interval(each, method))
-        bracket = [] if self.between or self.method(each, method) != BRACKET else [BRACKET_NOTE]
-        return self._shown(self.stderr), ends, [*bracket, *self.notes]
+        return draw_table(EstimateTable.single(self), ax, **options)
+
+    def display(self, confidence_level: float) -> Display:
+        """The estimate in words, rounded to its error."""
+        if not self.estimable:
+            return Display(self._unknown, "", "", self.notes, estimable=False)
+        low, high = self.confidence_interval(confidence_level)
+        place = -1 if self.value < low else 1 if self.value > high else 0
+        least, most = self._attainable
+        notes = self.notes
+        if (
+            self._interval(confidence_level)[1] < least
+            or self._interval(confidence_level)[0] > most
+        ):
+            notes = (*notes, CONTRADICTION)
+        value = place if place else 0
+        ends = (self._shown(low), self._shown(high))
+        shown_value = bounded(self._shown(self.value), *ends, value)
+        error = rounded_error(self.stderr, whole=self._counts)
+        return Display(shown_value, error, self._shown_ends(low, high), notes)
+
+    _unknown = EMPTY
+
+    @property
+    def _counts(self) -> bool:
+        return self.unit == "people"
+
+    def to_text(self, confidence_level: float = 0.95) -> str:
+        """The estimate, its standard error and its interval in one line."""
+        unit = self.unit if self.unit in _WORDS or " per " in self.unit else ""
+        return self.display(confidence_level).line(unit, confidence_level)
 
     def _repr_html_(self) -> str:
-        error, ends, notes = self._told(0.95, 1, AUTO)
-        row = (self.question, f"{self._shown(self.value)} {self.unit}".rstrip(), error, ends)
-        return beside(table([("question", "value", "± error", "95% interval"), row]), below=notes)
+        display = self.display(0.95)
+        value = f"{display.value} {self.unit}".rstrip() if display.estimable else display.value
+        row = (self.question, value, display.stderr, display.interval)
+        return beside(table([("query", "estimate", "SE", "95% CI"), row]), below=display.notes)
 
     def __str__(self) -> str:
-        return self.text()
+        return self.to_text()
 
     def __repr__(self) -> str:
-        shown = f"{self._shown(self.value)} ± {self._shown(self.stderr)} {self.unit}"
-        return f"<{type(self).__name__}: {shown}>"
+        shown = f"{self._shown(self.value)} {self.unit}".rstrip()
+        return f"<{type(self).__name__}: {shown} (SE {self._shown(self.stderr)})>"
 
     def __float__(self) -> float:
         return self.value
 
     def __format__(self, spec: str) -> str:
-        """The whole answer, or with a format such as ",.0f" its value."""
+        """The whole estimate, or with a format such as ",.0f" its value."""
         return format(self.value, spec) if spec else str(self)
 
     def _shown_ends(self, low: float, high: float) -> str:
         """The ends of an interval, in words."""
-        return f"{self._shown(low)} to {self._shown(high)}"
+        return interval_text(self._shown(low), self._shown(high))
 
     def _shown(self, number: float) -> str:
-        """As many digits as the error leaves meaning to: two of the error, none of a person."""
-        digits, error = 0, self.stderr
-        if self.unit != "people":
-            if math.isinf(error) and math.isfinite(number):
-                return f"{float(f'{number:.4g}'):,.10g}"
-            digits = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else 4
-        text = f"{number:,.{min(max(digits, 0), 12)}f}"
-        return text.removeprefix("-") if not text.strip("-0.,") else text
+        """A number with two digits of the standard error; people have no fractions."""
+        return rounded(number, self.stderr, whole=self._counts)
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """A test of an estimate against a number."""
+
+    statistic: float
+    """The distance from the number in standard errors."""
+    pvalue: float
+
+
+def times_factor(ends: tuple[float, float], factor: float) -> tuple[float, float]:
+    """The ends of a range times a factor, in order."""
+    low, high = sorted(whole(end * factor) if factor else 0.0 for end in ends)
+    return low, high
+
+
+def plain_number(value: Any) -> Any:
+    """A number for JSON; names stay."""
+    return finite(float(value)) if is_number(value) else value
 
 
 def barely(size: float, error: float) -> str:
-    return f"the group is estimated at {size:,.0f} ± {error:,.0f} people, not clearly above zero"
+    """What to note of a ratio over a group that may be empty."""
+    return f"the group is estimated at {size:,.0f} people (SE {error:,.0f})"
 
 
 def check_method(method: object) -> None:
     """Refuse what an interval cannot be made by."""
     if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(map(repr, METHODS))
-        raise QueryError(f"the method of an interval is one of {known}, not {shown(method)}")
+        raise QueryError(f"method is one of {known}, not {shown(method)}")
 
 
 def normal_reach(level: float) -> float:
     """How many standard errors a two-sided normal interval of that level reaches each way."""
     if not is_number(level) or not 0.5 < 0.5 + level / 2 < 1:
-        raise QueryError(f"a level lies between 0 and 1, not {shown(level)}")
+        raise QueryError(f"a confidence level is between 0 and 1, not {shown(level)}")
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def together(level: float, count: int) -> float:
     """The level of each of so many intervals that hold together at `level`, whatever they share."""
     return 1 - (1 - level) / max(1, count)
-
-
-def percent(level: float) -> str:
-    """A level as people say it: 95%, 99.9%."""
-    return f"{100 * level:.10g}%"

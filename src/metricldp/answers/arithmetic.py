@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from metricldp.answers import recovered
-from metricldp.answers.answer import AUTO, Answer, barely
+from metricldp.answers.answer import AUTO, Estimate, barely, times_factor
 from metricldp.answers.queries import Query
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.spread import Spread
@@ -38,12 +38,12 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import whole
 
-Part = tuple[float, Answer]
+Part = tuple[float, Estimate]
 """An answer, and what it is multiplied with."""
 
 
 @dataclass(frozen=True, repr=False)
-class Combination(Answer):
+class Combination(Estimate):
     """A value that several sums over people make; its error counts a mean to first order."""
 
     parts: tuple[Part, ...] = field(default=(), compare=False)
@@ -51,22 +51,25 @@ class Combination(Answer):
 
     @property
     def paces(self) -> tuple[Pace, ...]:
-        return made_of(self).paces(self.about)
+        return made_of(self).paces(self.target)
 
     def scaled(self, factor: float, unit: str) -> Combination:
         found = super().scaled(factor, unit)
         assert isinstance(found, Combination)
         return replace(found, parts=tuple((factor * times, one) for times, one in self.parts))
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         if flag("anytime", anytime) and not math.isfinite(self.variance):
             return -math.inf, math.inf
         if anytime or self.between or not self.parts:
-            return super().interval(level, method, anytime=anytime)
-        self.method(level, method)
-        off = [recovered.Off.of(answer, level).times(factor) for factor, answer in self.parts]
+            return super()._interval(confidence_level, method, anytime=anytime)
+        self.method(confidence_level, method)
+        off = [
+            recovered.Off.of(answer, confidence_level).times(factor)
+            for factor, answer in self.parts
+        ]
         below, above = recovered.ends_of_sum(off, self._correlation)
         return whole(self.value - below, below), whole(self.value + above, above)
 
@@ -83,12 +86,12 @@ class Combination(Answer):
         return found
 
 
-def _correlation(one: Answer, other: Answer) -> float | None:
+def _correlation(one: Estimate, other: Estimate) -> float | None:
     """Of two answers, as their reports tell it; None where one is of hardly anybody."""
     if not math.isfinite(one.variance + other.variance):
         return None
     errors = one.stderr * other.stderr
-    shared = made_of(one).covariance(made_of(other), one.about)
+    shared = made_of(one).covariance(made_of(other), one.target)
     return min(max(shared / errors, -1.0), 1.0) if errors else 0.0
 
 
@@ -110,39 +113,39 @@ class Terms:
     def plus(self, other: Terms, *, exact: bool = True) -> Terms:
         return Terms((*self.terms, *other.terms), exact and self.exact and other.exact)
 
-    def covariance(self, other: Terms, about: str) -> float:
+    def covariance(self, other: Terms, target: str) -> float:
         """With what other sums make, as far as both are of the same reports."""
         check([*self.terms, *other.terms])
         return math.fsum(
-            one.factor * two.factor * shared_by(one, two, about)
+            one.factor * two.factor * shared_by(one, two, target)
             for one in self.terms
             for two in other.terms
             if one.tally.store is two.tally.store
         )
 
-    def paces(self, about: str) -> tuple[Pace, ...]:
+    def paces(self, target: str) -> tuple[Pace, ...]:
         """The sums that move on their own while reports come in.
 
         Terms of one tally keep their factors if the answer is their sum, and move as one. Those of
         different tallies may not: shares have each their own number of people.
         """
         if not self.exact:
-            return tuple(pace([term], about) for term in self.terms)
+            return tuple(pace([term], target) for term in self.terms)
         own: dict[int, list[Term]] = {}
         for term in simplified(self.terms):
             own.setdefault(id(term.tally.store), []).append(term)
-        return tuple(pace(terms, about) for terms in own.values())
+        return tuple(pace(terms, target) for terms in own.values())
 
-    def combined(self, parts: Sequence[Part], constant: float, words: str) -> Answer:
+    def combined(self, parts: Sequence[Part], constant: float, words: str) -> Estimate:
         """The sum of some answers, each times a factor, and of a constant."""
         return _combined(parts, constant, words)
 
-    def divided(self, one: Answer, other: Answer) -> Answer:
+    def divided(self, one: Estimate, other: Estimate) -> Estimate:
         """One answer over the other."""
         return divided(one, other)
 
 
-def made_of_all(answers: Sequence[Answer]) -> Terms | None:
+def made_of_all(answers: Sequence[Estimate]) -> Terms | None:
     """The sums of answers that were added up; None where those of one are not known."""
     made = [one.made for one in answers if isinstance(one.made, Terms)]
     if len(made) < len(answers):
@@ -150,7 +153,7 @@ def made_of_all(answers: Sequence[Answer]) -> Terms | None:
     return Terms(tuple(t for one in made for t in one.terms), all(one.exact for one in made))
 
 
-def made_of(answer: Answer) -> Terms:
+def made_of(answer: Estimate) -> Terms:
     """The sums of an answer, or a refusal where they are not known."""
     made = answer._made
     assert isinstance(made, Terms)
@@ -168,15 +171,15 @@ def _apart(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(part for part in found.values() if part[0])
 
 
-def _origin(answer: Answer) -> Part:
+def _origin(answer: Estimate) -> Part:
     """What an answer is a multiple of, if nothing else was done to it."""
     times, one = answer.origin or (1.0, answer)
     return (times, one) if math.isclose(times * one.value, answer.value) else (1.0, answer)
 
 
-def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
+def _combined(parts: Sequence[Part], constant: float, words: str) -> Estimate:
     first = parts[0][1]
-    about = _one([answer.about for _, answer in parts], "about")
+    target = _one([answer.target for _, answer in parts], "target")
     made = [made_of(answer).scaled(factor) for factor, answer in parts]
     whole = Terms(tuple(t for each in made for t in each.terms), all(m.exact for m in made))
     value = math.fsum([constant, *(factor * answer.value for factor, answer in parts)])
@@ -186,12 +189,13 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
         math.inf,
         words,
         first.unit if len(units) == 1 else "",
-        about,
+        target,
         tuple(dict.fromkeys(note for _, answer in parts for note in answer.notes)),
         reports=sum({id(t.tally.store): t.n for t in whole.terms}.values()),
         made=whole,
         survey=first.survey,
         parts=() if whole.exact else _apart(parts),
+        possible=_possible(parts, constant),
     )
     between = _sides(parts, constant, words)
     if not all(math.isfinite(answer.variance) for _, answer in parts):
@@ -199,7 +203,7 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
     terms = simplified(whole.terms)
     if whole.exact and len(terms) == 1:
         (term,) = terms
-        one = term.tally._answers([as_query(term)], about)[0]
+        one = term.tally._answers([as_query(term)], target)[0]
         moved = not math.isclose(
             one.value, value, rel_tol=SAME, abs_tol=SAME * max(1.0, abs(value))
         )
@@ -212,8 +216,9 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
             between=between,
             bracket=None if moved else one.bracket,
             made=whole,
+            possible=found.possible,
         )
-    spread = spread_of(terms, about)
+    spread = spread_of(terms, target)
     return replace(
         found,
         variance=spread.variance,
@@ -224,7 +229,13 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Answer:
     )
 
 
-def _sides(parts: Sequence[Part], constant: float, words: str) -> tuple[Answer, ...]:
+def _possible(parts: Sequence[Part], constant: float) -> tuple[float, float]:
+    """The range of a sum, from the ranges of its parts."""
+    ends = [times_factor(answer._attainable, factor) for factor, answer in parts]
+    return constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends)
+
+
+def _sides(parts: Sequence[Part], constant: float, words: str) -> tuple[Estimate, ...]:
     """Where bins leave an answer open: the least and the most that it can be."""
     if not any(answer.between for _, answer in parts):
         return ()
@@ -240,10 +251,10 @@ def _sides(parts: Sequence[Part], constant: float, words: str) -> tuple[Answer, 
 
 
 def divided(
-    one: Answer, other: Answer, possible: tuple[float, float] = (-math.inf, math.inf)
+    one: Estimate, other: Estimate, possible: tuple[float, float] = (-math.inf, math.inf)
 ) -> Ratio:
     """One answer over another, which lies within what is possible, with Fieller's interval."""
-    about = _one([one.about, other.about], "about")
+    target = _one([one.target, other.target], "target")
     if one.between or other.between:
         return _divided_between(one, other, possible)
     top, bottom = made_of(one), made_of(other)
@@ -256,20 +267,20 @@ def divided(
     spread, made = Spread(math.inf, (0.0, math.inf), 0.0, 0.0), Terms((), exact=False)
     if clear:
         made = top.scaled(1 / size).plus(bottom.scaled(-value / size), exact=False)
-        spread = spread_of(simplified(made.terms), about)
+        spread = spread_of(simplified(made.terms), target)
     elif abs(size) <= 2 * error < math.inf:
         small = f"{other.question} is not clearly different from zero"
         notes = (*notes, barely(size, error) if other.unit == "people" else small)
     sign = math.copysign(1.0, size)
     numerator, denominator = one.stderr**2, other.stderr**2
     most = math.sqrt(numerator * denominator)
-    shared = min(max(top.covariance(bottom, about), -most), most) if clear else 0.0
+    shared = min(max(top.covariance(bottom, target), -most), most) if clear else 0.0
     return Ratio(
         value,
         spread.variance,
         f"{one.question} over {other.question}",
         "" if one.unit == other.unit else f"{one.unit} per {other.unit}",
-        about,
+        target,
         notes,
         spread.bounds,
         spread.jump,
@@ -287,7 +298,7 @@ def divided(
     )
 
 
-def _quotient(one: Answer, other: Answer) -> Callable[[float], tuple[float, float]]:
+def _quotient(one: Estimate, other: Estimate) -> Callable[[float], tuple[float, float]]:
     """The interval of a ratio at any level."""
     sign, shared = math.copysign(1.0, other.value), cache(lambda: _correlation(one, other))
 
@@ -298,7 +309,7 @@ def _quotient(one: Answer, other: Answer) -> Callable[[float], tuple[float, floa
     return ends
 
 
-def _divided_between(one: Answer, other: Answer, possible: tuple[float, float]) -> Ratio:
+def _divided_between(one: Estimate, other: Estimate, possible: tuple[float, float]) -> Ratio:
     """The same where bins leave one of them open: of all ways the lowest and the highest."""
     middle = divided(replace(one, between=()), replace(other, between=()), possible)
     tops, bottoms = one.between or (one,), other.between or (other,)
@@ -310,6 +321,6 @@ def _divided_between(one: Answer, other: Answer, possible: tuple[float, float]) 
 def _one(said: Sequence[str], what: str) -> str:
     if len({*said}) > 1:
         raise QueryError(
-            f"answers {what} {' and '.join(sorted({*said}))} cannot be combined; ask both for one"
+            f"estimates with {what} {' and '.join(sorted({*said}))} cannot be combined; use one"
         )
     return said[0]

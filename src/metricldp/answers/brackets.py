@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers.answer import Answer, together
+from metricldp.answers.answer import Estimate, together
 from metricldp.answers.estimate import POPULATION
 from metricldp.answers.likelihood import Tabled
 from metricldp.answers.maximise import Run
@@ -55,7 +55,7 @@ class Planner:
         self.prior: Any = {} if prior is None else prior
         if not isinstance(self.prior, Mapping):
             raise QueryError(
-                "brackets are planned for shares of people by attribute, such as "
+                "a prior has fractions of respondents by attribute, such as "
                 f"{{'age': [...]}}, not {shown(prior)}"
             )
         sizes = {name: attribute_of(survey, name).size for name in self.prior}
@@ -198,31 +198,31 @@ class Bracket:
         cells = math.prod(tabled[name].size for name in self.names)
         return cells <= _MOST_CELLS and any(np.ptp(f) for f in self.functions.values())
 
-    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The answers to the functions below and above, read from the reports."""
         low, high, _ = self._plan(answer, z)
         return self._read(low, answer), self._read(high, answer)
 
-    def _read(self, soft: Soft, answer: Answer) -> Answer:
+    def _read(self, soft: Soft, answer: Estimate) -> Estimate:
         cells = self.tables(self.names).frequencies
         return soft.read(cells, answer, self.n, rounded=self._rounded)
 
-    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The same, with half of the reports read by functions that the other half chose."""
         table = self.tables(self.names)
         channels = tuple(c for c in table.channels.values() if isinstance(c, IntegerChannel))
         if len(channels) < len(self.names) or self._rounded:
             raise QueryError(
-                f"reports over {' x '.join(self.names)} cannot be dealt out to two halves, as "
-                "they are not counted one by one; ask for method='bracket'"
+                f"reports over {' x '.join(self.names)} cannot be split into halves, "
+                "because they are not counted one by one; use method='envelope'"
             )
         one, other = Tabled(channels, table.sums).halves()
         if not one.n or not other.n:
-            raise QueryError("so few reports make no two halves; ask for method='bracket'")
+            raise QueryError("there are too few reports for two halves; use method='envelope'")
         found = []
         for chooses, read in ((one, other), (other, one)):
             planner = _Fitted(self.planner.survey, chooses, self.names)
-            n, drawn = int(read.n), answer.about == POPULATION
+            n, drawn = int(read.n), answer.target == POPULATION
             low, high, _ = planner.made(self.functions, self.names, n, z / math.sqrt(2), drawn)
             cells = Table(table.channels, read.counts.astype(np.int64)).frequencies
             found.append([soft.read(cells, answer, n, rounded=False) for soft in (low, high)])
@@ -234,22 +234,22 @@ class Bracket:
         attributes = self.planner.survey.attributes
         return any(attributes[n].rounded_at_random for n in self.names if n in attributes)
 
-    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+    def surely(self, answer: Estimate, level: float) -> tuple[float, float]:
         """An interval that holds for any number of people, however few."""
         low, high, _ = self._plan(answer, math.sqrt(2 * math.log(2 / (1 - level))))
         ends = []
         for soft, sign in ((low, -1), (high, 1)):
-            drawn = self._rounded or answer.about == POPULATION
+            drawn = self._rounded or answer.target == POPULATION
             reach = soft.surely(self.tables(self.names), self.n, level, drawn=drawn)
             ends.append(self._read(soft, answer).value + sign * reach)
         return ends[0], ends[1]
 
-    def worth(self, answer: Answer, z: float) -> bool:
+    def worth(self, answer: Estimate, z: float) -> bool:
         """Whether a bracket could be much shorter than a plain interval."""
-        drawn = answer.about == POPULATION
+        drawn = answer.target == POPULATION
         return self.planner.worth(self.functions, self.names, self.n, z, drawn)
 
-    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
         """What is to be expected of them, and of the question itself."""
         low, high, variance = self._plan(answer, z)
         sharp = replace(answer, value=0.0, variance=self.n * variance)
@@ -275,8 +275,8 @@ class Bracket:
             ends = np.array([products.min(), products.max()])
         return self.n * float(ends[0]), self.n * float(ends[1])
 
-    def _plan(self, answer: Answer, z: float) -> tuple[Soft, Soft, float]:
-        drawn = answer.about == POPULATION
+    def _plan(self, answer: Estimate, z: float) -> tuple[Soft, Soft, float]:
+        drawn = answer.target == POPULATION
         return self.planner.plan(self.functions, self.names, self.n, z, drawn)
 
 
@@ -302,22 +302,22 @@ class Brackets:
     def raised(self, name: str, by: float) -> Brackets:
         return Brackets(tuple(part.raised(name, by) for part in self.parts))
 
-    def worth(self, answer: Answer, z: float) -> bool:
+    def worth(self, answer: Estimate, z: float) -> bool:
         return any(part.worth(answer, self._each(z)) for part in self.parts)
 
-    def planned(self, answer: Answer, z: float) -> tuple[Answer, Answer, Answer]:
+    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
         low, high, sharp = _summed(part.planned(answer, self._each(z)) for part in self.parts)
         return low, high, sharp
 
-    def between(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         low, high = _summed(part.between(answer, self._each(z)) for part in self.parts)
         return low, high
 
-    def crossed(self, answer: Answer, z: float) -> tuple[Answer, Answer]:
+    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         low, high = _summed(part.crossed(answer, self._each(z)) for part in self.parts)
         return low, high
 
-    def surely(self, answer: Answer, level: float) -> tuple[float, float]:
+    def surely(self, answer: Estimate, level: float) -> tuple[float, float]:
         """Each part may fail with its share of the probability."""
         ends = [part.surely(answer, together(level, len(self.parts))) for part in self.parts]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
@@ -327,12 +327,12 @@ class Brackets:
         return z / math.sqrt(len(self.parts))
 
 
-def _summed(found: Iterable[Sequence[Answer]]) -> list[Answer]:
+def _summed(found: Iterable[Sequence[Estimate]]) -> list[Estimate]:
     """The sums of the first answers of all, of their second ones, and so on."""
     return [reduce(_added, some) for some in zip(*found, strict=True)]
 
 
-def _added(one: Answer, other: Answer) -> Answer:
+def _added(one: Estimate, other: Estimate) -> Estimate:
     """The sum of two answers from different reports."""
     return replace(
         one,
@@ -344,7 +344,9 @@ def _added(one: Answer, other: Answer) -> Answer:
     )
 
 
-def excess(ask: Callable[[Query], Answer], name: str, query: Query, group: Query) -> Excess | None:
+def excess(
+    ask: Callable[[Query], Estimate], name: str, query: Query, group: Query
+) -> Excess | None:
     """The sum of what values of an attribute are above a number, over a group, for any number.
 
     None where a range fades, so that values are open. `ask` need not read a report: what matters
@@ -356,7 +358,7 @@ def excess(ask: Callable[[Query], Answer], name: str, query: Query, group: Query
         return None
     within = values[inside > 0]
 
-    def above(number: float) -> Answer:
+    def above(number: float) -> Estimate:
         residual = {**query.factors, name: values - number * inside}
         return ask(replace(query, factors=residual))
 

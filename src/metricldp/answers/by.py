@@ -1,96 +1,171 @@
-"""The same question in every group that one or two attributes make: a table of answers."""
+"""Groups of respondents: the values or bands of one attribute or two, as rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, normal_reach, percent
-from metricldp.answers.answer_table import Answers, Grid
-from metricldp.answers.conditions import Where, all_of, attributes_in
-from metricldp.answers.quantiles import Quantile
+from metricldp.answers.conditions import Where, all_of, attributes_in, none_of
+from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError
-from metricldp.basics.markup import table
-from metricldp.basics.text import plain, shown
-from metricldp.channels import Floats
+from metricldp.basics.numbers import is_number, is_whole
+from metricldp.basics.text import shown
+from metricldp.estimate.table import Grouping
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-By = str | Sequence[str] | Mapping[str, float | None]
-"""An attribute, two of them, or attributes with the width of their bars."""
+By = str | Sequence[str] | Mapping[str, Any]
+"""An attribute, two of them, or attributes with the edges of their bands."""
 MOST_GROUPS = 4096
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The groups of a table: each a where-clause with a name."""
+class Bars:
+    """The groups along one attribute."""
 
-    names: tuple[str, ...]
-    labels: tuple[tuple[str, ...], ...]
-    """Of the groups along each attribute."""
-    clauses: tuple[dict[str, Chosen], ...]
-    """Row by row."""
-    edges: tuple[Sequence[float] | None, ...] = ()
-    """Where the groups along each attribute begin and end, if they are numbers."""
+    name: str
+    described: Attribute
+    chosen: tuple[Chosen, ...]
+    keys: tuple[Any, ...]
+    """The value of each group, or (low, high) of a band."""
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        texts = [bar.words for bar in self.chosen]
+        return self._grouping(list(self.keys), texts, self.edges)
+
+    @property
+    def edges(self) -> tuple[float, ...] | None:
+        found = self.described.edges_of(self.chosen)
+        return None if found is None else tuple(found)
+
+    def repeated(self, times: int, tiled: int) -> Grouping:
+        """Each group several times in a row, and all of them several times over."""
+        keys = [key for key in self.keys for _ in range(times)] * tiled
+        texts = [bar.words for bar in self.chosen for _ in range(times)] * tiled
+        return self._grouping(keys, texts, self.edges)
+
+    def _grouping(self, keys: list[Any], texts: list[str], edges: Any) -> Grouping:
+        levels = getattr(self.described, "levels", None)
+        return Grouping(self.name, keys, texts, None if levels is None else tuple(levels), edges)
+
+    @property
+    def notes(self) -> list[str]:
+        return list(dict.fromkeys(bar.note for bar in self.chosen if bar.note))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The groups of a table, row by row."""
+
+    bars: tuple[Bars, ...]
+
+    @cached_property
+    def groupings(self) -> list[Grouping]:
+        if len(self.bars) == 1:
+            return [self.bars[0].grouping]
+        rows, columns = self.bars
+        many = len(rows.chosen), len(columns.chosen)
+        return [rows.repeated(many[1], 1), columns.repeated(1, many[0])]
+
+    @cached_property
+    def clauses(self) -> list[dict[str, Chosen]]:
+        """Each group as a condition."""
+        if len(self.bars) == 1:
+            return [{self.bars[0].name: bar} for bar in self.bars[0].chosen]
+        rows, columns = self.bars
+        return [{rows.name: a, columns.name: b} for a in rows.chosen for b in columns.chosen]
 
     def within(self, where: Where | None) -> list[Where]:
-        """Each group, of the people of a where-clause only."""
+        """Each group, among the respondents who meet a condition."""
         if where is None:
             return list(self.clauses)
         if isinstance(where, Mapping):
             return [{**where, **clause} for clause in self.clauses]
         return [all_of(where, clause) for clause in self.clauses]
 
-    def table(self, found: Sequence[Answer]) -> Answers:
-        if len(self.names) == 1:
-            return Answers(self.names[0], self.labels[0], found)
-        (one, two), (rows, columns) = self.names, self.labels
-        return Grid((one, two), rows, columns, list(found), (self.edges[0], self.edges[1]))
-
-    def answers(self, where: Where | None, ask: Callable[[Where], Answer]) -> Answers:
-        """A question for each group."""
-        return self.table([ask(clause) for clause in self.within(where)])
+    def outside(self, where: Where | None, row: int) -> Where:
+        """Everyone else who meets the condition."""
+        rest = none_of(self.clauses[row])
+        return rest if where is None else all_of(where, rest)
 
 
-def cells(survey: Agreement, by: By, where: Where | None, about: str | None = None) -> Cells:
-    """The groups that attributes make, which neither `where` nor the question is about."""
-    widths = _widths(by)
-    bars = []
-    for name, width in widths.items():
+def cells(survey: Agreement, by: By, where: Where | None, target: str | None = None) -> Cells:
+    """The groups that attributes make, which neither `where` nor the query is about."""
+    found = []
+    for name, edges in _edges(by).items():
         described = attribute_of(survey, name)
         if described.is_weight:
-            raise QueryError(f"{name} is a weight, and makes no groups")
-        if name == about:
-            raise QueryError(f"{name} is asked about; let another attribute make the groups")
+            raise QueryError(f"{name} is a weight, which makes no groups")
+        if name == target:
+            raise QueryError(f"{name} is the attribute of the query; group by another one")
         if name in attributes_in(where or {}):
-            raise QueryError(f"{name} makes the groups; leave it out of where")
-        bars.append(list(described.bars(width, name)))
-    count = int(np.prod([len(some) for some in bars]))
+            raise QueryError(f"{name} makes the groups; remove it from the condition")
+        found.append(bars_of(described, name, edges))
+    count = math.prod(len(bars.chosen) for bars in found)
     if count > MOST_GROUPS:
+        names = " and ".join(bars.name for bars in found)
         raise QueryError(
-            f"{' and '.join(widths)} make {count:,} groups, more than {MOST_GROUPS:,}; give bars a "
-            f"width, such as by={{{next(iter(widths))!r}: 10}}"
+            f"{names} make {count:,} groups, more than {MOST_GROUPS:,}; use bands, such as "
+            f"by={{{found[0].name!r}: [0, 10, 20]}}"
         )
-    names = tuple(widths)
-    if len(names) == 1:
-        clauses = [{names[0]: bar} for bar in bars[0]]
-    else:
-        clauses = [{names[0]: one, names[1]: two} for one in bars[0] for two in bars[1]]
-    labels = tuple(tuple(bar.words for bar in some) for some in bars)
-    edges = [
-        attribute_of(survey, name).edges_of(some) for name, some in zip(names, bars, strict=True)
-    ]
-    return Cells(names, labels, tuple(clauses), tuple(edges))
+    return Cells(tuple(found))
 
 
-def _widths(by: By) -> dict[str, float | None]:
+def bars_of(described: Attribute, name: str, edges: Any = None) -> Bars:
+    """Every value of an attribute as a group; or bands between edges, left-closed."""
+    if edges is None:
+        chosen = tuple(described.bars(None, name))
+        keys = [described.values_at(bar.first_and_last[0]) for bar in chosen]
+        return Bars(name, described, chosen, tuple(lo if lo == hi else (lo, hi) for lo, hi in keys))
+    edges = edges.tolist() if isinstance(edges, np.ndarray) else edges
+    if not is_list(edges) or len(edges) < 2 or not all(is_number(edge) for edge in edges):
+        raise QueryError(
+            f"bands of {name} are a list of edges, such as [0, 18, 30, 65], not {shown(edges)}"
+        )
+    if described.named:
+        raise QueryError(f"{name} has names and no numbers; bands need numbers")
+    pairs = list(pairwise(edges))
+    if any(not low < high for low, high in pairs):
+        raise QueryError(f"the edges of bands of {name} increase, not {shown(list(edges))}")
+    return Bars(name, described, tuple(_band(described, name, *pair) for pair in pairs), (*pairs,))
+
+
+def _band(described: Attribute, name: str, low: float, high: float) -> Chosen:
+    """The values from low up to, but without, high."""
+    if described.kind == "integer":
+        return described.choose((math.ceil(low), math.ceil(high) - 1), name)
+    return described.choose((low, high), name)
+
+
+def edges_for(described: Attribute, name: str, bins: Any) -> Any:
+    """The edges of at most so many equal bands over the whole domain; a list of edges as it is."""
+    if bins is None or is_list(bins) or isinstance(bins, np.ndarray):
+        return bins
+    if not is_whole(bins) or bins < 1:
+        raise QueryError(
+            f"bins of {name} are a number, a list of edges or left out, not {shown(bins)}"
+        )
+    if described.named:
+        raise QueryError(f"{name} has names and no numbers; leave bins out")
+    step = math.ceil(described.size / min(int(bins), described.size))
+    starts = [described.values_at(place)[0] for place in range(0, described.size, step)]
+    last = described.values_at(described.size - 1)[1]
+    return [*starts, int(last) + 1 if described.kind == "integer" else last]
+
+
+def _edges(by: By) -> dict[str, Any]:
     if isinstance(by, str):
         return {by: None}
-    found: dict[Any, float | None]
+    found: dict[Any, Any]
     if isinstance(by, Mapping):
         found = dict(by)
     elif isinstance(by, Sequence) and all(isinstance(name, str) for name in by):
@@ -101,62 +176,7 @@ def _widths(by: By) -> dict[str, float | None]:
         found = {}
     if not 1 <= len(found) <= 2 or not all(isinstance(name, str) for name in found):
         raise QueryError(
-            f"by is an attribute or two, such as 'region', ['region', 'sex'] or {{'age': 10}}, "
-            f"not {shown(by)}"
+            "by is an attribute or two, or bands, such as 'region', ['region', 'hour'] or "
+            f"{{'age': [0, 18, 30, 65]}}, not {shown(by)}"
         )
     return found
-
-
-class Quantiles(Answers):
-    """A quantile for each group. It has an interval, but no standard error."""
-
-    def __init__(self, attribute: str, labels: Sequence[str], found: Sequence[Quantile]) -> None:
-        super().__init__(attribute, labels, ())
-        self.found = tuple(found)
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def _block(self, start: int, stop: int) -> Any:
-        return self.found[start:stop]
-
-    @property
-    def values(self) -> Any:
-        return np.array([one.value for one in self.found])
-
-    @property
-    def stderr(self) -> Floats:
-        raise QueryError("a quantile has no standard error; ask for its interval")
-
-    def interval(self, level: float = 0.95, **how: Any) -> tuple[Any, Any]:
-        normal_reach(level)
-        each = 1 - (1 - level) / len(self) if how.get("simultaneous") else level
-        ends = [one.interval(each) for one in self.found]
-        return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
-
-    def _columns(self, level: float, simultaneous: bool | None) -> dict[str, Any]:
-        low, high = self.interval(level, simultaneous=self._all(simultaneous))
-        return {self.attribute: list(self.labels), "value": self.values, "low": low, "high": high}
-
-    def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
-        rows = zip(self.labels, self.found, strict=True)
-        return {
-            "by": self.attribute,
-            "level": level,
-            "answers": [{"label": label, **one.to_dict(level)} for label, one in rows],
-        }
-
-    def shared_notes(self) -> list[str]:
-        return []
-
-    def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
-        wide = max((len(label) for label in self.labels), default=0)
-        rows = zip(self.labels, self.found, strict=True)
-        return "\n".join(f"{label:>{wide}}  {one.text(level)}" for label, one in rows)
-
-    def to_html(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
-        low, high = self.interval(level, simultaneous=self._all(simultaneous))
-        rows = [(self.attribute, "quantile", f"{percent(level)} interval")]
-        for label, one, *ends in zip(self.labels, self.found, low, high, strict=True):
-            rows.append((label, one.shown(), " to ".join(map(plain, ends))))
-        return table(rows)

@@ -19,19 +19,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from metricldp.answers.answer import (
     AUTO,
     NORMAL,
-    Answer,
+    Estimate,
     Made,
     check_method,
     normal_reach,
-    percent,
-    together,
 )
 from metricldp.answers.comparisons import SMALLEST
 from metricldp.attributes.base import Attribute, Circle
@@ -42,7 +39,7 @@ from metricldp.channels import Floats
 
 Functions = Callable[[Attribute], list[Floats]]
 """Functions of the position of an attribute; surveys may differ in their bins."""
-Sums = Callable[[Functions], list[Answer]]
+Sums = Callable[[Functions], list[Estimate]]
 """The sums of such functions over a group of people."""
 _DIRECTIONS = 32
 """Directions that are tested together."""
@@ -52,7 +49,7 @@ UNKNOWN = "cannot be estimated: the mean resultant length is not distinguishable
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class CircularMean(Answer):
+class CircularMean(Estimate):
     """A mean around a circle, from low to just below low + period.
 
     The ends of its interval are unwrapped: low <= value <= high, and either may lie beyond the
@@ -63,7 +60,7 @@ class CircularMean(Answer):
     period: float
     direction: float
     """Of the value, as an angle."""
-    tested: Callable[[Sequence[float]], list[Answer]] = field(compare=False)
+    tested: Callable[[Sequence[float]], list[Estimate]] = field(compare=False)
     """For directions t, the most that the sum of sin(angle - t) can be."""
 
     @property
@@ -71,7 +68,7 @@ class CircularMean(Answer):
         return self.period / (2 * math.pi)
 
     @cached_property
-    def _around(self) -> list[Answer]:
+    def _around(self) -> list[Estimate]:
         angles = np.arange(_DIRECTIONS) * (2 * math.pi / _DIRECTIONS)
         return self.tested((self.direction + angles).tolist())
 
@@ -82,25 +79,31 @@ class CircularMean(Answer):
         joint = min(2 * NormalDist().cdf(radius) - 1, 1 - SMALLEST)
         return any(_is_negative(one, joint) for one in self._around)
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    @property
+    def estimable(self) -> bool:
+        return self.is_known()
+
+    _unknown = UNKNOWN
+
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         """The directions that are not rejected; the whole circle if there is no mean direction."""
         if flag("anytime", anytime):
             raise QueryError(
                 "no interval of a circular mean is known for monitoring; leave anytime out"
             )
-        self.method(level, method)
-        if not self.is_known(level):
+        self.method(confidence_level, method)
+        if not self.is_known(confidence_level):
             return self.low, self.low + self.period
-        below, above = (self._reach(level, side) * self._scale for side in (-1, 1))
+        below, above = (self._reach(confidence_level, side) * self._scale for side in (-1, 1))
         return self.value - below, self.value + above
 
     def _reach(self, level: float, side: int) -> float:
         """How far from the estimate the first direction is that is rejected, in one sense."""
         opposite = 0 if side > 0 else _DIRECTIONS // 2
 
-        def rejected(answers: Sequence[Answer]) -> int:
+        def rejected(answers: Sequence[Estimate]) -> int:
             found = (k for k, one in enumerate(answers) if _is_negative(one, level))
             return next(found, len(answers) - 1)
 
@@ -122,7 +125,7 @@ class CircularMean(Answer):
         normal_reach(level)
         check_method(method)
         if method not in (AUTO, NORMAL):
-            raise QueryError(f"there is no {method} interval of a circular mean; ask for 'normal'")
+            raise QueryError(f"there is no {method} interval of a circular mean; use 'normal'")
         return NORMAL
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
@@ -139,10 +142,10 @@ class CircularMean(Answer):
         return wrapped(number, self.low, self.period)
 
     def _leaves_out(self, number: float, wrong: float) -> bool:
-        low, high = self.interval(1 - min(wrong, 1 - SMALLEST), NORMAL)
+        low, high = self._interval(1 - min(wrong, 1 - SMALLEST), NORMAL)
         return (number - low) % self.period > high - low
 
-    def scaled(self, factor: float, unit: str) -> Answer:
+    def scaled(self, factor: float, unit: str) -> Estimate:
         raise QueryError("a circular mean has no multiples; use its value")
 
     @property
@@ -152,23 +155,14 @@ class CircularMean(Answer):
             "histograms of the groups"
         )
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        return {**super().to_dict(level), "period": self.period}
-
-    def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
-        if self.is_known(together(level, among)):
-            return super().text(level, among=among, method=method)
-        every = " for all" if among > 1 else ""
-        return "; ".join([f"{self.unit} {UNKNOWN} ({percent(level)}{every})", *self.notes])
-
     def _shown_ends(self, low: float, high: float) -> str:
         if high - low >= self.period:
             return "the whole circle"
         return " to ".join(self._shown(self.wrapped(end)) for end in (low, high))
 
 
-def _is_negative(answer: Answer, level: float) -> bool:
-    return answer.interval(level, NORMAL)[1] < 0
+def _is_negative(answer: Estimate, level: float) -> bool:
+    return answer._interval(level, NORMAL)[1] < 0
 
 
 def wrapped(number: float, low: float, period: float) -> float:
@@ -184,7 +178,7 @@ def mean_direction(weights: Floats, circle: Circle) -> float:
     return wrapped(circle.low + angle * circle.period / (2 * math.pi), circle.low, circle.period)
 
 
-def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Answer) -> CircularMean:
+def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Estimate) -> CircularMean:
     """The circular mean over a group; `like` has the words, notes and reports of the answer."""
     circle = attribute.circle(name)
     cosine, sine = sums(lambda a: [wave(a.circle(name).angles) for wave in (np.cos, np.sin)])
@@ -201,7 +195,7 @@ def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Answer) -> 
         (error * circle.period / (2 * math.pi)) ** 2,
         f"{name} among {like.question}",
         name,
-        like.about,
+        like.target,
         tuple(notes),
         layout=across.layout,
         reports=like.reports,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
+from metricldp.estimate import expression
 
 ALL, ANY, NONE = "all", "any", "none"
 
@@ -23,16 +24,28 @@ class Condition:
         if not self.parts:
             raise QueryError(f"{self.kind}_of takes where-clauses, at least one")
         for part in self.parts:
-            if not isinstance(part, Mapping | Condition):
+            if not isinstance(part, Mapping | Condition | str):
                 raise QueryError(
-                    f"{self.kind}_of takes where-clauses such as {{'age': (18, 29)}}, "
+                    f"{self.kind}_of takes where-clauses such as '18 <= age <= 29', "
                     f"not {shown(part)}"
                 )
 
 
-Where = Mapping[str, Any] | Condition
-"""Attribute to a value, a pair of inclusive ends (None is open), or a list of those; or several
-such clauses with `any_of`, `all_of` and `none_of`."""
+Where = str | Mapping[str, Any] | Condition
+"""A text such as "18 <= age <= 29"; or attribute to a value, `between` or a list of those; or
+several such clauses with `any_of`, `all_of` and `none_of`."""
+
+
+class Between(NamedTuple):
+    """A range of values; None is an open end."""
+
+    low: Any
+    high: Any
+
+
+def between(low: Any, high: Any) -> Between:
+    """The values from low to high, both included: `{"age": between(18, 29)}`; None is open."""
+    return Between(low, high)
 
 
 def any_of(*wheres: Where) -> Condition:
@@ -52,6 +65,8 @@ def none_of(*wheres: Where) -> Condition:
 
 def entries_in(where: Where) -> list[tuple[str, Any]]:
     """Every attribute that is named in a where-clause, with what is asked of it there."""
+    if isinstance(where, str):
+        return expression.entries(where)
     if not isinstance(where, Condition):
         return list(where.items())
     return [entry for part in where.parts for entry in entries_in(part)]

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 else:
     pa, pq = lazy("pyarrow"), lazy("pyarrow.parquet")
 
-DECODED, VARIANCE, SQUARE = "decoded", "variance", "square"
+DECODED, VARIANCE, SQUARE = "contribution", "variance", "square"
 _SIDES = ("", "_low", "_high")
 """Behind the names of columns: the question itself, and with values at both edges of their bins."""
-_MARK = b"metricldp.decoded"
+_MARK = b"metricldp.contributions"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Decoder:
         found = cls(survey, readings, words, of or "people", queries[0].notes, weight, carried)
         if clash := set(carried).intersection(found.columns):
             raise QueryError(
-                f"the public column {listed(clash)} has the name of a decoded one; leave public out"
+                f"the public column {listed(clash)} has the name of a column of contributions; "
+                "leave public out"
             )
         return found
 
@@ -157,21 +158,6 @@ def of_store(store: Store, where: Where | None, of: str | None, *, public: bool)
     decoder = Decoder.of(store.survey, where, of, public)
     batches = (decoder.batch(reports) for reports in store.batches(decoder.needed))
     return pa.Table.from_batches(batches, decoder.schema)
-
-
-def decode(
-    survey: Agreement,
-    collected: Any,
-    where: Where | None,
-    of: str | None,
-    *,
-    public: bool,
-    fingerprint: str | None,
-) -> pa.RecordBatchReader:
-    """The column as a stream: no more than a few batches of reports are in memory at a time."""
-    decoder = Decoder.of(survey, where, of, public)
-    tables = pieces(survey, collected, fingerprint=fingerprint)
-    return pa.RecordBatchReader.from_batches(decoder.schema, decoder.batches(tables))
 
 
 def decode_file(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, barely
+from metricldp.answers.answer import Estimate, barely
 from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.answers.ratio import Ratio
 from metricldp.basics.errors import QueryError
@@ -38,26 +38,26 @@ def to_answer(
     n: int,
     asked: tuple[str, tuple[str, ...]],
     *,
-    about: str = RESPONDENTS,
+    target: str = RESPONDENTS,
     layout: str = "",
-) -> Answer:
+) -> Estimate:
     """Sums of f, E[F^2] and f^2 as a value with its variance.
 
     Of the respondents: second - square, the noise of blurring these very people. Of a population
     that n people were drawn from at random: n times the variance of one draw, unbiased as well.
     What is asked comes as words and notes.
     """
-    check_about(about)
+    check_about(target)
     variance = second - square
     least, most = kept_between(bounds, n)
     jump, hidden, one = steps.jump, steps.hidden, bounds[1]
-    if about == POPULATION and most > 0:
+    if target == POPULATION and most > 0:
         # Drawing people adds to the noise of blurring them, so its least possible value stays.
         variance, most = drawn(value, second, n), math.inf
         jump, hidden = with_draws(steps)
         one += draw(steps)
     kept, (words, notes) = (least, most), asked
-    found = Answer(value, variance, words, "people", about, notes, kept, jump, hidden, layout)
+    found = Estimate(value, variance, words, "people", target, notes, kept, jump, hidden, layout)
     return replace(found, reports=n, one=one)
 
 
@@ -68,26 +68,28 @@ def to_answers(
     n: int,
     asked: Sequence[tuple[str, tuple[str, ...]]],
     *,
-    about: str = RESPONDENTS,
+    target: str = RESPONDENTS,
     layout: str = "",
-) -> list[Answer]:
+) -> list[Estimate]:
     """The same for many queries, with arrays of sums and of bounds."""
     columns = (sums["value"], sums["second"], sums["square"], *bounds)
     steps = (Extremes(*row) for row in zip(*(part.tolist() for part in extremes), strict=True))
     rows = zip(*(column.tolist() for column in columns), steps, asked, strict=True)
     return [
-        to_answer(value, second, square, (least, most), step, n, words, about=about, layout=layout)
+        to_answer(
+            value, second, square, (least, most), step, n, words, target=target, layout=layout
+        )
         for value, second, square, least, most, step, words in rows
     ]
 
 
-def check_about(about: object, n: int | None = None) -> None:
+def check_about(target: object, n: int | None = None) -> None:
     """Refuse what an answer cannot be about; of ratios, n tells how many people it is from."""
-    if not isinstance(about, str) or about not in (RESPONDENTS, POPULATION):
+    if not isinstance(target, str) or target not in (RESPONDENTS, POPULATION):
         known = f"{RESPONDENTS!r} or the {POPULATION!r}"
-        raise QueryError(f"an answer is about {known}, not {shown(about)}")
-    if about == POPULATION and n == 1:
-        raise QueryError("one report does not tell how a population is spread; ask with more")
+        raise QueryError(f"target is {known}, not {shown(target)}")
+    if target == POPULATION and n == 1:
+        raise QueryError("one report is not enough to estimate a population; use more")
 
 
 def drawn(value: float, second: float, n: int, other: float | None = None) -> float:
@@ -139,9 +141,9 @@ def to_weighted_sum(
     *,
     unit: str,
     one: float,
-    about: str = RESPONDENTS,
+    target: str = RESPONDENTS,
     layout: str = "",
-) -> Answer:
+) -> Estimate:
     """Sums of f w, E[F^2] w^2 and f^2 w^2 as a sum of weights w.
 
     Of a population, weights are drawn with the people, so that even everybody's sum is uncertain.
@@ -150,11 +152,11 @@ def to_weighted_sum(
     value, second, square = (float(sums[row][0]) for row in ("value", "second", "square"))
     variance = second - square
     jump, hidden = steps.jump, steps.hidden
-    if about == POPULATION and n:
+    if target == POPULATION and n:
         variance, kept = drawn(value, second, n), (kept[0], math.inf)
         jump, hidden = with_draws(steps)
     words, notes = asked
-    found = Answer(value, variance, words, unit, about, notes, kept, jump, hidden, layout)
+    found = Estimate(value, variance, words, unit, target, notes, kept, jump, hidden, layout)
     return replace(found, reports=n, one=one)
 
 
@@ -184,24 +186,30 @@ def private_bounds(readings: Readings, n: int, name: str, ends: Floats) -> tuple
 
 def with_steps(ratio: Ratio, steps: Extremes) -> Ratio:
     """The same mean, given the extremes of what each value is above it."""
-    jump, hidden = with_draws(steps) if ratio.about == POPULATION else steps[2:]
+    jump, hidden = with_draws(steps) if ratio.target == POPULATION else steps[2:]
     size = abs(ratio.denominator) or 1.0
     return replace(ratio, jump=jump / size, hidden=hidden / size**2)
 
 
 def mean_of(
-    numerator: float, denominator: float, spreads: tuple[float, float, float], possible: Bounds
+    numerator: float,
+    denominator: float,
+    spreads: tuple[float, float, float],
+    possible: Bounds,
+    centre: float = 0.0,
 ) -> tuple[float, float, str]:
-    """A sum over a count, its variance, and what to say where the count may be nobody.
+    """A mean, its variance, and what to say where the count may be nobody.
 
-    `spreads` are the variances of both, and their covariance.
+    `numerator` is the sum of the values less `centre`. `spreads` are the variances of this sum and
+    of the count, and their covariance.
     """
     sums, counts, shared = spreads
     error, (low, high) = math.sqrt(counts), possible
-    mean = numerator / denominator if denominator > 0 else (low + high) / 2
     if denominator > 2 * error:
-        spread = sums - 2 * mean * shared + mean**2 * counts
-        return mean, max(spread, 0.0) / denominator**2, ""
+        above = numerator / denominator
+        spread = sums - 2 * above * shared + above**2 * counts
+        return centre + above, max(spread, 0.0) / denominator**2, ""
+    mean = centre + numerator / denominator if denominator > 0 else (low + high) / 2
     return min(max(mean, low), high), math.inf, barely(denominator, error)
 
 
@@ -213,22 +221,26 @@ def to_ratio(
     question: str,
     unit: str,
     possible: tuple[float, float],
-    about: str = RESPONDENTS,
+    centre: float,
+    target: str = RESPONDENTS,
     notes: tuple[str, ...] = (),
     layout: str = "",
 ) -> Ratio:
-    """The sums of `readings.read_pair` as the mean f / g with its interval.
+    """The sums of `readings.read_pair` as the mean centre + f / g with its interval.
+
+    The variance of values that are large beside their spread would be lost to rounding. So f is of
+    the values less a centre, which is near to them.
 
     Of a population both sums are of people drawn at random, and so is their covariance. Of a group
     that is not clearly above zero, it is what is possible that comes next to f / g.
     """
-    check_about(about, n)
+    check_about(target, n)
     if not n:
-        raise QueryError("a mean of no reports at all has no answer")
+        raise QueryError("there are no reports, so there is no mean")
     found = {row: float(column[0]) for row, column in sums.items()}
     numerator, denominator = found["numerator"], found["denominator"]
     shared = found["both"] - found["product"]
-    if about == POPULATION:
+    if target == POPULATION:
         shared = drawn(numerator, found["both"], n, denominator)
 
     def variance_of(part: str) -> tuple[float, float]:
@@ -236,7 +248,7 @@ def to_ratio(
         bounds = one_person(pairs)
         least, most = kept_between(bounds, n)
         variance = found[f"{part}_second"] - found[f"{part}_square"]
-        if about == POPULATION and most > 0:
+        if target == POPULATION and most > 0:
             variance = drawn(found[part], found[f"{part}_second"], n)
         return max(variance, least), bounds[1]
 
@@ -246,14 +258,14 @@ def to_ratio(
     most = math.sqrt(numerator_variance * denominator_variance)
     covariance = min(max(shared, -most), most)
     spreads = numerator_variance, denominator_variance, covariance
-    mean, variance, note = mean_of(numerator, denominator, spreads, possible)
+    mean, variance, note = mean_of(numerator, denominator, spreads, possible, centre)
     notes = (*notes, note) if note else notes
     return Ratio(
         mean,
         variance,
         question,
         unit,
-        about,
+        target,
         notes,
         layout=layout,
         denominator=denominator,
@@ -262,6 +274,7 @@ def to_ratio(
         shared=covariance,
         possible=possible,
         numerator=numerator,
+        centre=centre,
         reports=n,
         ones=(one, other),
     )

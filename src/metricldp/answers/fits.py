@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.answer import Estimate
+from metricldp.answers.by import bars_of, edges_for
 from metricldp.answers.circular import CircularMean, mean_direction
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import RESPONDENTS
-from metricldp.answers.fitted import Fitted, FittedCdf, FittedLinear, FittedQuantile
+from metricldp.answers.fitted import Fitted, FittedCdf, FittedQuantile, FittedRows
 from metricldp.answers.likelihood import Reports, Shares
-from metricldp.answers.linear import Linear
+from metricldp.answers.linear import WorkloadRows
 from metricldp.answers.maximise import (
     FEWEST,
     Axes,
@@ -45,6 +45,7 @@ from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed, shown
 from metricldp.channels import Floats
 from metricldp.design.workloads import Workload
+from metricldp.estimate.table import EstimateTable
 from metricldp.store.base import Store
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
@@ -116,46 +117,46 @@ class Fit:
 
     # Questions -----------------------------------------------------------------------------------
 
-    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Fitted:
+    def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Fitted:
         """How many people are in all the ranges and categories of the where-clause."""
         found = self._sum(self._parsed(where))
-        return Fitted.of(found, self._tally.count(where, about=about))
+        return Fitted.of(found, self._tally.count(where, target=target))
 
-    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
+    def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
         """Many counts at once."""
         listable = isinstance(wheres, Iterable) and not isinstance(wheres, str | Mapping)
         asked = list(wheres) if listable else wheres  # else the tally refuses it
-        unbiased = self._tally.counts(asked, about=about)
+        unbiased = self._tally.counts(asked, target=target)
         values = [self._sum(self._parsed(where)) for where in asked]
-        return Answers("", unbiased.labels, _fitted(values, unbiased))
+        return EstimateTable(unbiased.groupings, _fitted(values, unbiased), label=unbiased.label)
 
-    def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
+    def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
         """The same as a share of all who reported."""
-        return self.count(where, about=about).scaled(1 / self.n, "of all")
+        return self.count(where, target=target).scaled(1 / self.n, "of respondents")
 
     def sum(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Fitted:
         """The sum of an attribute over the people of the where-clause."""
         values, group = self._valued(attribute, where)
         found = float(self._profile(attribute, group) @ values)
-        return Fitted.of(found, self._tally.sum(attribute, where, about=about))
+        return Fitted.of(found, self._tally.sum(attribute, where, target=target))
 
     def mean(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Fitted:
         """The mean of an attribute over the people of the where-clause; circular if cyclic."""
         described = self._held(attribute)
         if described.is_cyclic and not described.named:
-            return self._circular_mean(attribute, where, about)
+            return self._circular_mean(attribute, where, target)
         values, group = self._valued(attribute, where)
         profile = self._profile(attribute, group)
         found = float(profile @ values) / self._size(profile, group)
-        return Fitted.of(found, self._tally.mean(attribute, where, about=about))
+        return Fitted.of(found, self._tally.mean(attribute, where, target=target))
 
-    def _circular_mean(self, attribute: str, where: Where | None, about: str) -> Fitted:
+    def _circular_mean(self, attribute: str, where: Where | None, target: str) -> Fitted:
         profile = self._profile(attribute, self._parsed(where, attribute))
-        unbiased: CircularMean = self._tally.mean(attribute, where, about=about)
+        unbiased: CircularMean = self._tally.mean(attribute, where, target=target)
         value = mean_direction(profile, self._held(attribute).circle(attribute))
         fitted = Fitted.of(unbiased.nearest(value), unbiased)
         return replace(fitted, value=unbiased.wrapped(fitted.value))
@@ -165,33 +166,38 @@ class Fit:
         attribute: str,
         where: Where | None = None,
         *,
-        width: float | None = None,
-        about: str = RESPONDENTS,
-    ) -> Histogram:
-        """A count for every value of an attribute, or for bars `width` of its own units wide."""
+        bins: int | Sequence[float] | None = None,
+        target: str = RESPONDENTS,
+    ) -> EstimateTable:
+        """A count for every value of an attribute, or for bins between edges."""
         described = self._held(attribute)
         profile = self._profile(attribute, self._parsed(where, attribute))
-        unbiased: Histogram = self._tally.histogram(attribute, where, width=width, about=about)
-        values = [float(profile @ bar.inside) for bar in described.bars(width, attribute)]
-        answers = _fitted(values, unbiased)
-        return unbiased.with_answers(answers, unbiased.people)
+        unbiased = self._tally.histogram(attribute, where, bins=bins, target=target)
+        bars = bars_of(described, attribute, edges_for(described, attribute, bins))
+        values = [float(profile @ bar.inside) for bar in bars.chosen]
+        return EstimateTable(unbiased.groupings, _fitted(values, unbiased), label=unbiased.label)
 
     def cdf(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> FittedCdf:
         """The share of the people at or below every value, with the unbiased band."""
         self._held(attribute)
         group = self._parsed(where, attribute)
-        unbiased = self._tally.cdf(attribute, where, about=about)
+        unbiased = self._tally.cdf(attribute, where, target=target)
         profile = self._profile(attribute, group)
         shares = np.cumsum(profile[list(unbiased.positions)]) / self._size(profile, group)
         return FittedCdf(unbiased, np.append(np.minimum(shares[:-1], 1.0), 1.0))
 
     def quantile(
-        self, attribute: str, p: float, where: Where | None = None, *, about: str = RESPONDENTS
+        self,
+        attribute: str,
+        q: float = 0.5,
+        where: Where | None = None,
+        *,
+        target: str = RESPONDENTS,
     ) -> FittedQuantile:
-        """The value x of the people with share(x - 1) < p <= share(x)."""
-        return self.quantiles(attribute, [p], where, about=about)[0]
+        """The value x with F(x - 1) < q <= F(x)."""
+        return self.quantiles(attribute, [q], where, target=target)[0]
 
     def quantiles(
         self,
@@ -199,27 +205,29 @@ class Fit:
         probabilities: Iterable[float],
         where: Where | None = None,
         *,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
     ) -> list[FittedQuantile]:
         """Several quantiles of the same people."""
         asked = checked_all(probabilities, "isotonic")
-        shares = self.cdf(attribute, where, about=about)
+        shares = self.cdf(attribute, where, target=target)
         return [shares.quantile(p) for p in asked]
 
-    def linear(
+    def workload(
         self,
         attribute: str,
         workload: Workload | str | ArrayLike,
         where: Where | None = None,
         *,
-        about: str = RESPONDENTS,
-    ) -> FittedLinear:
-        """A whole workload of linear questions: for each row, its sum over the group of people."""
+        target: str = RESPONDENTS,
+    ) -> EstimateTable:
+        """A whole workload of linear queries: for each row, its sum over the group."""
         self._held(attribute)
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute))
-        unbiased: Linear = self._tally.linear(attribute, asked, where, about=about)
-        return FittedLinear(unbiased, asked.answers(profile))
+        table = self._tally.workload(attribute, asked, where, target=target)
+        unbiased = cast(WorkloadRows, table._estimates)
+        rows = FittedRows(unbiased, asked.answers(profile))
+        return EstimateTable(table.groupings, rows, label=table.label)
 
     # Sums over cells -----------------------------------------------------------------------------
 
@@ -243,14 +251,15 @@ class Fit:
         if name not in self.attributes:
             raise QueryError(
                 f"the fit is over {listed(self.attributes)}, and {shown(name)} is not among them; "
-                "name it in fit(...) as well, or ask the tally"
+                "name it in fit_distribution(...) as well, or query the tally"
             )
         return described
 
     def _valued(self, attribute: str, where: Where | None) -> tuple[Floats, Query]:
         if attribute_of(self.survey, attribute).is_weight:
             raise QueryError(
-                f"{attribute} is a weight, which has no fit; ask the tally for its sum"
+                f"{attribute} is a weight, which has no fitted distribution; query the tally "
+                "for its sum"
             )
         values, _ = self._held(attribute).numbers(attribute)
         return values, self._parsed(where, attribute)
@@ -277,18 +286,21 @@ class Fit:
     def _size(self, profile: Floats, group: Query) -> float:
         size = float(profile.sum())
         if not size > 0:
-            raise QueryError(f"nobody is among {group.words}, says the fit; ask for a larger group")
+            raise QueryError(
+                f"the fitted distribution has no respondents among {group.words}; use a larger "
+                "group"
+            )
         return size
 
     # People who do not exist ---------------------------------------------------------------------
 
     def sample(self, n: int, *, seed: int = 1) -> pa.Table:
-        """Made-up people, drawn from the fit: a table that any tool can read.
+        """Synthetic respondents drawn from the fitted distribution, as an Arrow table.
 
-        For exploration, and to try programs out. Each column is in the attribute's own words; a
-        number from a bin is drawn evenly inside it. The table knows nothing but the fit, with all
-        its bias: what is counted in it has no error that could be stated, and more rows make it no
-        better. It is made of reports that are blurred already, so it tells no more than they do.
+        For exploration and for trying programs. Columns have the attribute's own values; a number
+        in a bin is drawn uniformly inside it. The table contains nothing but the fitted
+        distribution, with its bias: counts of it have no known error, and more rows do not improve
+        it. It is computed from reports, so it reveals no more than they do.
         """
         if not is_whole(n) or n < 1:
             raise QueryError(f"a sample has a whole number of people, at least 1, not {shown(n)}")
@@ -338,8 +350,8 @@ def _values(
     return pa.array(low, mask=left_out)
 
 
-def _fitted(values: Sequence[float], unbiased: Answers) -> list[Fitted]:
-    return [Fitted.of(value, one) for value, one in zip(values, unbiased, strict=True)]
+def _fitted(values: Sequence[float], unbiased: EstimateTable) -> list[Fitted]:
+    return [Fitted.of(value, one) for value, one in zip(values, unbiased._estimates, strict=True)]
 
 
 # Making one
@@ -356,7 +368,7 @@ def fit(
     axes = axes_of(tally.survey, attributes)
     check_progress(progress)
     if not tally.n:
-        raise QueryError("a fit of no reports at all has no answer; tally some first")
+        raise QueryError("there are no reports to fit a distribution to")
     with one_thread_each():
         if start is not None:
             return _warm(tally, axes, start, progress)
@@ -401,7 +413,9 @@ def _paired(tally: Tallied, axes: Sequence[Axis], progress: Progress) -> Fit:
 def _warm(tally: Tallied, axes: Sequence[Axis], start: Fit, progress: Progress) -> Fit:
     """From another fit, for as many steps as it found best for a half, without a search."""
     if not isinstance(start, Fit):
-        raise QueryError(f"start= is a fit, such as tally.fit(['age']), not {shown(start)}")
+        raise QueryError(
+            f"start= is a Fit, such as tally.fit_distribution(['age']), not {shown(start)}"
+        )
     sizes = [axis.sizes for axis in axes]
     if [axis.attributes for axis in start._axes] != [axis.attributes for axis in axes] or sizes != [
         axis.sizes for axis in start._axes

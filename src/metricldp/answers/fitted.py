@@ -7,64 +7,44 @@ nobody sees. What is guaranteed stays that of the unbiased answer to the same qu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from metricldp.answers.answer import (
     AUTO,
-    BRACKET,
-    Answer,
-    percent,
-    together,
+    Estimate,
+    Interval,
 )
-from metricldp.answers.answer_table import Answers
-from metricldp.answers.linear import Linear
+from metricldp.answers.linear import WorkloadRows
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.searches import ISOTONIC
 from metricldp.basics.errors import QueryError
-from metricldp.basics.markup import beside
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import shown
 from metricldp.channels import Floats
+from metricldp.estimate.display import Display
 
-LABEL = "fitted: biased, no guarantee; the interval is that of the unbiased answer"
-OUTSIDE = "the fit lies outside of that interval"
-MOVED = "the fit lay outside of its bracket and was moved to the nearest end"
-
-
-def kept_within(value: float, unbiased: Answer, level: float = 0.95) -> tuple[float, str]:
-    """The value of a fit, and what to say of where it lies.
-
-    A bracket moves it to the nearest end. A plain interval does not: one in twenty is far from
-    the truth, and would take the fit along.
-    """
-    low, high = unbiased.interval(level)
-    if low <= value <= high:
-        return value, ""
-    if unbiased.method(level) == BRACKET:
-        return min(max(value, low), high), MOVED
-    return value, OUTSIDE
+LABEL = "fitted, biased; SE and CI are those of the unbiased estimate"
+OUTSIDE = "the fitted value is outside of this interval"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Fitted(Answer):
+class Fitted(Estimate):
     """A fitted value; its error and interval are those of the unbiased answer."""
 
-    unbiased: Answer
+    unbiased: Estimate
     """To the same question, from the same reports."""
 
     @classmethod
-    def of(cls, value: float, unbiased: Answer) -> Fitted:
-        kept, note = kept_within(value, unbiased)
-        notes = tuple(dict.fromkeys((*unbiased.notes, LABEL, *((note,) if note else ()))))
+    def of(cls, value: float, unbiased: Estimate) -> Fitted:
+        low, high = unbiased.confidence_interval()
+        outside = () if low <= value <= high else (OUTSIDE,)
+        notes = tuple(dict.fromkeys((*unbiased.notes, LABEL, *outside)))
         return cls(
-            kept,
+            value,
             unbiased.variance,
             unbiased.question,
             unbiased.unit,
-            unbiased.about,
+            unbiased.target,
             notes,
             unbiased.bounds,
             unbiased.jump,
@@ -72,14 +52,15 @@ class Fitted(Answer):
             unbiased.layout,
             reports=unbiased.reports,
             survey=unbiased.survey,
+            possible=unbiased.possible,
             unbiased=unbiased,
         )
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         """That of the unbiased answer."""
-        return self.unbiased.interval(level, method, anytime=anytime)
+        return self.unbiased._interval(confidence_level, method, anytime=anytime)
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.method(level, method)
@@ -87,36 +68,23 @@ class Fitted(Answer):
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.rests_on(level, method)
 
-    def moved_by(self, liars: int) -> tuple[float, float]:
-        raise QueryError(
-            "no bound is known for how far liars move a fit; ask the tally for the same"
-        )
+    def poisoning_bounds(self, malicious: int) -> tuple[float, float]:
+        raise QueryError("no poisoning bounds are known for a fitted distribution; query the tally")
 
-    def scaled(self, factor: float, unit: str) -> Answer:
+    def scaled(self, factor: float, unit: str) -> Estimate:
         found = super().scaled(factor, unit)
         return replace(found, unbiased=self.unbiased.scaled(factor, unit))  # type: ignore[call-arg]
 
     def _shown_ends(self, low: float, high: float) -> str:
         return self.unbiased._shown_ends(low, high)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        return {**super().to_dict(level), "fitted": True, "unbiased": self.unbiased.value}
-
-    def text(self, level: float = 0.95, *, among: int = 1, method: str = AUTO) -> str:
-        """The fit, then the unbiased answer and its interval at that level."""
-        low, high = self.interval(together(level, among), method)
-        show, every = self._shown, " for all" if among > 1 else ""
-        text = f"{show(self.value)} {self.unit} fitted"
-        text += f", unbiased {show(self.unbiased.value)} ± {show(self.stderr)}"
-        text += f" ({percent(level)}{every}: {self._shown_ends(low, high)})"
-        return "; ".join([text, *self.notes])
-
-    def _repr_html_(self) -> str:
-        unbiased = f"{self._shown(self.unbiased.value)} {self.unit}"
-        said = (
-            f"The value is fitted. Error and interval are those of the unbiased answer, {unbiased}."
-        )
-        return beside(super()._repr_html_(), below=[said])
+    def display(self, confidence_level: float) -> Display:
+        """The fitted value with the error of the unbiased estimate, which a note states."""
+        unbiased = self.unbiased.display(confidence_level)
+        note = f"fitted, biased; SE and CI are those of the unbiased estimate {unbiased.value}"
+        rest = tuple(one for one in self.notes if one != LABEL)
+        interval = self._shown_ends(*self.confidence_interval(confidence_level))
+        return Display(self._shown(self.value), unbiased.stderr, interval, (note, *rest))
 
 
 class FittedCdf(Cdf):
@@ -134,40 +102,33 @@ class FittedCdf(Cdf):
         self.unbiased, self._shares = unbiased, shares
         self.bracketed = unbiased.bracketed
         pairs = zip(shares.tolist(), unbiased.points, strict=True)
-        self._answers = tuple(Fitted.of(share, point) for share, point in pairs)
+        self._estimates = tuple(Fitted.of(share, point) for share, point in pairs)
 
     @cached_property
     def values(self) -> Floats:
         """As they are fitted: nothing has to be made monotone."""
         return self._shares
 
-    def interval(
+    def confidence_interval(
         self,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         *,
-        simultaneous: bool = False,
+        simultaneous: bool = True,
         method: str = AUTO,
         anytime: bool = False,
-    ) -> tuple[Floats, Floats]:
-        """Those of the unbiased shares, or their band."""
-        return self.unbiased.interval(
-            level, simultaneous=simultaneous, method=method, anytime=anytime
+    ) -> Interval:
+        """The band of the unbiased estimates, or their own intervals."""
+        return self.unbiased.confidence_interval(
+            confidence_level, simultaneous=simultaneous, method=method, anytime=anytime
         )
 
     def quantile(self, p: float, method: str = ISOTONIC) -> FittedQuantile:
         """Read off the fit; the interval is that of the unbiased quantile."""
         if method != ISOTONIC:
             raise QueryError(f"a fit rises by itself; leave method={shown(method)} out")
-        found = super().quantile(p, method)
-        return FittedQuantile(
-            found.value,
-            found.probability,
-            found.position,
-            self,
-            method,
-            found.notes,
-            unbiased=self.unbiased.quantile(p, method),
-        )
+        fitted = super().quantile(p, method)
+        own = {field.name: getattr(fitted, field.name) for field in fields(Quantile)}
+        return FittedQuantile(**own, unbiased=self.unbiased.quantile(p, method))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -176,38 +137,34 @@ class FittedQuantile(Quantile):
 
     unbiased: Quantile
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        return {**super().to_dict(level), "fitted": True, "unbiased": self.unbiased.value}
+    def confidence_interval(
+        self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
+    ) -> Interval:
+        """The interval of the unbiased quantile."""
+        return self.unbiased.confidence_interval(confidence_level, method=method, anytime=anytime)
 
-    def text(self, level: float = 0.95) -> str:
-        low, high = self.interval(level)
-        text = f"{self.attribute} {self.probability:g}-quantile {self.shown()} fitted"
-        text += f", unbiased {self.unbiased.shown()}"
-        return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])
+    def display(self, confidence_level: float) -> Display:
+        unbiased = self.unbiased.display(confidence_level)
+        note = f"fitted, biased; the CI is that of the unbiased estimate {unbiased.value}"
+        return Display(self._shown(self.value), "", unbiased.interval, (note, *self.notes))
 
 
-class FittedLinear(Answers):
-    """A fitted answer for every row of a workload, in its order."""
+class FittedRows(WorkloadRows):
+    """The fitted estimate of every row of a workload, in its order."""
 
-    def __init__(self, unbiased: Linear, values: Floats) -> None:
-        super().__init__(unbiased.attribute, (), ())
-        self.unbiased, self._values = unbiased, values
-
-    def __len__(self) -> int:
-        return len(self.unbiased)
-
-    @cached_property
-    def labels(self) -> Sequence[str]:
-        return self.unbiased.labels
+    def __init__(self, unbiased: WorkloadRows, values: Floats) -> None:
+        super().__init__(unbiased.workload, unbiased.profile)
+        self._unbiased, self._values = unbiased, values
 
     @cached_property
     def values(self) -> Floats:
-        return np.array([answer.value for answer in self])
+        return self._values
 
-    def shared_notes(self) -> list[str]:
-        return [*self.unbiased.shared_notes(), LABEL]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, LABEL)
 
-    def _block(self, start: int, stop: int) -> list[Answer]:
-        found = self.unbiased._block(start, stop)
-        values = self._values[start:stop].tolist()
-        return [Fitted.of(value, one) for value, one in zip(values, found, strict=True)]
+    def _block(self, rows: Sequence[int]) -> list[Estimate]:
+        values = [float(self._values[row]) for row in rows]
+        unbiased = self._unbiased._block(rows)
+        return [Fitted.of(value, one) for value, one in zip(values, unbiased, strict=True)]

@@ -1,4 +1,4 @@
-"""A count for every pair of bars of two attributes: a heat map, from one table of the reports.
+"""A count for every pair of groups of two attributes, from one table of the reports.
 
 A cell is a product of two functions, so its decoders are products, too: those of the bars of each
 attribute are made once, and all cells come out of two products of matrices.
@@ -6,22 +6,20 @@ attribute are made once, and all cells come out of two products of matrices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Grid
+from metricldp.answers.answer import Estimate
+from metricldp.answers.asking import Asking
+from metricldp.answers.by import Cells
 from metricldp.answers.conditions import Where
-from metricldp.answers.estimate import RESPONDENTS, to_answers
-from metricldp.answers.liars import one_report
+from metricldp.answers.estimate import to_answers
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query, asked_of, if_answered, parse
-from metricldp.answers.tally import Tally
-from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
 from metricldp.store import cubes
@@ -29,67 +27,55 @@ from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Readings, attribute_of, involved, read, read_one
 
 
-def grid(
-    tally: Tally,
-    names: tuple[str, str],
-    where: Where | None = None,
-    *,
-    widths: tuple[float | None, float | None] = (None, None),
-    about: str = RESPONDENTS,
-    table: bool = True,
-) -> Grid:
-    """How many people are in every pair of bars of two attributes, among those of `where`.
+def counts_of_cells(
+    tally: Asking, cells: Cells, where: Where | None, target: str
+) -> list[Estimate] | None:
+    """How many respondents are in every pair of groups of two attributes, row by row.
 
-    Without a table, which takes long to make of many bits, every cell is a question of its own.
+    None where there is no table of the reports; then each cell is a query of its own.
     """
+    rows, columns = cells.bars
+    names = rows.name, columns.name
     group = _group(tally, names, where)
-    bars = [list(_bars(tally, name, width)) for name, width in zip(names, widths, strict=True)]
-    rows, columns = ([bar.words for bar in one] for one in bars)
-    functions = [np.array([bar.inside for bar in one], dtype=np.float64) for one in bars]
-    found = _from_table(tally, names, functions, group, about) if table else None
+    functions = [np.array([bar.inside for bar in one.chosen], float) for one in cells.bars]
+    found = _from_table(tally, names, functions, group, target)
     if found is None:
-        found = _one_by_one(tally, names, functions, group, about)
-    labels = [f"{row}, {names[1]} {column}" for row in rows for column in columns]
-    words = asked_of(names[0], labels, group)
-    found = [replace(one, question=said) for one, said in zip(found, words, strict=True)]
-    kinds = [attribute_of(tally.survey, name) for name in names]
-    down, across = (kind.edges_of(one) for kind, one in zip(kinds, bars, strict=True))
-    return Grid(names, rows, columns, found, (down, across))
+        return None
+    labels = [f"{a.words}, {columns.name} {b.words}" for a in rows.chosen for b in columns.chosen]
+    words = asked_of(rows.name, labels, group)
+    return [replace(one, question=text) for one, text in zip(found, words, strict=True)]
 
 
-def table_names(tally: Tally, names: tuple[str, str], group: Query) -> tuple[str, ...] | None:
-    """The attributes that a table for this has to hold; None where there can be no such table."""
+def table_names(
+    tally: Asking, names: tuple[str, str], group: Query, cells: int
+) -> tuple[str, ...] | None:
+    """The attributes of a table for so many cells; None if one pass for each cell is faster."""
     survey = tally.survey
     needed = tuple(involved(survey, (*group.factors, *names)))
     if not all(name in survey.channels for name in needed):
         return None
     channels = [survey.channels[name] for name in needed]
-    fits = cubes.table_bytes(channels) <= cubes.MAX_TABLE_BYTES
-    wide = np.prod([float(channel.largest) for channel in channels]) <= cubes.MAX_FEATURE_PRODUCT
-    return needed if fits and wide else None
+    return needed if cubes.worth_a_table(channels, cells) else None
 
 
-def _group(tally: Tally, names: tuple[str, str], where: Where | None) -> Query:
+def _group(tally: Asking, names: tuple[str, str], where: Where | None) -> Query:
     first, second = names
     if first == second:
         raise QueryError(f"a heat map is of two attributes, not of {first} and {first}")
     group = parse(tally.survey, where, first)
     for name in names:
         if attribute_of(tally.survey, name).is_weight:
-            raise QueryError(f"{name} is a weight; ask for its sum")
+            raise QueryError(f"{name} is a weight; use its sum")
         if name in group.factors:
             raise QueryError(f"{name} is an axis of the heat map; leave it out of where")
     return replace(group, factors={**group.factors, **if_answered(tally.survey, second)})
 
 
-def _bars(tally: Tally, name: str, width: float | None) -> Sequence[Chosen]:
-    return list(attribute_of(tally.survey, name).bars(width, name))
-
-
 def _from_table(
-    tally: Tally, names: tuple[str, str], functions: list[Floats], group: Query, about: str
-) -> list[Answer] | None:
-    needed = table_names(tally, names, group)
+    tally: Asking, names: tuple[str, str], functions: list[Floats], group: Query, target: str
+) -> list[Estimate] | None:
+    counts = [len(function) for function in functions]
+    needed = table_names(tally, names, group, math.prod(counts))
     if needed is None:
         return None
     table = tally._table(needed)
@@ -105,7 +91,6 @@ def _from_table(
         if axes.index(names[0]) > axes.index(names[1]):
             middle = middle.T
         sums[row] = (left @ middle @ right.T).ravel()
-    counts = [len(function) for function in functions]
     pairs = [_spread(sides[0].pairs(), counts, 0), _spread(sides[1].pairs(), counts, 1)]
     others = [_spread([pair], [1, counts[0] * counts[1]], 0) for pair in rest.pairs()]
     steps = _all_cells(sides[0].extremes(), counts, 0).times(
@@ -114,16 +99,10 @@ def _from_table(
     steps = steps.times(rest.extremes())
     asked = [("", group.notes)] * len(sums["value"])
     bounds = variance_bounds([*others, *pairs])
-    found = to_answers(sums, bounds, steps, tally.n, asked, about=about, layout="cells")
+    found = to_answers(sums, bounds, steps, tally.n, asked, target=target, layout="cells")
     cells = [{names[0]: row, names[1]: column} for row in functions[0] for column in functions[1]]
-    return [
-        replace(
-            one,
-            lie=partial(one_report, tally.survey, {**group.functions, **cell}),
-            survey=tally.survey,
-        )
-        for one, cell in zip(found, cells, strict=True)
-    ]
+    queries = [replace(group, factors={**group.factors, **cell}) for cell in cells]
+    return list(map(tally._bracketed, queries, found))
 
 
 def _contracted(sums: Any, axes: list[str], rest: Readings, row: str) -> Floats:
@@ -149,12 +128,3 @@ def _spread(
 
 def _all_cells(steps: Extremes, counts: list[int], side: int) -> Extremes:
     return Extremes(*(_cells(part[:, None], counts, side)[:, 0] for part in steps))
-
-
-def _one_by_one(
-    tally: Tally, names: tuple[str, str], functions: list[Floats], group: Query, about: str
-) -> list[Answer]:
-    """Where there is no table: a question for each cell."""
-    cells = [{names[0]: row, names[1]: column} for row in functions[0] for column in functions[1]]
-    queries = [replace(group, factors={**group.factors, **cell}) for cell in cells]
-    return tally._answers(queries, about)

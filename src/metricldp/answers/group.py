@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, Bracket, barely
+from metricldp.answers.answer import Bracket, Estimate, barely
 from metricldp.answers.quantiles import Cdf
 from metricldp.answers.queries import Query
 from metricldp.answers.ratio import Ratio
@@ -39,7 +39,7 @@ class Group:
         if not self.attribute.ordered or self.attribute.rounded_at_random:
             raise QueryError(
                 f"{self.name} is {self.attribute.kind} and has no quantiles; "
-                "ask for an integer, continuous or ordinal attribute"
+                "use an integer, continuous or ordinal attribute"
             )
         if self.attribute.is_cyclic:
             raise QueryError(
@@ -47,7 +47,7 @@ class Group:
                 "(circular), histogram, or count over ranges"
             )
         if not self.n:
-            raise QueryError("a quantile of no reports at all has no answer")
+            raise QueryError("there are no reports, so there is no quantile")
 
     @property
     def everybody(self) -> bool:
@@ -91,14 +91,14 @@ class Group:
     def _shift(self) -> float:
         return 0.5 if self.everybody and not self.literal else 0.0
 
-    def to_cdf(self, answers: Sequence[Answer]) -> Cdf:
+    def to_cdf(self, answers: Sequence[Estimate]) -> Cdf:
         """From the answers to `functions`, in their order."""
         *parts, whole = answers
         points = self._of_all(parts) if self.everybody else _of_some(parts, whole)
         if self.everybody and self.literal:
             points.append(_share(whole, self.n))
         else:
-            points.append(_share(Answer(1.0, 0.0, about=whole.about), 1))
+            points.append(_share(Estimate(1.0, 0.0, target=whole.target), 1))
         positions = [int(position) for position in self.positions]
         ends = [plain(self.attribute.values_at(position)[1]) for position in positions]
         words = self.query.words
@@ -111,20 +111,20 @@ class Group:
             notes = (*notes, barely(whole.value, whole.stderr))
         return Cdf(self.name, self.attribute, positions, asked, question, notes)
 
-    def _of_all(self, prefixes: list[Answer]) -> list[Ratio]:
+    def _of_all(self, prefixes: list[Estimate]) -> list[Ratio]:
         added = self._shift * self.n
         return [
             _share(replace(one, value=one.value + added, bracket=self._whole(one)), self.n)
             for one in prefixes
         ]
 
-    def _whole(self, prefix: Answer) -> Bracket | None:
+    def _whole(self, prefix: Estimate) -> Bracket | None:
         """The bracket of a prefix that was asked for as 1[x <= k] - 1/2."""
         found = prefix.bracket
         return None if found is None else found.raised(self.name, self._shift)
 
 
-def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
+def _of_some(parts: list[Estimate], whole: Estimate) -> list[Ratio]:
     """Estimated counts over an estimated size; Var(whole - part) gives their covariance."""
     size, error = whole.value or -_TINY, whole.stderr
     half = len(parts) // 2
@@ -143,7 +143,7 @@ def _of_some(parts: list[Answer], whole: Answer) -> list[Ratio]:
 
 
 def _share(
-    count: Answer,
+    count: Estimate,
     size: float,
     size_variance: float = 0.0,
     covariance: float = 0.0,
@@ -156,7 +156,7 @@ def _share(
         share,
         max(0.0, spread) / size**2,
         unit="of the group",
-        about=count.about,
+        target=count.target,
         jump=count.jump / size,
         hidden=count.hidden / size**2,
         bracket=None if size_variance else count.bracket,

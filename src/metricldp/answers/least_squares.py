@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, barely
+from metricldp.answers.answer import Estimate, barely
 from metricldp.answers.arithmetic import Combination, Terms
 from metricldp.answers.moments import Numeric, about_means
 from metricldp.answers.smooth import Factors, People, Through, kept
@@ -84,9 +84,9 @@ def columns_for(
         bases[name] = against
         inside = people.group.functions.get(name, np.ones(len(levels)))
         if not inside[levels.index(against)]:
-            raise QueryError(f"nobody of where is at {name} {against}; name another base for it")
+            raise QueryError(f"no respondents of where have {name} {against}; use another base")
         if np.count_nonzero(inside) < 2:
-            raise QueryError(f"all people of where are at {name} {against}; leave {name} out")
+            raise QueryError(f"all respondents of where have {name} {against}; leave {name} out")
         found += [
             Column(f"{name}: {level}", name, np.eye(len(levels))[k])
             for k, level in enumerate(levels)
@@ -142,9 +142,9 @@ class Fitting:
         """Of X'X; refused where a predictor does not clearly vary beyond the others."""
         squares, _ = self.moments
         size = squares[0, 0]
-        counted = self.people.tally._answers([self.people.group], self.people.about)[0]
+        counted = self.people.tally._answers([self.people.group], self.people.target)[0]
         if counted.value <= 2 * counted.stderr:
-            raise QueryError(f"{barely(counted.value, counted.stderr)}; ask about more people")
+            raise QueryError(f"{barely(counted.value, counted.stderr)}; use a larger group")
         eigenvalues, vectors = np.linalg.eigh(squares)
         if eigenvalues[0] <= 1e-12 * max(eigenvalues[-1], 1.0):
             flattest = int(np.argmax(np.abs(vectors[1:, 0]))) + 1
@@ -219,7 +219,7 @@ class Fitting:
     def hidden(self) -> Floats:
         return np.sqrt(self.people.hidden(self.scores[0]))
 
-    def combination(self, row: Floats, words: str, unit: str) -> Answer:
+    def combination(self, row: Floats, words: str, unit: str) -> Estimate:
         """The sum of scaled coefficients, each times a number, with the error of all together."""
         factors, people = row @ self.moves, self.people
         open_part = float(np.abs(factors) @ self.hidden)
@@ -229,7 +229,7 @@ class Fitting:
             max(float(factors @ self.shared @ factors), 0.0) + open_part**2,
             words,
             unit,
-            people.about,
+            people.target,
             reports=people.tally.n,
             made=Terms(terms, exact=False),
         )
@@ -261,7 +261,7 @@ class Fitting:
         owner[owners, range(len(asked))] = 1.0
         return asked, owner
 
-    def r_squared(self) -> Answer:
+    def r_squared(self) -> Estimate:
         """One less the residuals' part of the outcome's variance.
 
         Noise in the coefficients makes the residuals look too small, by the trace of the scores'

@@ -7,22 +7,23 @@ and the error of a row from its decoder, a few rows at a time: W is never writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import overload
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.liars import Lie, one_report
-from metricldp.answers.predict import variance_bounds
+from metricldp.answers.predict import possible_sum, variance_bounds
 from metricldp.answers.queries import Query, asked_of
 from metricldp.channels import Floats
 from metricldp.design.workloads import Words, Workload
+from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.base import Sums
-from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read_one
+from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, chunks, read_one
 from metricldp.survey.agreement import Agreement
 
 
@@ -38,7 +39,7 @@ class Profile:
     sums: Sums
     """Sums of every feature of the attribute times each row of those, (1, features)."""
     n: int
-    about: str = RESPONDENTS
+    target: str = RESPONDENTS
     layout: str = ""
 
     @cached_property
@@ -57,7 +58,7 @@ class Profile:
         """The estimated count of the group at each position."""
         return self.survey.channels[self.attribute].cells(self.sums["value"][0]) * self.inside
 
-    def answers(self, functions: Floats, words: Sequence[str]) -> list[Answer]:
+    def answers(self, functions: Floats, words: Sequence[str]) -> list[Estimate]:
         """The sum of each function (k, size) over the group."""
         readings = read_one(self.survey, self.attribute, functions * self.inside)
         (reading,) = readings.parts
@@ -70,7 +71,9 @@ class Profile:
         ]
         bounds = variance_bounds([*others, *readings.pairs()])
         steps = readings.extremes().times(self.rest.extremes())
-        return to_answers(found, bounds, steps, self.n, asked, about=self.about, layout=self.layout)
+        return to_answers(
+            found, bounds, steps, self.n, asked, target=self.target, layout=self.layout
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +86,9 @@ class Apart:
     survey: Agreement
     attribute: str
     group: Query
-    ask: Callable[[Sequence[Query]], list[Answer]]
+    ask: Callable[[Sequence[Query]], list[Estimate]]
 
-    def answers(self, functions: Floats, words: Sequence[str]) -> list[Answer]:
+    def answers(self, functions: Floats, words: Sequence[str]) -> list[Estimate]:
         inside = self.group.functions.get(self.attribute, 1.0)
         queries = [
             replace(self.group, factors={**self.group.factors, self.attribute: f * inside}, words=w)
@@ -94,62 +97,114 @@ class Apart:
         return self.ask(queries)
 
 
-class Linear(Answers):
-    """An answer for every row of a workload, in its order; errors are found when asked for."""
+class WorkloadRows(Sequence[Estimate]):
+    """The estimate of every row of a workload, in its order; errors are computed when asked for."""
 
     def __init__(self, workload: Workload, profile: Profile | Apart) -> None:
-        super().__init__(profile.attribute, (), ())
         self.workload, self.profile = workload, profile
 
     def __len__(self) -> int:
         return self.workload.rows
 
-    @cached_property
-    def labels(self) -> list[str]:
-        """What each row asks for, in the attribute's own words."""
-        return self.workload.labels(self._names)
+    @overload
+    def __getitem__(self, place: int) -> Estimate: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Estimate]: ...
+
+    def __getitem__(self, place: int | slice) -> Estimate | list[Estimate]:
+        if isinstance(place, slice):
+            rows = range(*place.indices(len(self)))
+            return [one for some in chunks(rows, MAX_ROWS_TOGETHER) for one in self._block(some)]
+        return self._block([range(len(self))[place]])[0]
+
+    def __iter__(self) -> Iterator[Estimate]:
+        for start in range(0, len(self), MAX_ROWS_TOGETHER):
+            yield from self[start : start + MAX_ROWS_TOGETHER]
 
     @cached_property
     def values(self) -> Floats:
+        """All estimates at once."""
         if isinstance(self.profile, Profile) and self.profile.linear:
             return self.workload.answers(self.profile.frequencies)
         parts = (
-            self._found(start, start + MAX_ROWS_TOGETHER)
+            self._computed(start, min(start + MAX_ROWS_TOGETHER, len(self)))
             for start in range(0, len(self), MAX_ROWS_TOGETHER)
         )
-        return np.array([answer.value for part in parts for answer in part])
+        return np.array([one.value for part in parts for one in part])
 
     @cached_property
-    def _names(self) -> Words:
-        described = self.profile.survey.attributes[self.attribute]
+    def words(self) -> Words:
+        """How the rows are labelled, in the attribute's own words."""
+        described = self.profile.survey.attributes[self.profile.attribute]
         return Words(described.label, described.until)
 
-    def shared_notes(self) -> list[str]:
-        return list(self.profile.group.notes)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes that all rows have."""
+        return self.profile.group.notes
 
-    def _block(self, start: int, stop: int) -> list[Answer]:
+    def _block(self, rows: Sequence[int]) -> list[Estimate]:
+        start, stop = rows[0], rows[-1] + 1
+        found = self._computed(start, stop)
         values = self.values[start:stop].tolist()
-        found = self._found(start, stop)
-        return [replace(a, value=value) for a, value in zip(found, values, strict=True)]
+        every = [replace(one, value=value) for one, value in zip(found, values, strict=True)]
+        return [every[row - start] for row in rows]
 
-    def _found(self, start: int, stop: int) -> list[Answer]:
-        """Answers from the decoder of each row."""
+    def _computed(self, start: int, stop: int) -> list[Estimate]:
+        """Estimates from the decoder of each row."""
         rows = self.workload.rows_block(start, stop)
-        labels = [self.workload.label(start + row, self._names) for row in range(len(rows))]
-        words = asked_of(self.attribute, labels, self.profile.group)
+        labels = [self.workload.label(start + row, self.words) for row in range(len(rows))]
+        words = asked_of(self.profile.attribute, labels, self.profile.group)
         counting = ((rows == 0) | (rows == 1)).all(axis=1).tolist()
-        answers = self.profile.answers(rows, words)
         return [
             replace(
-                answer,
+                one,
                 unit="people" if counts else "weighted people",
                 lie=self._lie(row),
                 survey=self.profile.survey,
+                possible=possible_sum(self._functions(row), one.reports),
             )
-            for answer, counts, row in zip(answers, counting, rows, strict=True)
+            for one, counts, row in zip(
+                self.profile.answers(rows, words), counting, rows, strict=True
+            )
         ]
 
-    def _lie(self, row: Floats) -> Lie:
+    def _functions(self, row: Floats) -> dict[str, Floats]:
         group = self.profile.group.functions
-        inside = group.get(self.attribute, 1.0)
-        return partial(one_report, self.profile.survey, {**group, self.attribute: row * inside})
+        return {**group, self.profile.attribute: row * group.get(self.profile.attribute, 1.0)}
+
+    def _lie(self, row: Floats) -> Lie:
+        return partial(one_report, self.profile.survey, self._functions(row))
+
+
+class RowLabels(Sequence[str]):
+    """The labels of the rows of a workload, made when asked for."""
+
+    def __init__(self, workload: Workload, words: Words) -> None:
+        self._workload, self._words = workload, words
+
+    def __len__(self) -> int:
+        return self._workload.rows
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._workload.label(k, self._words) for k in range(*place.indices(len(self)))]
+        return self._workload.label(range(len(self))[place], self._words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._workload.labels(self._words))
+
+
+def workload_table(workload: Workload, profile: Profile | Apart) -> EstimateTable:
+    """The estimates of a workload as a table."""
+    rows = WorkloadRows(workload, profile)
+    labels = RowLabels(workload, rows.words)
+    name = profile.attribute
+    return EstimateTable([Grouping(name, labels, labels)], rows, label=f"workload over {name}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, barely
+from metricldp.answers.answer import Estimate, barely
 from metricldp.answers.arithmetic import Terms
 from metricldp.answers.conditions import Where
 from metricldp.answers.smooth import Factors, People, Tallied, Through, kept
@@ -85,9 +85,9 @@ def numeric(people: People, name: str) -> Numeric:
     return Numeric(name, values, half, step, mean, (low, high), note or "")
 
 
-def variance(tally: Tallied, name: str, where: Where | None, about: str) -> Answer:
+def variance(tally: Tallied, name: str, where: Where | None, target: str) -> Estimate:
     """Of the people of a where-clause; of a population, as n - 1 in place of n would tell it."""
-    people = People.of(tally, where, about, [name])
+    people = People.of(tally, where, target, [name])
     x = numeric(people, name)
     most = (x.possible[1] - x.possible[0]) ** 2 / 4
     raw = _per_person(people, x, x, (0.0, most), f"{name} squared", f"variance of {name}")
@@ -95,9 +95,9 @@ def variance(tally: Tallied, name: str, where: Where | None, about: str) -> Answ
     return replace(found, between=_sides(people, [x], found, _variances(x), (0.0, most)))
 
 
-def std(tally: Tallied, name: str, where: Where | None, about: str) -> Answer:
+def std(tally: Tallied, name: str, where: Where | None, target: str) -> Estimate:
     """The root of the variance, and its interval the root of that one's."""
-    squared = variance(tally, name, where, about)
+    squared = variance(tally, name, where, target)
     root = _root(squared.value)
     slope = 1 / (2 * root) if root else math.inf
     words = squared.question.replace("variance", "standard deviation", 1)
@@ -109,10 +109,10 @@ def std(tally: Tallied, name: str, where: Where | None, about: str) -> Answer:
     return replace(found, between=tuple(sides))
 
 
-def covariance(tally: Tallied, one: str, other: str, where: Where | None, about: str) -> Answer:
+def covariance(tally: Tallied, one: str, other: str, where: Where | None, target: str) -> Estimate:
     """Of two attributes, over the people of a where-clause."""
     check_two(tally, one, other)
-    people = People.of(tally, where, about, [one, other])
+    people = People.of(tally, where, target, [one, other])
     x, z = numeric(people, one), numeric(people, other)
     most = math.prod((v.possible[1] - v.possible[0]) / 2 for v in (x, z))
     words = f"covariance of {one} and {other}"
@@ -123,14 +123,14 @@ def covariance(tally: Tallied, one: str, other: str, where: Where | None, about:
     return replace(found, between=_sides(people, [x, z], found, _COVARIANCES, (-most, most)))
 
 
-def correlation(tally: Tallied, one: str, other: str, where: Where | None, about: str) -> Answer:
+def correlation(tally: Tallied, one: str, other: str, where: Where | None, target: str) -> Estimate:
     """Of two attributes, over the people of a where-clause: between -1 and 1.
 
     The covariance over the product of the deviations, with Fieller's interval: all correlations
     that the two do not contradict. Noise makes the deviations uncertain as well.
     """
     check_two(tally, one, other)
-    people = People.of(tally, where, about, [one, other])
+    people = People.of(tally, where, target, [one, other])
     x, z = numeric(people, one), numeric(people, other)
     words = f"correlation of {one} and {other} among {people.group.words}"
     shared = about_means(people, x, z)
@@ -140,9 +140,9 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, about
         note = f"{flat.name} is not clearly spread, so that its correlation is not known"
         notes = (*people.group.notes, note)
         return Through(
-            *(0.0, math.inf, words, "", about, notes),
+            *(0.0, math.inf, words, "", target, notes),
             reports=tally.n,
-            source=Answer(0.0, math.inf),
+            source=Estimate(0.0, math.inf),
             shape=kept(-1.0, 1.0),
         )
     product = math.sqrt(squares[0].value * squares[1].value)
@@ -155,7 +155,7 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, about
     return replace(found, between=_sides(people, [x, z], found, _correlations(x, z), (-1.0, 1.0)))
 
 
-def _inside(raw: Answer, low: float, high: float) -> Through:
+def _inside(raw: Estimate, low: float, high: float) -> Through:
     """An interval that ends where what is possible does; the value stays without bias."""
     found = Through.of(raw, kept(low, high), 1.0, raw.question, raw.unit)
     return replace(found, value=raw.value)
@@ -182,7 +182,7 @@ def _product(x: Numeric, z: Numeric) -> Factors:
     return {x.name: x.square} if x is z else {x.name: x.apart, z.name: z.apart}
 
 
-def about_means(people: People, x: Numeric, z: Numeric) -> Answer:
+def about_means(people: People, x: Numeric, z: Numeric) -> Estimate:
     """The sum over people of (x - mean)(z - mean).
 
     It is flat in both means, so its error is that of the sum at the means that were found. These
@@ -198,7 +198,7 @@ def about_means(people: People, x: Numeric, z: Numeric) -> Answer:
 def _missing(people: People, x: Numeric, z: Numeric) -> float:
     """The covariance of the sums of what both are above their means."""
     one, other = (Terms(people.terms([(1.0, {v.name: v.apart})])) for v in (x, z))
-    return one.covariance(other, people.about)
+    return one.covariance(other, people.target)
 
 
 def _per_person(
@@ -208,10 +208,10 @@ def _per_person(
     possible: tuple[float, float],
     unit: str,
     words: str,
-) -> Answer:
+) -> Estimate:
     """The same over the size of the group, as a mean is."""
     total = about_means(people, x, z)
-    size = people.tally._answers([people.group], people.about)[0]
+    size = people.tally._answers([people.group], people.target)[0]
     found = total / size
     said = f"{words} among {people.group.words}"
     notes = _notes(people, x, z)
@@ -219,7 +219,7 @@ def _per_person(
         notes = (*notes, barely(size.value, size.stderr))
         value = min(max(found.value, possible[0]), possible[1]) if size.value > 0 else possible[0]
         found = replace(found, value=value)
-    return replace(found, question=said, unit=unit, notes=notes, possible=possible)  # type: ignore[call-arg]
+    return replace(found, question=said, unit=unit, notes=notes, possible=possible)
 
 
 # What bins and rounding at random leave open ----------------------------------------------------
@@ -232,10 +232,10 @@ of half a bin."""
 def _sides(
     people: People,
     used: Sequence[Numeric],
-    found: Answer,
+    found: Estimate,
     shapes: Sequence[Shape],
     possible: tuple[float, float],
-) -> tuple[Answer, ...]:
+) -> tuple[Estimate, ...]:
     """The least and the most that it can be, where values are not known to the last digit."""
     if not math.isfinite(found.variance) or not any(x.binned or x.step for x in used):
         return ()

@@ -72,12 +72,14 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
         attributes = [attributes]
     if not isinstance(attributes, Iterable):
         raise QueryError(
-            "a fit is over a list of attributes, such as fit(['age', 'region']), not "
+            "a fit is over a list of attributes, such as fit_distribution(['age', 'region']), not "
             f"{shown(attributes)}"
         )
     named: list[Any] = list(attributes)
     if not named:
-        raise QueryError("a fit is over at least one attribute; name some, as in fit(['age'])")
+        raise QueryError(
+            "a fit is over at least one attribute; name some, as in fit_distribution(['age'])"
+        )
     wanted: set[str] = set()
     for name in named:
         described = attribute_of(survey, name)
@@ -93,8 +95,8 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
         if wanted & set(block.names):
             if not block.channel.has_chances:
                 raise QueryError(
-                    f"{', '.join(block.names)} are blurred together by {block.mechanism.name}, "
-                    "which does not tell how likely a report is; ask the tally"
+                    f"{', '.join(block.names)} are randomized together by {block.mechanism.name}, "
+                    "which has no likelihood of a report; query the tally"
                 )
             kinds = _kinds(survey, block.names)
             found.append(Axis(name, block.names, block.sizes, block.channel, block.columns, kinds))

@@ -27,7 +27,7 @@ from metricldp.answers.predict import predicted
 from metricldp.answers.queries import parse
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels import Floats
@@ -36,7 +36,6 @@ from metricldp.design import registry
 from metricldp.design.plans import workload_of
 from metricldp.design.shapes import watching
 from metricldp.design.torus import effort
-from metricldp.metrics import Lp
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
@@ -68,17 +67,17 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
         named = {name for names, _, _ in asked for name in names if len(names) > 1}
         free = [name for name in free if name in named]
     if len(free) > MOST_BLURRED_AS_ONE:
-        raise SurveyError(
+        raise InvalidSpecError(
             f'joint="auto" parts up to {MOST_BLURRED_AS_ONE} attributes, not {len(free)}; name '
-            "in together= which are asked about together, or state the blocks"
+            "in together= which are queried together, or state the groups"
         )
     tried = list(_candidates(free, asked, apart))
     cells = {names: math.prod(apart.attributes[name].size for name in names) for names in tried}
     large = [names for names in tried if cells[names] > _LARGE]
     if sum(cells[names] for names in large) > MOST_IN_ALL:
-        raise SurveyError(
-            f'joint="auto" would try {len(large)} large blocks, of more than {MOST_IN_ALL:,} cells '
-            "together; name in together= which attributes are asked about together"
+        raise InvalidSpecError(
+            f'joint="auto" would try {len(large)} large groups, of more than {MOST_IN_ALL:,} cells '
+            "together; name in together= which attributes are queried together"
         )
     blocks: dict[Names, Block] = {}
 
@@ -123,7 +122,7 @@ def _told(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def _may_join(attribute: Attribute, apart: Agreement, name: str) -> bool:
-    """Whether an attribute can be part of a block of shaped noise."""
+    """Whether an attribute can be part of a block of additive noise."""
     if (
         attribute.mechanism != registry.AUTO
         or attribute.undecided
@@ -141,17 +140,19 @@ def _checked(said: Any, survey: Agreement) -> tuple[Names, Mapping[str, Any] | N
     if is_list(said) and len(said) == 2 and is_number(said[1]):
         said, weight = said[0], float(said[1])
         if not 0 < weight < math.inf:
-            raise SurveyError(f"a weight in together= is a number above 0, not {shown(weight)}")
+            raise InvalidSpecError(
+                f"a weight in together= is a number above 0, not {shown(weight)}"
+            )
     names = (said,) if isinstance(said, str) else said
     if not isinstance(names, Mapping) and not is_list(names):
-        raise SurveyError(
+        raise InvalidSpecError(
             "together= lists sets of attributes, such as ('age', 'hours'), or where-clauses, each "
             f"alone or with a weight, not {shown(said)}"
         )
     for name in names:
         if name not in survey.asked:
             there = f"{listed(survey.asked)}{guess(name, survey.asked)}"
-            raise SurveyError(f"together= names {shown(name)}; the survey has {there}")
+            raise InvalidSpecError(f"together= names {shown(name)}; the survey has {there}")
     found = tuple(name for name in survey.asked if name in names)
     return found, said if isinstance(said, Mapping) else None, weight
 
@@ -213,28 +214,3 @@ def _variance(
     for name in left:
         squares *= apart.channels[name].mean_square(_gram(apart, name))
     return squares - known
-
-
-class Parted(Agreement):
-    """An agreement that finds its blocks by itself where it says so."""
-
-    def __init__(
-        self,
-        attributes: Mapping[str, Attribute],
-        *,
-        metric: Lp | None = None,
-        joint: Any = None,
-        together: Any = None,
-    ) -> None:
-        """`joint` names attributes that are blurred as one, or says "auto".
-
-        Then the partition with the smallest error is found, for sets of attributes that will be
-        asked about `together`, or for where-clauses, each alone or with a weight.
-        """
-        if isinstance(joint, str) and joint == registry.AUTO:
-            if metric is not None and metric != Lp():
-                raise SurveyError('joint="auto" is for distances that add up; state the blocks')
-            joint = best_blocks(attributes, together)
-        elif together is not None:
-            raise SurveyError('together= is what joint="auto" looks at; say that as well')
-        super().__init__(attributes, metric=metric, joint=joint)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
+from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import POPULATION, drawn, kept_between
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.softening import Axis, along, gain, outer, soften
@@ -121,18 +121,18 @@ class Soft:
             values=None if self.values is None else self.values.transpose(axes),
         )
 
-    def planned(self, like: Answer, n: int, *, rounded: bool) -> Answer:
+    def planned(self, like: Estimate, n: int, *, rounded: bool) -> Estimate:
         """The answer that is to be expected."""
         return self._answer(like, n, n * self.mean, n * self.variance, rounded=rounded)
 
-    def read(self, cells: Floats, like: Answer, n: int, *, rounded: bool) -> Answer:
+    def read(self, cells: Floats, like: Estimate, n: int, *, rounded: bool) -> Estimate:
         """The answer from estimated counts of all combinations.
 
         Values that are rounded at random to positions are like people who are drawn: what happens
         before the blur adds to the noise.
         """
         value, second = (float((cells * part).sum()) for part in (self.function, self.second))
-        if rounded or like.about == POPULATION:
+        if rounded or like.target == POPULATION:
             variance = drawn(value, second, n)
         else:
             variance = second - float((cells * self.function**2).sum())
@@ -163,10 +163,10 @@ class Soft:
         return math.sqrt(2 * n * variance * seen) + beyond
 
     def _answer(
-        self, like: Answer, n: int, value: float, variance: float, *, rounded: bool
-    ) -> Answer:
+        self, like: Estimate, n: int, value: float, variance: float, *, rounded: bool
+    ) -> Estimate:
         (least, most), jump, hidden = kept_between(self.bounds, n), self.jump, self.hidden
-        if rounded or like.about == POPULATION:
+        if rounded or like.target == POPULATION:
             width = float(np.ptp(self.function))
             most, jump, hidden = math.inf, max(jump, width), max(hidden, width**2)
         return replace(

@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Histogram
+from metricldp.answers.answer import Estimate
+from metricldp.answers.by import bars_of, edges_for
 from metricldp.answers.circular import CircularMean
 from metricldp.answers.conditions import Where, attributes_in, entries_in
 from metricldp.answers.estimate import RESPONDENTS
-from metricldp.answers.queries import chosen, parse
+from metricldp.answers.fits import Fit
+from metricldp.answers.maximise import Progress
+from metricldp.answers.queries import chosen, parse_all
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
-from metricldp.answers.together import added, checked_tallies, circular_mean_of_all, is_circular
+from metricldp.answers.together import (
+    added,
+    checked_tallies,
+    circular_mean_of_all,
+    fit_of_pool,
+    is_circular,
+)
 from metricldp.attributes.meaning import Meaning, meaning
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
+from metricldp.estimate.table import EstimateTable
 from metricldp.store.readings import attribute_of
 
 _F = TypeVar("_F")
@@ -58,30 +68,30 @@ class Pool:
         many = counted(len(self.tallies), "tally", "tallies")
         return f"<Pool of {many} with {counted(self.n, 'report')}>"
 
-    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
+    def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
         """How many of all who reported to any survey are in the where-clause."""
         parts = self._parts()
         _check_same(parts, where)
-        return added(_each(parts, lambda tally: tally.count(where, about=about)))
+        return added(_each(parts, lambda tally: tally.count(where, target=target)))
 
-    def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
+    def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
         """The same as a share of all who reported to any survey."""
         self._parts(1)
-        return self.count(where, about=about).scaled(1 / self.n, "of all")
+        return self.count(where, target=target).scaled(1 / self.n, "of respondents")
 
     def sum(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> Estimate:
         """The sum of an attribute or of a weight over the people of the where-clause, all surveys.
 
         Bins may differ: the interval reaches from every value at its lower edge to the upper one.
         """
         parts = self._parts()
         _check_same(parts, where, attribute)
-        return added(_each(parts, lambda tally: tally.sum(attribute, where, about=about)))
+        return added(_each(parts, lambda tally: tally.sum(attribute, where, target=target)))
 
     def mean(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Ratio | CircularMean:
         """The mean of an attribute over the people of the where-clause, all surveys together.
 
@@ -91,8 +101,8 @@ class Pool:
         _check_same(parts, where, attribute)
         tallies = [part.tally for part in parts]
         if is_circular(tallies, attribute):
-            return circular_mean_of_all(tallies, attribute, where, about)
-        whole = added(_each(parts, lambda tally: tally.mean(attribute, where, about=about)))
+            return circular_mean_of_all(tallies, attribute, where, target)
+        whole = added(_each(parts, lambda tally: tally.mean(attribute, where, target=target)))
         assert isinstance(whole, Ratio), "no survey has a circular mean of it"
         return _less_rounded(whole, parts, attribute, where)
 
@@ -101,22 +111,32 @@ class Pool:
         attribute: str,
         where: Where | None = None,
         *,
-        width: float | None = None,
-        about: str = RESPONDENTS,
-    ) -> Histogram:
-        """A count for every bar, where all surveys have the same bars."""
+        bins: int | Sequence[float] | None = None,
+        target: str = RESPONDENTS,
+    ) -> EstimateTable:
+        """A count for every value or bin, where all surveys have the same ones."""
         parts = self._parts()
-        _check_bars(parts, attribute, where, width)
-        found = _each(parts, lambda t: t.histogram(attribute, where, width=width, about=about))
-        first, answers = found[0], [added(some) for some in zip(*found, strict=True)]
-        people = None if first.people is None else self.n
-        return Histogram(attribute, first.labels, answers, named=first.named, people=people)
+        _check_bars(parts, attribute, where, bins)
+        tables = _each(parts, lambda t: t.histogram(attribute, where, bins=bins, target=target))
+        rows = zip(*(table._estimates for table in tables), strict=True)
+        first = tables[0]
+        return EstimateTable(first.groupings, [added(row) for row in rows], label=first.label)
+
+    def fit_distribution(
+        self, attributes: Sequence[str] | str, *, progress: Progress = lambda done: None
+    ) -> Fit:
+        """One distribution of all respondents that maximizes the likelihood of their reports.
+
+        Surveys may differ in epsilon, metric and mechanism. Intervals are those of the sums of the
+        unbiased estimates.
+        """
+        return fit_of_pool(self.tallies, attributes, progress)
 
     def _parts(self, fewest: int = 0) -> list[Part]:
         """The tallies with at least so many reports."""
         parts = [Part(place, one) for place, one in enumerate(self.tallies) if one.n >= fewest]
         if not parts:
-            raise QueryError("no reports at all: there is no answer to that; ask with more")
+            raise QueryError("there are no reports, so there is no estimate")
         return parts
 
 
@@ -145,10 +165,10 @@ def _less_rounded(mean: Ratio, parts: Sequence[Part], attribute: str, where: Whe
     variance = 0.0
     for part in parts:
         values, _ = part.tally.survey.attributes[attribute].numbers(attribute)
-        group = parse(part.tally.survey, where, attribute)
-        above = [values - mean.value]
-        (found,) = part.tally.profile(attribute, group, above, [attribute], about=mean.about)
-        variance += found.stderr**2
+        groups, residual = parse_all(part.tally.survey, where, attribute), [values - mean.value]
+        ask = partial(part.tally.profile, attribute, target=mean.target)
+        found = [ask(group, residual, [attribute])[0] for group in groups]
+        variance += part.tally._summed(found).stderr ** 2
     return mean.with_residual(variance)
 
 
@@ -159,7 +179,7 @@ def _check_same(parts: Sequence[Part], where: Where | None, attribute: str | Non
     """Refuse words that mean different things in the surveys."""
     if attribute is not None:
         _each(parts, lambda tally: attribute_of(tally.survey, attribute))
-    _each(parts, lambda tally: parse(tally.survey, where, attribute))
+    _each(parts, lambda tally: parse_all(tally.survey, where, attribute))
     for name, asked in entries_in(where or {}):
         if asked is not None:
             _compare(name, [(part, _meant(part, name, asked)) for part in parts])
@@ -181,23 +201,22 @@ def _compare(what: str, found: Sequence[tuple[Part, Meaning]]) -> None:
             )
 
 
-def _check_bars(
-    parts: Sequence[Part], attribute: str, where: Where | None, width: float | None
-) -> None:
+def _check_bars(parts: Sequence[Part], attribute: str, where: Where | None, bins: Any) -> None:
     """Refuse bars that are not the same in all surveys."""
     _check_same(parts, where, attribute)
 
-    def bars_of(tally: Tally) -> list[Meaning]:
+    def meanings(tally: Tally) -> list[Meaning]:
         described = attribute_of(tally.survey, attribute)
-        return [meaning(described, bar) for bar in described.bars(width, attribute)]
+        bars = bars_of(described, attribute, edges_for(described, attribute, bins))
+        return [meaning(described, bar) for bar in bars.chosen]
 
-    every = _each(parts, bars_of)
+    every = _each(parts, meanings)
     for place, bars in enumerate(zip_longest(*every)):
         short = [part for part, bar in zip(parts, bars, strict=True) if bar is None]
         if short:
             long = next(part for part, bar in zip(parts, bars, strict=True) if bar is not None)
             raise QueryError(
                 f"{attribute} has {counted(place, 'bar')} in {short[0].called} and more in "
-                f"{long.called}; ask for a width that gives all of them the same bars"
+                f"{long.called}; use bins with the same edges in all"
             )
         _compare(f"bar {place + 1} of {attribute}", list(zip(parts, bars, strict=True)))

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.conditions import Where
-from metricldp.answers.queries import Query, expected, parse, weight_of, workload_for
+from metricldp.answers.queries import Query, weight_of
 from metricldp.attributes.answered import YES, answered
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import root_of
@@ -34,24 +33,14 @@ Pairs = Sequence[tuple[Floats, Floats]]
 """E[F^2] and f^2 of each attribute, (queries, size)."""
 
 
-def of_count(survey: Agreement, where: Where | None, n: Any, prior: Any, weights: Any) -> float:
-    """The standard error of a count or, with a sample of weights by name, of their sum."""
-    n, prior, weights = expected(n, prior, weights)
-    query = parse(survey, where, next(iter(weights or ()), None))
-    return predicted(survey, query, n, prior, weights)
-
-
-def of_workload(
-    survey: Agreement, attribute: Any, workload: Any, n: Any, prior: Any, others: Any = None
-) -> float:
-    """The root of the mean squared error over the rows of a workload; it asks for everybody."""
-    if attribute is None or workload is None:
-        raise QueryError("name both, attribute= and workload=, to predict the error of a workload")
-    if others is not None and not (isinstance(others, Mapping) and not others):
-        raise QueryError("a workload is predicted for everybody; leave where and weights out")
-    asked = workload_for(survey, attribute, workload)
-    n, prior, _ = expected(n, prior, None)
-    return math.sqrt(predicted_total(survey, attribute, asked, n, prior) / asked.rows)
+def possible_sum(functions: Mapping[str, Floats], n: int) -> tuple[float, float]:
+    """The least and the most that a sum of products of functions over n people can be."""
+    low = high = 1.0
+    for function in functions.values():
+        least, most = float(function.min()), float(function.max())
+        ends = [low * least, low * most, high * least, high * most]
+        low, high = min(ends), max(ends)
+    return n * low, n * high
 
 
 def predicted(

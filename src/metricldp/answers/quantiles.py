@@ -10,20 +10,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from metricldp.answers.answer import (
     AUTO,
     NORMAL,
-    Answer,
+    Estimate,
+    Interval,
     normal_reach,
-    percent,
     together,
 )
-from metricldp.answers.answer_table import Answers
 from metricldp.answers.liars import checked_liars, moved_mean
+from metricldp.answers.queries import EVERYBODY
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import (
     BINARY_SEARCH,
@@ -39,20 +39,22 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
 from metricldp.channels import Floats
+from metricldp.estimate.display import Display, interval_text, rounded, rounded_error
+from metricldp.estimate.table import EstimateTable, Grouping
 
 Value = int | float | str
 
 
-class Cdf(Answers):
-    """The estimated share of a group at or below every position that it can be at.
+class Cdf(EstimateTable):
+    """The estimated distribution function of a group at every value that it can have.
 
-    The answers themselves (`points`) are the estimates as they come, unbiased and not monotone,
-    each with its own interval; `values` are the best monotone fit to them. For a continuous
-    attribute `ends` are the upper edges of its bins, and a share is of those below the edge: who is
-    at it is in the next bin.
+    The rows (`points`) are unbiased estimates and not monotone, each with its own interval;
+    `values` are the best monotone fit to them. For a continuous attribute `ends` are the upper
+    edges of its bins, and a fraction is of those below the edge: a value at the edge is in the next
+    bin. Prints, exports and intervals are the simultaneous band unless you say otherwise.
     """
 
-    simultaneous: ClassVar[bool] = True
+    _simultaneous = True
 
     def __init__(
         self,
@@ -63,19 +65,38 @@ class Cdf(Answers):
         question: str = "",
         notes: tuple[str, ...] = (),
     ) -> None:
-        self.described, self.positions = described, tuple(positions)
+        self.attribute, self.described, self.positions = attribute, described, tuple(positions)
         self.ends = tuple(described.values_at(position)[1] for position in positions)
-        """The value up to which each share counts."""
-        super().__init__(attribute, [plain(end) for end in self.ends], points)
+        """The value up to which each fraction counts."""
+        levels = getattr(described, "levels", None)
+        categories = None if levels is None else tuple(levels)
+        grouping = Grouping(attribute, list(self.ends), [plain(e) for e in self.ends], categories)
+        among = (question or attribute).removesuffix(f" among {EVERYBODY}")
+        label = f"fraction of respondents up to each {among}"
+        super().__init__([grouping], points, label=label)
         self.points, self.question, self.notes = tuple(points), question, notes
-        self.bracketed: Callable[[int, float, Answer], Answer] = lambda _, __, answer: answer
-        """The excess at a position over a share, with its bracket, where there is one."""
+        self.bracketed: Callable[[int, float, Estimate], Estimate] = lambda _, __, answer: answer
+        """The excess at a position over a fraction, with its envelope, where there is one."""
+
+    def at(self, x: Any) -> Estimate:
+        """The fraction at or below a value (for bins, below an edge), with its own interval."""
+        if self.described.named or x in self.ends:
+            return self[x]
+        below = [k for k, end in enumerate(self.ends) if end <= x]
+        if not below:
+            raise QueryError(f"{plain(x)} is below the first value of {self.attribute}")
+        if self.described.in_bins and x != self.ends[below[-1]]:
+            raise QueryError(
+                f"{plain(x)} is inside a bin of {self.attribute}; use an edge, such as "
+                f"{plain(self.ends[below[-1]])}"
+            )
+        return self.points[below[-1]]
 
     @cached_property
     def values(self) -> Floats:
         """The points, made monotone by isotonic regression and clipped to [0, 1]; the last is 1.
 
-        Of a group that is estimated at nobody, all positions alike.
+        For a group that is estimated at zero it is uniform.
         """
         inner = self.points[:-1]
         if inner and inner[0].denominator <= 0:
@@ -85,51 +106,59 @@ class Cdf(Answers):
         )
         return np.append(np.clip(fit, 0.0, 1.0), 1.0)
 
-    def interval(
+    def confidence_interval(
         self,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         *,
-        simultaneous: bool = False,
+        simultaneous: bool = True,
         method: str = AUTO,
         anytime: bool = False,
-    ) -> tuple[Floats, Floats]:
-        """The ends of each point's own interval, or of a band for all of them together.
+    ) -> Interval:
+        """The ends of a band for all values together, or of each value's own interval.
 
         A simultaneous band holds the whole true distribution function at that level: the Fieller
         interval of each inner prefix at the level at which all of them hold together. The truth is
         monotone, so a lower end holds for all positions above it and an upper end for all below;
         that costs no coverage. The ends always hold `values`.
         """
-        normal_reach(level)
-        each = together(level, len(self) - 1) if flag("simultaneous", simultaneous) else level
-        by = self._method(method)
-        found = [point.interval(each, by, anytime=anytime) for point in self.points[:-1]]
+        normal_reach(confidence_level)
+        each = (
+            together(confidence_level, len(self) - 1)
+            if flag("simultaneous", simultaneous)
+            else confidence_level
+        )
+        found = [
+            point.confidence_interval(each, method=method, anytime=anytime)
+            for point in self.points[:-1]
+        ]
         ends = np.array(found).reshape(-1, 2)
         if not simultaneous:
-            low, high = np.vstack([ends, self.points[-1].interval(level, NORMAL)]).T
-            return low, high
+            low, high = np.vstack(
+                [ends, self.points[-1].confidence_interval(confidence_level, method=NORMAL)]
+            ).T
+            return Interval(low, high)
         ends = np.vstack([ends, [1.0, 1.0]])
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
-        return np.minimum(low, self.values), np.maximum(high, self.values)
+        return Interval(np.minimum(low, self.values), np.maximum(high, self.values))
 
-    def moved_by(self, liars: int) -> tuple[Floats, Floats]:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """Between what `values` would lie if so many devices had not lied.
 
         Whatever its weights, a monotone fit lies nowhere above all points up to it, and nowhere
         below all points from it on.
         """
-        ends = [self._point_moved(k, liars) for k in range(len(self) - 1)]
+        ends = [self._point_moved(k, malicious) for k in range(len(self) - 1)]
         low, high = np.clip(np.array([*ends, (1.0, 1.0)]).reshape(-1, 2).T, 0.0, 1.0)
-        return np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
+        return Interval(np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high))
 
     def _point_moved(self, k: int, liars: int) -> tuple[float, float]:
         point, position = self.points[k], self.positions[k]
         if point.lie is not None:
-            return point.moved_by(liars)
+            return point.poisoning_bounds(liars)
 
         def lies(share: float) -> tuple[float, float]:
-            found = self.bracketed(position, share, Answer(0.0, 0.0)).lie
+            found = self.bracketed(position, share, Estimate(0.0, 0.0)).lie
             return found() if found else (-math.inf, math.inf)
 
         below, less_all = lies(0.0), lies(1.0)  # the size is those up to it, and those above
@@ -154,24 +183,37 @@ class Cdf(Answers):
                 how = "interpolated evenly inside"
             value = float(low) + where * (float(high) - float(low))
             notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
-        return Quantile(value, p, self.positions[at], self, method, notes)
+        return Quantile(
+            value,
+            math.nan,
+            f"{p:g}-quantile of {self.question}",
+            self.attribute,
+            self.points[0].target,
+            notes,
+            reports=self.points[0].reports,
+            survey=self.points[0].survey,
+            probability=p,
+            position=self.positions[at],
+            cdf=self,
+            search=method,
+        )
 
-    def excess(self, p: float) -> list[Answer]:
+    def excess(self, p: float) -> list[Estimate]:
         """D(k) = #(x <= k) - p #(all) for every inner prefix of the group.
 
         It is one sum over people, of (1[x <= k] - p), so it is unbiased.
         """
-        found: list[Answer] = []
+        found: list[Estimate] = []
         for q in self.points[:-1]:
             size = q.denominator
             spread = q.numerator_variance - 2 * p * q.shared + p**2 * q.denominator_variance
             jump, hidden = q.jump * size, q.hidden * size**2
             excess = (q.value - p) * size
             above, below = map(math.sqrt, q.ones)
-            plain = Answer(
+            plain = Estimate(
                 excess,
                 max(spread, 0.0),
-                about=q.about,
+                target=q.target,
                 jump=jump,
                 hidden=hidden,
                 reports=q.reports,
@@ -180,40 +222,62 @@ class Cdf(Answers):
             found.append(self.bracketed(self.positions[len(found)], p, plain))
         return found
 
-    def _marks(self) -> list[Any]:
-        return list(self.ends)
-
     def shared_notes(self) -> list[str]:
         return list(self.notes)
 
-    def to_dict(self, level: float = 0.95, *, simultaneous: bool | None = None) -> dict[str, Any]:
-        found = super().to_dict(level, simultaneous=simultaneous)
-        return {"question": self.question, **found}
+    def _notes(self, one: Estimate) -> tuple[str, ...]:
+        return ()
+
+    def _display(self, row: int, one: Estimate, each: float, every: bool) -> Display:
+        """The monotone fit with its band, or the estimate of one value with its own interval."""
+        if not every:
+            return one.display(each)
+        low, high = self._band(1 - (1 - each) * max(1, len(self) - 1))
+        ends = (rounded(float(end[row]), one.stderr) for end in (low, high))
+        value = rounded(float(self.values[row]), one.stderr)
+        return Display(value, rounded_error(one.stderr), interval_text(*ends))
+
+    def _band(self, confidence_level: float) -> Interval:
+        if confidence_level not in self._bands:
+            self._bands[confidence_level] = self.confidence_interval(confidence_level)
+        return self._bands[confidence_level]
+
+    @cached_property
+    def _bands(self) -> dict[float, Interval]:
+        return {}
+
+    def _each(self, confidence_level: float, simultaneous: bool) -> float:
+        normal_reach(confidence_level)
+        if not flag("simultaneous", simultaneous):
+            return confidence_level
+        return together(confidence_level, max(1, len(self) - 1))
 
     def __repr__(self) -> str:
         return f"<Cdf of {self.question}>"
 
-    def text(self, level: float = 0.95, *, simultaneous: bool | None = None) -> str:
-        wide, every = max(map(len, self.labels)), self._all(simultaneous)
-        rows = zip(self.labels, self.values, *self.interval(level, simultaneous=every), strict=True)
-        which = percent(level) + (" for all" if every else "")
-        return "\n".join(
-            f"{name:>{wide}}  {value:.4f} ({which}: {low:.4f} to {high:.4f})"
-            for name, value, low, high in rows
-        )
-
 
 @dataclass(frozen=True, repr=False)
-class Quantile:
-    """An estimated quantile in the units of its attribute."""
+class Quantile(Estimate):
+    """An estimated quantile: a value of the attribute, with an interval and no standard error."""
 
-    value: Value
-    probability: float
-    position: int
+    value: Value  # type: ignore[assignment]
+    probability: float = 0.5
+    position: int = 0
     """The position of the value in the attribute's domain."""
-    cdf: Cdf
-    method: str = ISOTONIC
-    notes: tuple[str, ...] = ()
+    cdf: Cdf | None = None
+    search: str = ISOTONIC
+
+    @property
+    def stderr(self) -> float:
+        """NaN: a quantile has an interval only."""
+        return math.nan
+
+    @property
+    def estimable(self) -> bool:
+        return self._cdf.points[0].clear or len(self._cdf.points) == 1
+
+    def pvalue(self, number: float = 0.0) -> float:
+        raise QueryError("quantiles have no test; compare their intervals")
 
     def __sub__(self, other: object) -> NoReturn:
         raise QueryError(
@@ -223,9 +287,9 @@ class Quantile:
 
     __rsub__ = __add__ = __radd__ = __truediv__ = __rtruediv__ = __sub__
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
-    ) -> tuple[Value, Value]:
+    def confidence_interval(
+        self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
+    ) -> Interval:
         """All values that two one-sided tests do not contradict, from the first to the last.
 
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
@@ -238,84 +302,71 @@ class Quantile:
         the last bin. At any time, each test has its share of the level: while one watches, the
         quantile of those who reported moves from value to value.
         """
-        normal_reach(level)
-        tests = self.cdf.excess(self.probability)
+        normal_reach(confidence_level)
+        tests = self._cdf.excess(self.probability)
         flag("anytime", anytime)
-        by = tests[len(tests) // 2].method(level, method) if tests and not anytime else NORMAL
-        tie = TIE * abs(self.cdf.points[0].denominator)
+        by = (
+            tests[len(tests) // 2].method(confidence_level, method)
+            if tests and not anytime
+            else NORMAL
+        )
+        tie = TIE * abs(self._cdf.points[0].denominator)
         if by == NORMAL:
-            each = together(level, len(tests)) if anytime else level
-            ends = [test.interval(each, NORMAL, anytime=anytime) for test in tests]
+            each = together(confidence_level, len(tests)) if anytime else confidence_level
+            ends = [
+                test.confidence_interval(each, method=NORMAL, anytime=anytime) for test in tests
+            ]
             enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
             before = [k for k, (low, _) in enumerate(ends) if low < -tie]
             first, last = min(enough, default=len(tests)), max(before, default=-1) + 1
         else:
-            first, last = searched(tests, level, by, tie)
-        positions, described = self.cdf.positions, self.cdf.described
-        return (
+            first, last = searched(tests, confidence_level, by, tie)
+        positions, described = self._cdf.positions, self._cdf.described
+        return Interval(
             described.values_at(positions[first])[0],
             described.values_at(positions[last])[1],
         )
 
-    def moved_by(self, liars: int) -> tuple[Value, Value]:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """Between what the value would lie if so many devices had not lied, by either method.
 
         It is at least the first value at which enough people can be, and at most the one behind the
         last at which they may not be.
         """
-        ends = [test.moved_by(liars) for test in self.cdf.excess(self.probability)]
-        tie = TIE * abs(self.cdf.points[0].denominator)
+        ends = [test.poisoning_bounds(malicious) for test in self._cdf.excess(self.probability)]
+        tie = TIE * abs(self._cdf.points[0].denominator)
         enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]
         before = [k for k, (low, _) in enumerate(ends) if low < -tie]
         first, last = min(enough, default=len(ends)), max(before, default=-1) + 1
-        positions, values_at = self.cdf.positions, self.cdf.described.values_at
-        return values_at(positions[first])[0], values_at(positions[last])[1]
+        positions, values_at = self._cdf.positions, self._cdf.described.values_at
+        return Interval(values_at(positions[first])[0], values_at(positions[last])[1])
 
     @property
     def attribute(self) -> str:
-        return self.cdf.attribute
+        return self._cdf.attribute
 
     @property
-    def question(self) -> str:
-        return f"{self.probability:g}-quantile of {self.cdf.question}"
+    def _cdf(self) -> Cdf:
+        assert self.cdf is not None
+        return self.cdf
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        low, high = self.interval(level)
-        return {
-            "question": self.question,
-            "attribute": self.attribute,
-            "probability": self.probability,
-            "value": self.value,
-            "level": level,
-            "low": low,
-            "high": high,
-            "method": self.method,
-            "about": self.cdf.points[0].about,
-            "notes": list(self.notes),
-        }
-
-    def shown(self) -> str:
-        """The value in as many digits as its bin leaves meaning to."""
-        low, high = self.cdf.described.values_at(self.position)
-        if low != high:
+    def _shown(self, number: Any) -> str:
+        """A value in as many digits as its bin leaves meaning to."""
+        low, high = self._cdf.described.values_at(self.position)
+        if low != high and number not in (low, high) and not isinstance(number, str):
             width = float(high) - float(low)
-            return plain(round(float(self.value), 1 - math.floor(math.log10(width) + 1e-9)))
-        return plain(self.value)
+            return plain(round(float(number), 1 - math.floor(math.log10(width) + 1e-9)))
+        return plain(number)
 
-    def __str__(self) -> str:
-        return self.text()
+    def display(self, confidence_level: float) -> Display:
+        low, high = self.confidence_interval(confidence_level)
+        return Display(self._shown(self.value), "", f"{plain(low)} to {plain(high)}", self.notes)
+
+    def to_text(self, confidence_level: float = 0.95) -> str:
+        return self.display(confidence_level).line("", confidence_level)
 
     def __repr__(self) -> str:
-        return f"<Quantile: {self.attribute} {self.probability:g}-quantile {self.shown()}>"
+        return f"<Quantile: {self.question} {self._shown(self.value)}>"
 
     def __float__(self) -> float:
         return float(self.value)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.value, spec) if spec else str(self)
-
-    def text(self, level: float = 0.95) -> str:
-        """The quantile and its interval at that level, in one line."""
-        low, high = self.interval(level)
-        text = f"{self.attribute} {self.probability:g}-quantile {self.shown()}"
-        return "; ".join([f"{text} ({percent(level)}: {plain(low)} to {plain(high)})", *self.notes])

@@ -5,36 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.conditions import ALL, ANY, Condition, Where
-from metricldp.attributes.answered import NO, YES, answered
+from metricldp.answers.conditions import ALL, ANY, Condition, Where, attributes_in
+from metricldp.attributes.answered import YES, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import (
     Chosen,
     Part,
     Span,
     Stretches,
-    both,
     either,
     inside,
-    rest,
-    same,
 )
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
 from metricldp.design.plans import workload_of
 from metricldp.design.workloads import Workload
+from metricldp.estimate.expression import Selection, select
+from metricldp.estimate.selections import (
+    Product,
+    complement,
+    factors_of,
+    intersection,
+    merged,
+    not_responded,
+    responded,
+    simplified,
+    union,
+)
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-MOST_PRODUCTS = 64
-"""A where-clause is cut into so many parts at most, each a product of functions."""
-UNANSWERED = "unanswered"
 EVERYBODY = "everybody"
 
 
@@ -54,151 +60,106 @@ class Query:
         return {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
 
 
-def parse(survey: Agreement, where: Where | None, about: str | None = None) -> Query:
+def parse(survey: Agreement, where: Where | None, target: str | None = None) -> Query:
     """A where-clause as one query; a refusal of one that has to be asked in parts."""
-    found = parse_all(survey, where, about)
+    found = parse_all(survey, where, target)
     if len(found) > 1:
         raise QueryError(
-            f"{found[0].words} is asked in {len(found)} parts, which counts, shares, sums, means "
-            "and histograms can be; here, give each attribute a range or a list of its own"
+            f"{found[0].words} is a union of {len(found)} parts, which this query does not "
+            "take; use a range or a list for each attribute, joined with and"
         )
     return found[0]
 
 
-def parse_all(survey: Agreement, where: Where | None, about: str | None = None) -> list[Query]:
+def parse_all(survey: Agreement, where: Where | None, target: str | None = None) -> list[Query]:
     """A where-clause as queries of which each person meets one at most; all have its words.
 
     A or B is A, and B without A. Not (A and B) is not A, and A without B.
     """
-    if not isinstance(where, Condition):
-        return [_parsed(survey, where, about)]
-    factors, words, notes = _products(survey, where)
-    there = {} if about is None else if_answered(survey, about)
-    if there:
-        factors = [product for f in factors if (product := _both(f, there)) is not None]
-    if not factors:
-        raise QueryError(f"nobody can be {words}; its conditions exclude each other")
-    return [Query(product, words, notes) for product in _fewer(factors)]
+    if not isinstance(where, Condition | str):
+        return [_parsed(survey, where, target)]
+    products, words, notes = _selection(survey, where)
+    if target is not None and attribute_of(survey, target).optional is not None:
+        attribute = attribute_of(survey, target)
+        whole = Span(0, attribute.size, attribute.size)
+        products = intersection(products, [{target: responded(attribute, whole)}])
+        if isinstance(where, str) and target not in attributes_in(where):
+            words = f"{words}, {target} answered"
+    if not products:
+        raise QueryError(f"{words} selects no possible value; its conditions exclude each other")
+    alternatives = [factors for product in merged(products) for factors in factors_of(product)]
+    return [Query(factors, words, notes) for factors in alternatives]
 
 
-Product = dict[str, Part]
-
-
-def _products(survey: Agreement, where: Where) -> tuple[list[Product], str, tuple[str, ...]]:
+def _selection(survey: Agreement, where: Where) -> Selection:
     """Products that exclude each other, the words of the whole, and its notes."""
+    if isinstance(where, str):
+        return select(survey, where)
     if not isinstance(where, Condition):
-        query = _parsed(survey, where, None)
-        words = query.words if len(where) == 1 else f"({query.words})"
-        return [dict(query.factors)], words, query.notes
-    found = [_products(survey, part) for part in where.parts]
-    said = [words for _, words, _ in found]
-    notes = tuple(dict.fromkeys(note for _, _, some in found for note in some))
+        product, labels, notes = _conjunction(survey, where, None)
+        words = ", ".join(labels) or EVERYBODY
+        return Selection([product], words if len(where) == 1 else f"({words})", notes)
+    parts = [_selection(survey, part) for part in where.parts]
+    labels = [
+        f"({words})" if isinstance(part, str) and ", " in words else words
+        for part, (_, words, _) in zip(where.parts, parts, strict=True)
+    ]
+    notes = tuple(dict.fromkeys(note for _, _, some in parts for note in some))
     if where.kind == ALL:
         products: list[Product] = [{}]
-        for some, _, _ in found:
-            products = _meeting(products, some)
-        return products, " and ".join(said), notes
-    products, left = [], [cast(Product, {})]
-    for some, _, _ in found:
-        products += _meeting(left, some)
-        for one in some:
-            left = _meeting(left, _without(one))
+        for some, _, _ in parts:
+            products = intersection(products, some)
+        return Selection(products, " and ".join(labels), notes)
+    products = union([some for some, _, _ in parts])
     if where.kind == ANY:
-        return products, f"({' or '.join(said)})", notes
-    return left, f"not {said[0]}" if len(said) == 1 else f"not ({' or '.join(said)})", notes
+        return Selection(products, f"({' or '.join(labels)})", notes)
+    words = f"not {labels[0]}" if len(labels) == 1 else f"not ({' or '.join(labels)})"
+    return Selection(complement(products), words, notes)
 
 
-def _meeting(some: Sequence[Product], others: Sequence[Product]) -> list[Product]:
-    """What is in one of some and in one of others."""
-    found = [both for one in some for other in others if (both := _both(one, other)) is not None]
-    if len(found) > MOST_PRODUCTS:
-        raise QueryError(
-            f"a where-clause of more than {MOST_PRODUCTS} parts would take long; ask for less"
-        )
-    return found
-
-
-def _both(one: Product, other: Mapping[str, Part]) -> Product | None:
-    found = dict(one)
-    for name, part in other.items():
-        found[name] = both(found[name], part) if name in found else part
-        if not np.any(inside(found[name])):
-            return None
-    return found
-
-
-def _without(product: Product) -> list[Product]:
-    """Everybody else: who fails the first condition, or meets it and fails the second, ..."""
-    found: list[Product] = []
-    met: Product = {}
-    for name, part in product.items():
-        left = rest(part)
-        if np.any(inside(left)):
-            found.append({**met, name: left})
-        met[name] = part
-    return found
-
-
-def _fewer(products: list[Product]) -> list[Product]:
-    """The same, with two that differ in one attribute put together where they can be."""
-    found: list[Product] = []
-    for product in products:
-        joined = product
-        while (place := _beside(found, joined)) is not None:
-            joined = _joined_products(found.pop(place[0]), joined, place[1])
-        found.append(joined)
-    return found
-
-
-def _beside(found: Sequence[Product], product: Product) -> tuple[int, str] | None:
-    for place, other in enumerate(found):
-        if other.keys() == product.keys():
-            apart = [name for name in other if not same(other[name], product[name])]
-            if len(apart) == 1:
-                return place, apart[0]
-    return None
-
-
-def _joined_products(one: Product, other: Product, name: str) -> Product:
-    part = either(one[name], other[name])
-    others = {key: value for key, value in one.items() if key != name}
-    return others if (inside(part) == 1).all() else {**others, name: part}
-
-
-def _parsed(survey: Agreement, where: Any, about: str | None) -> Query:
+def _parsed(survey: Agreement, where: Any, target: str | None) -> Query:
     """A count query from a plain where-clause, None for everybody; whole domains are dropped.
 
     An optional attribute is read together with whether it was answered: here, and where the
     question is `about` one.
     """
-    where = {} if where is None else where
+    product, words, notes = _conjunction(survey, {} if where is None else where, target)
+    (factors,) = factors_of(product)
+    if target is not None and target not in product and (there := if_answered(survey, target)):
+        factors |= there
+        words.append(f"{target} answered")
+    return Query(factors, ", ".join(words) or EVERYBODY, notes)
+
+
+def _conjunction(
+    survey: Agreement, where: Any, target: str | None
+) -> tuple[Product, list[str], tuple[str, ...]]:
+    """The product of a plain where-clause, words for each entry, and notes."""
     if not isinstance(where, Mapping):
-        example = "{'age': (18, 29), 'region': 'north'}"
+        example = "{'age': between(18, 29), 'region': 'north'}"
         raise QueryError(
-            f"a where-clause maps attributes to ranges or values, such as {example}, "
-            f"not {shown(where)}"
+            f"a where-clause is a text such as \"18 <= age <= 29 and region == 'north'\", or maps "
+            f"attributes to ranges or values, such as {example}, not {shown(where)}"
         )
-    factors: Product = {}
+    product: Product = {}
     words, notes = [], []
     for name, meant in where.items():
         described = attribute_of(survey, name)
-        if described.optional is not None:
-            if meant is None and name == about:
-                raise QueryError(f"{name} is asked about and left out at once; drop it from where")
-            factors[answered(name)] = NO if meant is None else YES
-            if meant is None:
-                words.append(f"{name} not answered")
-                continue
+        if described.optional is not None and meant is None:
+            if name == target:
+                raise QueryError(
+                    f"{name} is the attribute of the query and excluded by where; remove it "
+                    "from where"
+                )
+            product[name] = not_responded(described)
+            words.append(f"{name} not answered")
+            continue
         part = chosen(described, meant, name)
         words.append(f"{name} {part.words}")
         if part.note:
             notes.append(part.note)
-        if not part.whole:
-            factors[name] = part.part
-    if about is not None and about not in where and (there := if_answered(survey, about)):
-        factors |= there
-        words.append(f"{about} answered")
-    return Query(factors, ", ".join(words) or EVERYBODY, tuple(notes))
+        product[name] = responded(described, part.part)
+    return simplified(product), words, tuple(notes)
 
 
 def chosen(described: Attribute, meant: Any, name: str) -> Chosen:
@@ -274,12 +235,12 @@ def workload_for(survey: Agreement, name: str, rows: Any) -> Workload:
     """A workload over an attribute: itself, its name, or its rows."""
     described = attribute_of(survey, name)
     if described.kind == "weight":
-        raise QueryError(f"{name} is a weight; ask for its sum")
+        raise QueryError(f"{name} is a weight; use its sum")
     if isinstance(rows, str) and rows in ("ranges", "prefixes") and not described.ordered:
-        raise QueryError(f"{name} has no order, so no {rows}; ask for its values")
+        raise QueryError(f"{name} has no order, so no {rows}; use its values")
     if isinstance(rows, str) and rows == "mean":
         described.numbers(name)  # refused where values are names
-        raise QueryError(f"the mean of {name} is an answer of its own; ask for mean({name!r})")
+        raise QueryError(f"the mean of {name} is a query of its own; use mean({name!r})")
     return workload_of(rows, described.size)
 
 

@@ -11,7 +11,7 @@ from metricldp.answers import watched
 from metricldp.answers.answer import (
     AUTO,
     NORMAL,
-    Answer,
+    Estimate,
     normal_reach,
 )
 from metricldp.answers.liars import Ends, checked_liars, moved_mean
@@ -28,7 +28,7 @@ class Excess(NamedTuple):
     The mean is the number at which it is zero.
     """
 
-    ask: Callable[[float], Answer]
+    ask: Callable[[float], Estimate]
     likely: float
     """The mean that is planned for."""
     low: float
@@ -36,7 +36,7 @@ class Excess(NamedTuple):
     factor: float = 1.0
     """What the mean was multiplied with."""
 
-    def interval(self, level: float, method: str) -> tuple[float, float]:
+    def _interval(self, confidence_level: float, method: str) -> tuple[float, float]:
         """All means that the interval of the sum above them does not contradict.
 
         It falls with the number, so both ends are found by halving; what is left is kept.
@@ -48,7 +48,7 @@ class Excess(NamedTuple):
             sign = 1 if side == 0 else -1
 
             def possible(number: float, side: int = side, sign: int = sign) -> bool:
-                return sign * self.ask(number).interval(level, method)[side] <= 0
+                return sign * self.ask(number)._interval(confidence_level, method)[side] <= 0
 
             if possible(outside):
                 ends.append(outside)
@@ -65,7 +65,7 @@ class Excess(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Ratio(Answer):
+class Ratio(Estimate):
     """An estimated sum over an estimated count: a mean.
 
     Its standard error is the delta method's; its interval is Fieller's, exact for two jointly
@@ -77,10 +77,10 @@ class Ratio(Answer):
     denominator_variance: float
     shared: float
     """The covariance of the sum and the count."""
-    possible: tuple[float, float] = (-math.inf, math.inf)
-    """Between these it lies, whoever reported what."""
     numerator: float | None = None
     """The sum itself, where the value had to be moved to what is possible."""
+    centre: float = 0.0
+    """What is subtracted from the values in the sum, in its variance and in the covariance."""
     above: Excess | None = field(default=None, compare=False)
     """What a shorter interval can come from."""
     lies: Callable[[float], Ends] | None = field(default=None, compare=False)
@@ -94,11 +94,11 @@ class Ratio(Answer):
 
     @property
     def paces(self) -> tuple[watched.Pace, ...]:
-        size, mean = self.denominator or 1.0, self.value
+        size, mean = self.denominator or 1.0, self.value - self.centre
         above = watched.Pace(self.numerator_variance, self.ones[0]).times(1 / size)
         below = watched.Pace(self.denominator_variance, self.ones[1]).times(mean / size)
         if not any(self.ones) and self.made is not None:
-            return self.made.paces(self.about)
+            return self.made.paces(self.target)
         return (above, below) if self.denominator_variance else (above,)
 
     @property
@@ -106,30 +106,62 @@ class Ratio(Answer):
         """Whether the count is clearly above zero: by two standard errors."""
         return self.denominator > 2 * math.sqrt(self.denominator_variance)
 
+    @property
+    def estimable(self) -> bool:
+        return self.clear
+
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
-        if self.above is None:
+        if self.above is None or method in (AUTO, NORMAL):
             return super().method(level, method)
         return self.above.ask(self.above.likely).method(level, method)
 
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        if self.above is None:
+        if self.above is None or method in (AUTO, NORMAL):
             return super().rests_on(level, method)
         return self.above.ask(self.above.likely).rests_on(level, method)
 
     def scaled(self, factor: float, unit: str) -> Ratio:
         found = super().scaled(factor, unit)
         assert isinstance(found, Ratio)
-        low, high = _times(self.possible, factor)
         above, ends = self.above, self.ends
         return replace(
             found,
             numerator=None if self.numerator is None else self.numerator * factor,
+            centre=self.centre * factor,
             numerator_variance=self.numerator_variance * factor**2,
             shared=self.shared * factor,
             ones=(self.ones[0] * factor**2, self.ones[1]),
-            possible=(low, high),
             ends=ends and (lambda level: _times(ends(level), factor)),
             above=above and above._replace(factor=above.factor * factor) if factor else None,
+        )
+
+    def shifted(self, by: float) -> Ratio:
+        """The mean of values that are larger by a number."""
+        low, high = self.possible
+        return replace(
+            self,
+            value=self.value + by,
+            centre=self.centre + by,
+            possible=(low + by, high + by),
+            between=tuple(one.shifted(by) for one in self.between if isinstance(one, Ratio)),
+        )
+
+    def centred_at(self, centre: float) -> Ratio:
+        """The same mean, from the sum of the values less another number."""
+        apart, total = centre - self.centre, self.numerator
+        if total is None:
+            total = (self.value - self.centre) * self.denominator
+        if not apart:
+            return replace(self, numerator=total)
+        counts, (one, other) = self.denominator_variance, self.ones
+        variance = self.numerator_variance - 2 * apart * self.shared + apart**2 * counts
+        return replace(
+            self,
+            centre=centre,
+            numerator=total - apart * self.denominator,
+            numerator_variance=max(variance, 0.0),
+            shared=self.shared - apart * counts,
+            ones=((math.sqrt(one) + abs(apart) * math.sqrt(other)) ** 2, other),
         )
 
     def with_residual(self, variance: float) -> Ratio:
@@ -138,28 +170,29 @@ class Ratio(Answer):
         The covariance follows, as far as two such variances allow one: of a known size, none.
         """
         most = math.sqrt(self.numerator_variance * self.denominator_variance)
-        squares = self.value**2 * self.denominator_variance
+        mean = self.value - self.centre
+        squares = mean**2 * self.denominator_variance
         shared = self.numerator_variance + squares - variance
-        covariance = min(max(shared / (2 * self.value), -most), most) if self.value else 0.0
+        covariance = min(max(shared / (2 * mean), -most), most) if mean else 0.0
         return replace(
             self,
             variance=variance / self.denominator**2,
             shared=covariance,
-            numerator_variance=variance + 2 * self.value * covariance - squares,
+            numerator_variance=variance + 2 * mean * covariance - squares,
         )
 
-    def moved_by(self, liars: int) -> Ends:
+    def poisoning_bounds(self, malicious: int) -> Ends:
         """All means that so many lies could have come from; a group they could empty has any."""
         if self.lies is None or self.lie is None:
-            return super().moved_by(liars)
+            return super().poisoning_bounds(malicious)
         least, most = sorted(end / self.scale for end in self.possible)
         sums = self.value / self.scale * self.denominator, self.denominator
-        ends = moved_mean(sums, checked_liars(liars), self.lies, self.lie(), (least, most))
+        ends = moved_mean(sums, checked_liars(malicious), self.lies, self.lie(), (least, most))
         low, high = sorted(end * self.scale for end in ends)
         return low, high
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         """All means that the two estimates do not contradict at that level (Fieller's theorem).
 
@@ -167,33 +200,32 @@ class Ratio(Answer):
         count may be zero, hardly a mean is contradicted, and the interval is all that is possible:
         an answer only where the count happens to come out large would be wrong too often.
         """
-        z = normal_reach(level)
+        z = normal_reach(confidence_level)
         if flag("anytime", anytime):
             variance = self.stderr**2
-            asked = level, self.reports, self.paces, variance, self.possible
-            return watched.ends(self.interval, *asked) if self.clear else self.possible
+            asked = confidence_level, self.reports, self.paces, variance, self.possible
+            return watched.ends(self._interval, *asked) if self.clear else self.possible
         if self.between:
-            return super().interval(level, method)
-        chosen = self.method(level, method)
+            return super()._interval(confidence_level, method)
+        chosen = self.method(confidence_level, method)
         if chosen != NORMAL:
             if self.above is None:
-                return super().interval(level, chosen)
-            return self.above.interval(level, chosen)
+                return super()._interval(confidence_level, chosen)
+            return self.above._interval(confidence_level, chosen)
         if self.ends is not None:
-            return self.ends(level)
+            return self.ends(confidence_level)
         leading = self.denominator**2 - z**2 * self.denominator_variance
         if leading <= 0 or not self.clear:
             return self.possible
-        beyond = (self.reach(level) / z) ** 2 - self.stderr**2
-        numerator = self.value * self.denominator
+        beyond = (self.reach(confidence_level) / z) ** 2 - self.stderr**2
+        numerator = (self.value - self.centre) * self.denominator
         middle = numerator * self.denominator - z**2 * self.shared
         spread = self.numerator_variance + max(0.0, beyond) * self.denominator**2
         last = numerator**2 - z**2 * spread
         root = math.sqrt(max(0.0, middle**2 - leading * last))
-        low, high = (middle - root) / leading, (middle + root) / leading
-        if any(self.ones):
-            return low, high
-        return within((low, high), self.possible)  # of one answer over another, as for a share
+        low = self.centre + (middle - root) / leading
+        high = self.centre + (middle + root) / leading
+        return within((low, high), self.possible) if not any(self.ones) else (low, high)
 
 
 def _times(ends: Ends, factor: float) -> Ends:

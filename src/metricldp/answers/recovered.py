@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from metricldp.answers.answer import NORMAL, Answer
+from metricldp.answers.answer import NORMAL, Estimate
 
 _HALVINGS = 60
 _ROUNDING = 1e-9
@@ -30,8 +30,8 @@ class Off(NamedTuple):
     """Whether that is all that is possible: then it may be anything to other parts, too."""
 
     @classmethod
-    def of(cls, answer: Answer, level: float) -> Off:
-        low, high = answer.interval(level, NORMAL)
+    def of(cls, answer: Estimate, level: float) -> Off:
+        low, high = answer._interval(level, NORMAL)
         ends = max(0.0, answer.value - low), max(0.0, high - answer.value)
         return cls(answer.value, *ends, getattr(answer, "possible", None) == (low, high))
 

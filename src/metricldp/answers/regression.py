@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, percent
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer import Estimate
 from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where
 from metricldp.answers.least_squares import Fitting, columns_for
@@ -25,6 +24,8 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import listed, plain, shown, table
 from metricldp.channels import Floats
+from metricldp.estimate.display import percent
+from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.readings import attribute_of
 
 NOTE = "noise in predictors does not pull coefficients towards zero: moments are decoded"
@@ -39,27 +40,27 @@ class Regression:
     """
 
     outcome: str
-    coefficients: Answers
+    coefficients: EstimateTable
     covariances: Floats
     """Of the coefficients, in their order."""
     base: Mapping[str, str]
     """The level of each categorical predictor that the others are compared with."""
-    about: str
+    target: str
     n: int
     question: str
     notes: tuple[str, ...]
     _fitting: Fitting = field(repr=False)
 
     @cached_property
-    def r_squared(self) -> Answer:
+    def r_squared(self) -> Estimate:
         """The share of the outcome's variance that the line explains."""
         return self._fitting.r_squared()
 
-    def __getitem__(self, label: str) -> Answer:
-        found: Answer = self.coefficients[label]
+    def __getitem__(self, label: str) -> Estimate:
+        found: Estimate = self.coefficients[label]
         return found
 
-    def predict(self, person: Mapping[str, Any]) -> Answer:
+    def predict(self, person: Mapping[str, Any]) -> Estimate:
         """What the line says of a person with these values of all predictors."""
         if not isinstance(person, Mapping):
             raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
@@ -90,52 +91,42 @@ class Regression:
             raise QueryError(f"{name} takes a number, not {shown(value)}")
         return value, None
 
-    def text(self, level: float = 0.95) -> str:
-        """A table of the coefficients with their errors, and R^2 below it."""
-        low, high = self.coefficients.interval(level)
-        rows = [("", "coefficient", "± error", f"{percent(level)} interval", "p-value")]
-        for label, one, a, b in zip(
-            self.coefficients.labels, self.coefficients, low, high, strict=True
-        ):
-            ends = f"{one._shown(a)} to {one._shown(b)}"
-            p = p_text(one.p_value())
-            rows.append((label, one._shown(one.value), one._shown(one.stderr), ends, p))
-        against = [f"{base} is the reference level for {k}" for k, base in self.base.items()]
+    def to_text(self, confidence_level: float = 0.95) -> str:
+        """A table of the coefficients with p-values, and R^2 below it."""
+        rows: list[tuple[str, ...]] = [
+            ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
+        ]
+        for label, one in self.coefficients:
+            display = one.display(confidence_level)
+            p = p_text(one.pvalue())
+            rows.append((label, display.value, display.stderr, display.interval, p))
+        against = [f"{base} is the reference level of {k}" for k, base in self.base.items()]
         notes = [*against, *self.notes]
-        lines = [self.question, table(rows), f"R^2 {self.r_squared.text(level)}", *notes]
-        return "\n".join(lines)
+        r_squared = f"R^2 {self.r_squared.to_text(confidence_level)}"
+        return "\n".join([self.question, table(rows), r_squared, *notes])
 
     def __str__(self) -> str:
-        return self.text()
+        return self.to_text()
 
     def __repr__(self) -> str:
         return f"<Regression: {self.question}>"
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Plain data for JSON."""
         return {
-            "question": self.question,
+            **self.coefficients.to_dict(confidence_level),
+            "label": self.question,
             "outcome": self.outcome,
-            "about": self.about,
-            "n": self.n,
             "base": dict(self.base),
-            "level": level,
-            "coefficients": self.coefficients.to_dict(level)["answers"],
-            "p_values": [one.p_value() for one in self.coefficients],
+            "pvalues": [one.pvalue() for _, one in self.coefficients],
             "covariances": self.covariances.tolist(),
-            "r_squared": self.r_squared.to_dict(level),
+            "r_squared": self.r_squared.to_dict(confidence_level),
             "notes": list(self.notes),
         }
 
-    def to_pandas(self, level: float = 0.95) -> Any:
+    def to_pandas(self, confidence_level: float = 0.95) -> Any:
         """A row for each coefficient."""
-        return self.coefficients.to_pandas(level)
-
-    def to_polars(self, level: float = 0.95) -> Any:
-        return self.coefficients.to_polars(level)
-
-    def to_arrow(self, level: float = 0.95) -> Any:
-        return self.coefficients.to_arrow(level)
+        return self.coefficients.to_pandas(confidence_level)
 
 
 def regression(
@@ -144,7 +135,7 @@ def regression(
     predictors: Sequence[str],
     where: Where | None,
     base: Mapping[str, str] | None,
-    about: str,
+    target: str,
 ) -> Regression:
     """Least squares of an attribute on others, over the people of a where-clause."""
     attribute_of(tally.survey, outcome)
@@ -153,7 +144,7 @@ def regression(
         attribute_of(tally.survey, name)
     if base is not None and not isinstance(base, Mapping):
         raise QueryError(f'a base is a dict such as {{"region": "north"}}, not {shown(base)}')
-    people = People.of(tally, where, about, [outcome, *names])
+    people = People.of(tally, where, target, [outcome, *names])
     columns, bases, notes = columns_for(people, names, base)
     y = numeric(people, outcome)
     if y.binned:
@@ -179,12 +170,13 @@ def _result(fitting: Fitting, bases: dict[str, str], notes: tuple[str, ...]) -> 
         for row, column in zip(back, fitting.columns, strict=True)
     ]
     moves = back @ fitting.moves
+    labels = [column.label for column in fitting.columns]
     return Regression(
         fitting.y.name,
-        Answers("coefficient", [column.label for column in fitting.columns], answers),
+        EstimateTable([Grouping("coefficient", labels, labels)], answers, label=question),
         moves @ fitting.shared @ moves.T,
         bases,
-        people.about,
+        people.target,
         people.tally.n,
         question,
         (*people.group.notes, *notes, NOTE),

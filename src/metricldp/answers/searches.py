@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
+from metricldp.answers.answer import Estimate
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.optional import lazy
@@ -22,7 +22,7 @@ TIE = 1e-9
 """Shares that differ by less are equal: rounding, not noise."""
 
 
-def searched(tests: Sequence[Answer], level: float, by: str, tie: float) -> tuple[int, int]:
+def searched(tests: Sequence[Estimate], level: float, by: str, tie: float) -> tuple[int, int]:
     """The first and the last position that the tests leave, without making all of them.
 
     A tenth of the error goes to tests at a few positions: the truth cannot lie before the last of
@@ -33,10 +33,10 @@ def searched(tests: Sequence[Answer], level: float, by: str, tie: float) -> tupl
     coarse = range(0, len(tests), step)
 
     def enough(k: int, at: float) -> bool:
-        return tests[k].interval(at, by)[1] >= -tie
+        return tests[k]._interval(at, by)[1] >= -tie
 
     def before(k: int, at: float) -> bool:
-        return tests[k].interval(at, by)[0] < -tie
+        return tests[k]._interval(at, by)[0] < -tie
 
     start = next((k for k in coarse if enough(k, few)), coarse[-1] + step) - step + 1
     stop = next((k for k in reversed(coarse) if before(k, few)), coarse[0] - step) + step
@@ -68,10 +68,7 @@ def binary_search(shares: Floats, p: float) -> int:
 def checked(p: object) -> float:
     """A probability strictly between 0 and 1, or a refusal."""
     if not is_number(p) or not 0 < p < 1:
-        raise QueryError(
-            "a quantile is asked for a number between 0 and 1, as in quantile(attribute, 0.5), "
-            f"not {shown(p)}"
-        )
+        raise QueryError(f"q is between 0 and 1, as in quantile(attribute, 0.5), not {shown(p)}")
     return float(p)
 
 

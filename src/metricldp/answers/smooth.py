@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from metricldp.answers.answer import AUTO, Answer
+from metricldp.answers.answer import AUTO, Estimate
 from metricldp.answers.arithmetic import Combination, Terms
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import POPULATION, check_about, drawn
@@ -46,14 +46,14 @@ class People:
 
     tally: Tallied
     group: Query
-    about: str
+    target: str
 
     @classmethod
-    def of(cls, tally: Tallied, where: Where | None, about: str, names: Sequence[str]) -> People:
+    def of(cls, tally: Tallied, where: Where | None, target: str, names: Sequence[str]) -> People:
         """Those who answered all the attributes named, where some may be left out."""
         for name in names:
             attribute_of(tally.survey, name)
-        check_about(about, tally.n)
+        check_about(target, tally.n)
         if not tally.n:
             raise QueryError(f"no reports at all tell nothing of {' and '.join(names)}")
         group = tally._parsed(where)
@@ -63,7 +63,7 @@ class People:
             if new:
                 words = answering.words if not group.factors else f"{group.words}, {name} answered"
                 group = replace(group, factors={**group.factors, **new}, words=words)
-        return cls(tally, group, about)
+        return cls(tally, group, target)
 
     def query(self, factors: Factors, words: str = "") -> Query:
         """The sum over these people of a product of functions."""
@@ -75,7 +75,7 @@ class People:
     def sums(self, asked: Sequence[Factors]) -> Floats:
         """The values of such sums."""
         queries = [self.query(factors) for factors in asked]
-        return np.array([one.value for one in self.tally._answers(queries, self.about)])
+        return np.array([one.value for one in self.tally._answers(queries, self.target)])
 
     def terms(self, parts: Sequence[tuple[float, Factors]]) -> tuple[Term, ...]:
         tally = self.tally
@@ -94,13 +94,13 @@ class People:
         """A value that moves with some sums, each times a factor, to first order."""
         terms = tuple(simplified(self.terms(parts)))
         self._prepare(terms)
-        spread = spread_of(terms, self.about) if terms else NOTHING
+        spread = spread_of(terms, self.target) if terms else NOTHING
         return Combination(
             value,
             spread.variance,
             words,
             unit,
-            self.about,
+            self.target,
             (*self.group.notes, *notes),
             spread.bounds,
             spread.jump,
@@ -113,7 +113,7 @@ class People:
         """Find the covariances of several terms in few passes, before they are asked for."""
         if len(terms) > 1:
             queries = [term.query for term in terms]
-            found, at = covariances(self.tally, queries, self.about), (self.about, self.tally.n)
+            found, at = covariances(self.tally, queries, self.target), (self.target, self.tally.n)
             for (i, one), (j, two) in itertools.product(enumerate(queries), repeat=2):
                 self.tally.covariances[id(one), id(two), *at] = one, two, float(found[i, j])
 
@@ -139,16 +139,16 @@ class People:
 
     def covariances(self, asked: Sequence[Factors]) -> Floats:
         """The covariance matrix of such sums, in few passes."""
-        return covariances(self.tally, [self.query(factors) for factors in asked], self.about)
+        return covariances(self.tally, [self.query(factors) for factors in asked], self.target)
 
     def hidden(self, asked: Sequence[Factors]) -> Floats:
         """By how much rounding at random can make the variance of each larger than it is told."""
-        if self.about == POPULATION:
+        if self.target == POPULATION:
             return np.zeros(len(asked))
         return np.array([rounding(term) for term in self.terms([(1.0, f) for f in asked])])
 
 
-def covariances(tally: Asked, queries: Sequence[Query], about: str) -> Floats:
+def covariances(tally: Asked, queries: Sequence[Query], target: str) -> Floats:
     """The covariance matrix of sums over the same people."""
     survey, store, count = tally.survey, tally.store, len(queries)
     places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
@@ -157,15 +157,15 @@ def covariances(tally: Asked, queries: Sequence[Query], about: str) -> Floats:
             both_names = tuple(involved(survey, queries[i].factors, queries[j].factors))
             places.setdefault(both_names, []).append((i, j))
     functions = [query.functions for query in queries]
-    values = [one.value for one in tally._answers(queries, about)]
+    values = [one.value for one in tally._answers(queries, target)]
     found = np.zeros((count, count))
     for names, pairs in places.items():
-        layout = store.layout_for(names, len(pairs))
+        layout = tally.layout_for(names, len(pairs))
         for some in chunks(pairs, _PAIRS_TOGETHER):
             ones, others = ([functions[pair[side]] for pair in some] for side in (0, 1))
             sums = store.sums(read_pairs(survey, ones, others), layout)
             for (i, j), both, product in zip(some, sums["both"], sums["product"], strict=True):
-                if about == POPULATION:
+                if target == POPULATION:
                     here = drawn(values[i], float(both), tally.n, values[j])
                 else:
                     here = float(both - product)
@@ -174,17 +174,17 @@ def covariances(tally: Asked, queries: Sequence[Query], about: str) -> Floats:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Through(Answer):
+class Through(Estimate):
     """A rising function of another answer: so is its interval."""
 
-    source: Answer
+    source: Estimate
     shape: Callable[[float], float]
     factor: float = 1.0
     """What it was multiplied with since."""
 
     @classmethod
     def of(
-        cls, source: Answer, shape: Callable[[float], float], slope: float, words: str, unit: str
+        cls, source: Estimate, shape: Callable[[float], float], slope: float, words: str, unit: str
     ) -> Through:
         """With the error of the delta method."""
         return cls(
@@ -192,7 +192,7 @@ class Through(Answer):
             source.stderr**2 * slope**2 if math.isfinite(source.variance) else math.inf,
             words,
             unit,
-            source.about,
+            source.target,
             source.notes,
             reports=source.reports,
             made=source.made and source.made.scaled(slope) if math.isfinite(slope) else None,
@@ -200,8 +200,8 @@ class Through(Answer):
             shape=shape,
         )
 
-    def interval(
-        self, level: float = 0.95, method: str = AUTO, *, anytime: bool = False
+    def _interval(
+        self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
         if flag("anytime", anytime):
             raise QueryError(
@@ -209,8 +209,8 @@ class Through(Answer):
                 "leave anytime out, and look once"
             )
         if self.between:
-            return super().interval(level, method)
-        low, high = self.source.interval(level, method)
+            return super()._interval(confidence_level, method)
+        low, high = self.source._interval(confidence_level, method)
         low, high = sorted(self.factor * self.shape(end) for end in (low, high))
         return low, high
 

@@ -2,94 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
 from metricldp.answers import moments, wald
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Histogram
+from metricldp.answers.answer import Estimate
+from metricldp.answers.by import By, Cells, cells
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import POPULATION, RESPONDENTS
 from metricldp.answers.regression import Regression, regression
 from metricldp.answers.smooth import Tallied
-from metricldp.answers.top import Top, top
-from metricldp.answers.wald import Test
+from metricldp.answers.top import TopK, top_k
+from metricldp.answers.wald import TestResult
+from metricldp.estimate.table import EstimateTable
 
 
 class Statistics(Tallied):
-    """Questions whose answers are smooth functions of sums over people."""
+    """Queries whose estimates are smooth functions of sums over respondents."""
+
+    def _by(
+        self, groups: Cells, where: Where | None, label: str, query: Callable[[Where], Estimate]
+    ) -> EstimateTable:
+        raise NotImplementedError
+
+    @overload
+    def variance(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: None = None,
+        target: str = RESPONDENTS,
+    ) -> Estimate: ...
+
+    @overload
+    def variance(
+        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+    ) -> EstimateTable: ...
 
     def variance(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        """The variance of an attribute over the people of the where-clause."""
-        return moments.variance(self, attribute, where, about)
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: By | None = None,
+        target: str = RESPONDENTS,
+    ) -> Estimate | EstimateTable:
+        """The variance of a numeric attribute among the respondents who meet a condition."""
+        if by is None:
+            return moments.variance(self, attribute, where, target)
+        groups = cells(self.survey, by, where, attribute)
+        label = f"variance of {attribute}"
+        return self._by(
+            groups, where, label, lambda g: moments.variance(self, attribute, g, target)
+        )
+
+    @overload
+    def std(
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: None = None,
+        target: str = RESPONDENTS,
+    ) -> Estimate: ...
+
+    @overload
+    def std(
+        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+    ) -> EstimateTable: ...
 
     def std(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        """The standard deviation of an attribute: the root of its variance."""
-        return moments.std(self, attribute, where, about)
+        self,
+        attribute: str,
+        where: Where | None = None,
+        *,
+        by: By | None = None,
+        target: str = RESPONDENTS,
+    ) -> Estimate | EstimateTable:
+        """The standard deviation of a numeric attribute: the root of its variance."""
+        if by is None:
+            return moments.std(self, attribute, where, target)
+        groups = cells(self.survey, by, where, attribute)
+        label = f"standard deviation of {attribute}"
+        return self._by(groups, where, label, lambda g: moments.std(self, attribute, g, target))
 
     def covariance(
-        self, attribute: str, other: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        """The covariance of two attributes over the people of the where-clause."""
-        return moments.covariance(self, attribute, other, where, about)
+        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> Estimate:
+        """The covariance of two numeric attributes."""
+        return moments.covariance(self, x, y, where, target)
 
     def correlation(
-        self, attribute: str, other: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        """The correlation of two attributes over the people of the where-clause."""
-        return moments.correlation(self, attribute, other, where, about)
+        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> Estimate:
+        """The correlation coefficient of two numeric attributes."""
+        return moments.correlation(self, x, y, where, target)
 
-    def regression(
+    def linear_regression(
         self,
-        outcome: str,
-        predictors: Sequence[str],
+        y: str,
+        x: Sequence[str],
         where: Where | None = None,
         *,
         base: Mapping[str, str] | None = None,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
     ) -> Regression:
-        """Least squares of an attribute on others, numbers and categories.
+        """Least squares of the outcome y on the predictors x, numeric and categorical.
 
         Levels are compared with the first one, or with the one that `base` names: {"region":
         "south"}.
         """
-        return regression(self, outcome, predictors, where, base, about)
+        return regression(self, y, x, where, base, target)
 
-    def independence(
+    def independence_test(
         self,
-        attribute: str,
-        other: str,
+        x: str,
+        y: str,
         where: Where | None = None,
         *,
         widths: Mapping[str, float] | None = None,
-        about: str = POPULATION,
-    ) -> Test:
-        """A test of whether two attributes are independent: chi-square on their decoded table.
+        target: str = POPULATION,
+    ) -> TestResult:
+        """A chi-square test of whether two attributes are independent, on their estimated table.
 
-        `widths` puts the values of an ordered attribute into bars: {"age": 10}.
+        `widths` groups the values of an ordered attribute: {"age": 10}.
         """
-        return wald.independence(self, attribute, other, where, widths, about)
+        return wald.independence(self, x, y, where, widths, target)
 
-    def trend(
+    def trend_test(
         self,
-        share: Where,
+        event: Where,
         attribute: str,
         where: Where | None = None,
         *,
-        about: str = POPULATION,
-    ) -> Test:
-        """A test of whether the share who meet some conditions changes along an attribute."""
-        return wald.trend(self, share, attribute, where, about)
+        target: str = POPULATION,
+    ) -> TestResult:
+        """A test of whether the fraction with an event changes along an attribute."""
+        return wald.trend(self, event, attribute, where, target)
 
-    def top(
-        self, attribute: str, k: int, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Top:
+    def top_k(
+        self, attribute: str, k: int = 10, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> TopK:
         """The k most frequent values of an attribute, and which of their ranks are certain."""
-        return top(self.histogram(attribute, where, about=about), k)
+        return top_k(self.histogram(attribute, where, target=target), k)
 
-    def histogram(self, attribute: str, *given: Any, **how: Any) -> Histogram:
+    def histogram(self, attribute: str, *given: Any, **how: Any) -> EstimateTable:
         raise NotImplementedError

@@ -39,46 +39,46 @@ _AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class Suspect:
+class AttributeFit:
     """What was found in the reports of one attribute."""
 
     attribute: str
-    p_value: float
+    pvalue: float
     """At most so often do honest reports look so strange, whoever sent them."""
     words: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"attribute": self.attribute, "p_value": self.p_value, "found": self.words}
+        return {"attribute": self.attribute, "pvalue": self.pvalue, "found": self.words}
 
 
 @dataclass(frozen=True)
-class Suspicion:
+class GoodnessOfFit:
     """All attributes of a tally."""
 
     n: int
-    parts: tuple[Suspect, ...]
+    parts: tuple[AttributeFit, ...]
     untested: tuple[str, ...] = ()
     """Attributes whose reports have no such test."""
 
     @property
-    def p_value(self) -> float:
+    def pvalue(self) -> float:
         """Of all attributes together: the smallest, times their number."""
-        return min([1.0, *(len(self.parts) * part.p_value for part in self.parts)])
+        return min([1.0, *(len(self.parts) * part.pvalue for part in self.parts)])
 
     def alarm(self, rate: float = 1e-3) -> bool:
         """Whether honest reports would look so strange at most at that rate."""
         if not is_number(rate) or not 0 < rate < 1:
-            raise QueryError(f"a rate of false alarms lies between 0 and 1, not {shown(rate)}")
-        return self.p_value <= rate
+            raise QueryError(f"a false-alarm rate is between 0 and 1, not {shown(rate)}")
+        return self.pvalue <= rate
 
     def to_dict(self) -> dict[str, Any]:
         found = [part.to_dict() for part in self.parts]
         rest = {"untested": list(self.untested), "attributes": found}
-        return {"n": self.n, "p_value": self.p_value, **rest}
+        return {"n": self.n, "pvalue": self.pvalue, **rest}
 
     def __str__(self) -> str:
         rows = [("attribute", "p-value at most", "strangest")]
-        rows += [(part.attribute, f"{part.p_value:.2g}", part.words) for part in self.parts]
+        rows += [(part.attribute, f"{part.pvalue:.2g}", part.words) for part in self.parts]
         lines = [table(rows, left=3), f"{counted(self.n, 'report')}: {self._verdict()}"]
         lines += [f"{name} has no such test" for name in self.untested]
         return "\n".join(lines)
@@ -89,21 +89,21 @@ class Suspicion:
         return "nothing that people could not have sent"
 
 
-def suspicion(store: Store) -> Suspicion:
+def goodness_of_fit(store: Store) -> GoodnessOfFit:
     """The test of every attribute that has one."""
     if not store.n:
-        return Suspicion(0, ())
-    parts: list[Suspect] = []
+        return GoodnessOfFit(0, ())
+    parts: list[AttributeFit] = []
     for name, channel in store.survey.tabled.items():
         with contextlib.suppress(QueryError):  # totals that do not hold what is needed
             parts += _tested(store, name, channel)
     tested = {part.attribute for part in parts}
     named = [*store.survey.tabled, *store.survey.blocks]
     untested = [name for name in dict.fromkeys(named) if name not in tested]
-    return Suspicion(store.n, tuple(parts), tuple(untested))
+    return GoodnessOfFit(store.n, tuple(parts), tuple(untested))
 
 
-def _tested(store: Store, name: str, channel: Channel) -> Iterator[Suspect]:
+def _tested(store: Store, name: str, channel: Channel) -> Iterator[AttributeFit]:
     if isinstance(channel, IntegerChannel):
         seen = store.table_of((name,)).sums
         yield _of_integers(name, channel, np.asarray(seen, dtype=np.float64))
@@ -111,10 +111,10 @@ def _tested(store: Store, name: str, channel: Channel) -> Iterator[Suspect]:
         yield _of_bits(store, name, channel, chances)
 
 
-def _of_integers(name: str, channel: IntegerChannel, seen: Floats) -> Suspect:
+def _of_integers(name: str, channel: IntegerChannel, seen: Floats) -> AttributeFit:
     outputs, size = channel.outputs, channel.size
     if outputs * size > 16 * _MOST_FITTED:
-        return Suspect(name, 1.0, "too many values for a test")
+        return AttributeFit(name, 1.0, "too many values for a test")
     chances = channel.chances
     singles, prefixes = chances, np.cumsum(chances, axis=0)[:-1]
     events = np.concatenate([singles, prefixes])
@@ -129,10 +129,10 @@ def _of_integers(name: str, channel: IntegerChannel, seen: Floats) -> Suspect:
             grouped = [np.add.reduceat(part, cuts, axis=0) for part in (seen, chances)]
             found.append(_all_together(grouped[0], grouped[1], f"{_GROUPS} groups of reports"))
     log_p, said = min(found)
-    return Suspect(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
+    return AttributeFit(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
 
 
-def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> Suspect:
+def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> AttributeFit:
     """Single bits, and every two of them: the four things that two bits can be."""
     n, bits = store.n, len(chances)
     both = np.zeros((bits, bits))
@@ -147,7 +147,7 @@ def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> Susp
     if 1 < bits <= _MOST_PAIRED:
         found.extend(_pairs(both, chances, n))
     log_p, said = min(found)
-    return Suspect(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
+    return AttributeFit(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
 
 
 def _pairs(both: Floats, chances: Floats, n: float) -> Iterator[tuple[float, str]]:

@@ -1,55 +1,56 @@
-"""The tally: the one object that a user asks, over whatever a collector keeps.
+"""The tally: reports of one survey, and all queries that they answer.
 
-Merging is `+`; answers depend on which reports came in, never on their order or batches (to the
+Tallies are merged with `+`. Estimates depend on the reports, not on their order or batches (to the
 last digit where integers are counted: in all but weights and long lists of values).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricldp.answers import decoded, fits
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.answer import Estimate
 from metricldp.answers.arithmetic import divided
 from metricldp.answers.asking import Asking
 from metricldp.answers.brackets import Planner
-from metricldp.answers.by import By, Quantiles, cells
+from metricldp.answers.by import By, Cells, bars_of, cells, edges_for
 from metricldp.answers.circular import CircularMean
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS, check_about
 from metricldp.answers.fits import Fit
-from metricldp.answers.linear import Linear
+from metricldp.answers.grids import counts_of_cells
+from metricldp.answers.linear import workload_table
 from metricldp.answers.maximise import Progress
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import asked_of, valued, workload_for
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
 from metricldp.answers.statistics import Statistics
-from metricldp.answers.suspicion import Suspicion, suspicion
+from metricldp.answers.suspicion import GoodnessOfFit, goodness_of_fit
 from metricldp.answers.weighted import weighted_sum
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.design.workloads import Workload
+from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.opening import opened
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.outline import outline
+from metricldp.survey.explain import explain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Tally(Asking, Statistics):
-    """What was collected of one survey, and answers from it.
-
-    Every answer says in its own `layout` how its sums were found.
-    """
+    """The reports of one survey, and estimates from them."""
 
     @classmethod
     def of(
@@ -63,7 +64,7 @@ class Tally(Asking, Statistics):
         fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
-        """From reports in any form, which are kept; or, with `keep`, only totals of them."""
+        """From reports in any form; with `keep`, only totals over groups of attributes remain."""
         return cls(opened(survey, collected, refused, layout, keep, fingerprint, engine))
 
     @classmethod
@@ -76,11 +77,13 @@ class Tally(Asking, Statistics):
             return NotImplemented
         self.store.check_mergeable(other.store)
         if self.planner != other.planner:
-            raise QueryError("tallies whose brackets are planned differently cannot be merged")
+            raise QueryError(
+                "tallies whose envelope intervals are planned differently cannot be merged"
+            )
         return Tally(self.store.merge(other.store), self.planner)
 
     def __radd__(self, other: object) -> Tally:
-        """So that `sum` of many tallies works, which starts from 0."""
+        """For `sum` of many tallies, which starts from 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
@@ -92,97 +95,136 @@ class Tally(Asking, Statistics):
         return f"<Tally of {repr(self.store)[1:-1]}>"
 
     def _repr_html_(self) -> str:
-        return outline(self.survey, repr(self)[1:-1])
+        return explain(self.survey).to_html(repr(self)[1:-1])
 
-    def plan_for(self, prior: Mapping[str, ArrayLike]) -> Tally:
-        """The same tally, with brackets that are short for such people: see `survey.plan_for`."""
+    def with_prior(self, prior: Mapping[str, ArrayLike]) -> Tally:
+        """The same tally, with envelope intervals for this prior; see Survey.with_prior."""
         return Tally(self.store, Planner(self.survey, prior))
 
     # Questions -----------------------------------------------------------------------------------
 
     @overload
     def count(
-        self, where: Where | None = None, *, by: None = None, about: str = RESPONDENTS
-    ) -> Answer: ...
+        self, where: Where | None = None, *, by: None = None, target: str = RESPONDENTS
+    ) -> Estimate: ...
 
     @overload
-    def count(self, where: Where | None = None, *, by: By, about: str = RESPONDENTS) -> Answers: ...
+    def count(
+        self, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+    ) -> EstimateTable: ...
 
     def count(
-        self, where: Where | None = None, *, by: By | None = None, about: str = RESPONDENTS
-    ) -> Answer | Answers:
-        """How many people are in all the ranges and categories of the where-clause.
-
-        With `by`, in each group that an attribute or two make: a table of answers.
-        """
+        self, where: Where | None = None, *, by: By | None = None, target: str = RESPONDENTS
+    ) -> Estimate | EstimateTable:
+        """The number of respondents who meet a condition; with `by`, in each group."""
         if by is not None:
-            groups = cells(self.survey, by, where)
-            return groups.table(list(self.counts(groups.within(where), about=about)))
-        return self._summed(self._answers(self._parts(where), about))
+            return self._counts_by(cells(self.survey, by, where), where, target)
+        return self._summed(self._answers(self._parts(where), target))
 
-    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
-        """Thousands of counts at once; "auto" builds the tables that so many are worth."""
+    def _counts_by(self, groups: Cells, where: Where | None, target: str) -> EstimateTable:
+        """Counts of groups, all planned together."""
+        found = None
+        if len(groups.bars) == 2 and len(self._parts(where)) == 1:
+            found = counts_of_cells(self, groups, where, target)
+        if found is None:
+            found = self._counts(groups.within(where), target)
+
+        def others(row: int) -> Estimate:
+            return self.count(groups.outside(where, row), target=target)
+
+        names = " and ".join(bars.name for bars in groups.bars)
+        label = f"respondents by {names}{self._among(where)}"
+        return EstimateTable(groups.groupings, found, label=label, others=others)
+
+    def _among(self, where: Where | None) -> str:
+        """The condition that all groups of a table meet, for its label."""
+        return "" if where is None else f" among {self._parts(where)[0].words}"
+
+    def _by(
+        self, groups: Cells, where: Where | None, label: str, query: Callable[[Where], Estimate]
+    ) -> EstimateTable:
+        """The same query for each group; layouts are planned once for all of them."""
+        with self._planned_for_many(len(groups.clauses)):
+            found = [query(group) for group in groups.within(where)]
+        names = " and ".join(bars.name for bars in groups.bars)
+        return EstimateTable(
+            groups.groupings,
+            found,
+            label=f"{label} by {names}{self._among(where)}",
+            others=lambda row: query(groups.outside(where, row)),
+        )
+
+    def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
+        """The counts of many conditions, planned together."""
         if isinstance(wheres, Mapping):
-            raise QueryError("counts takes a list of where-clauses; for a single one ask count")
+            raise QueryError("counts takes a list of conditions; for a single one use count")
         if isinstance(wheres, str) or not isinstance(wheres, Iterable):
-            raise QueryError(f"counts takes a list of where-clauses, not {shown(wheres)}")
+            raise QueryError(f"counts takes a list of conditions, not {shown(wheres)}")
+        asked = list(wheres)
+        found = self._counts(asked, target)
+        labels = [one.question for one in found]
+        return EstimateTable([Grouping("condition", labels, labels)], found, label="respondents")
+
+    def _counts(self, wheres: Sequence[Where | None], target: str) -> list[Estimate]:
         parts = []
         for place, where in enumerate(wheres):
             try:
                 parts.append(self._parts(where))
             except QueryError as wrong:
-                raise QueryError(f"where-clause {place + 1}: {wrong}") from None
-        found = iter(self._answers([query for some in parts for query in some], about))
-        answers = [self._summed(list(islice(found, len(some)))) for some in parts]
-        return Answers("", [some[0].words for some in parts], answers)
+                raise QueryError(f"condition {place + 1}: {wrong}") from None
+        found = iter(self._answers([query for some in parts for query in some], target))
+        return [self._summed(list(islice(found, len(some)))) for some in parts]
 
     @overload
     def fraction(
         self,
         where: Where | None = None,
         *,
-        of: Where | None = None,
+        among: Where | None = None,
         by: None = None,
-        about: str = RESPONDENTS,
-    ) -> Answer: ...
+        target: str = RESPONDENTS,
+    ) -> Estimate: ...
 
     @overload
     def fraction(
         self,
         where: Where | None = None,
         *,
-        of: Where | None = None,
+        among: Where | None = None,
         by: By,
-        about: str = RESPONDENTS,
-    ) -> Answers: ...
+        target: str = RESPONDENTS,
+    ) -> EstimateTable: ...
 
     def fraction(
         self,
         where: Where | None = None,
         *,
-        of: Where | None = None,
+        among: Where | None = None,
         by: By | None = None,
-        about: str = RESPONDENTS,
-    ) -> Answer | Answers:
-        """The same as a share of all who reported; or, with `of`, of the people of another clause.
+        target: str = RESPONDENTS,
+    ) -> Estimate | EstimateTable:
+        """The fraction of respondents who meet a condition; `among`: of those who meet another.
 
-        A share within a group is an estimate over an estimate, with Fieller's interval. With `by`,
-        the share within each group that an attribute or two make.
+        A fraction among a group is a ratio of estimates, with Fieller's interval. With `by`, the
+        fraction within each group.
         """
         if not self.n:
-            raise QueryError("a fraction of no reports at all has no answer")
+            raise QueryError("there are no reports, so there is no fraction")
         if by is not None:
             if not where:
-                raise QueryError("a share in each group is of a where-clause; say which")
-            groups = cells(self.survey, by, all_of(where, of or {}))
-            return groups.answers(of, lambda whole: self.fraction(where, of=whole, about=about))
-        if of is None:
-            return self.count(where, about=about).scaled(1 / self.n, "of all")
-        check_about(about, self.n)
-        whole = self.count(of, about=about)
-        both = of if where is None else all_of(where, of)
+                raise QueryError("fraction(by=...) needs a condition")
+            groups = cells(self.survey, by, all_of(where, among or {}))
+            words = f"fraction of {self._parts(where)[0].words}"
+            return self._by(
+                groups, among, words, lambda g: self.fraction(where, among=g, target=target)
+            )
+        if among is None:
+            return self.count(where, target=target).scaled(1 / self.n, "of respondents")
+        check_about(target, self.n)
+        whole = self.count(among, target=target)
+        both = among if where is None else all_of(where, among)
         words = f"{self._parts(where)[0].words} among {whole.question}"
-        share = divided(self.count(both, about=about), whole, (0.0, 1.0))
+        share = divided(self.count(both, target=target), whole, (0.0, 1.0))
         return replace(share, question=words, unit="of the group")
 
     @overload
@@ -192,13 +234,13 @@ class Tally(Asking, Statistics):
         where: Where | None = None,
         *,
         by: None = None,
-        about: str = RESPONDENTS,
-    ) -> Answer: ...
+        target: str = RESPONDENTS,
+    ) -> Estimate: ...
 
     @overload
     def sum(
-        self, attribute: str, where: Where | None = None, *, by: By, about: str = RESPONDENTS
-    ) -> Answers: ...
+        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+    ) -> EstimateTable: ...
 
     def sum(
         self,
@@ -206,20 +248,18 @@ class Tally(Asking, Statistics):
         where: Where | None = None,
         *,
         by: By | None = None,
-        about: str = RESPONDENTS,
-    ) -> Answer | Answers:
-        """The sum of an attribute or of a weight over the people of the where-clause.
-
-        With `by`, in each group that an attribute or two make.
-        """
+        target: str = RESPONDENTS,
+    ) -> Estimate | EstimateTable:
+        """The sum of a numeric attribute or a weight; with `by`, in each group."""
         if by is not None:
             groups = cells(self.survey, by, where, attribute)
-            return groups.answers(where, lambda group: self.sum(attribute, group, about=about))
+            label = f"sum of {attribute}"
+            return self._by(groups, where, label, lambda g: self.sum(attribute, g, target=target))
         if attribute_of(self.survey, attribute).kind == "weight":
             query = self._parsed(where, attribute)
-            return weighted_sum(self.store, attribute, query, about)
+            return weighted_sum(self.store, attribute, query, target)
         return self._summed(
-            [self._sum(attribute, part, about) for part in self._parts(where, attribute)]
+            [self._sum(attribute, part, target) for part in self._parts(where, attribute)]
         )
 
     @overload
@@ -229,13 +269,13 @@ class Tally(Asking, Statistics):
         where: Where | None = None,
         *,
         by: None = None,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
     ) -> Ratio | CircularMean: ...
 
     @overload
     def mean(
-        self, attribute: str, where: Where | None = None, *, by: By, about: str = RESPONDENTS
-    ) -> Answers: ...
+        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+    ) -> EstimateTable: ...
 
     def mean(
         self,
@@ -243,144 +283,110 @@ class Tally(Asking, Statistics):
         where: Where | None = None,
         *,
         by: By | None = None,
-        about: str = RESPONDENTS,
-    ) -> Ratio | CircularMean | Answers:
-        """The mean of an attribute over the people of the where-clause, with Fieller's interval.
+        target: str = RESPONDENTS,
+    ) -> Ratio | CircularMean | EstimateTable:
+        """The mean of a numeric attribute, with Fieller's interval; with `by`, in each group.
 
-        Of a cyclic attribute, the circular mean. With `by`, in each group that an attribute or two
-        make.
+        For a cyclic attribute it is the circular mean.
         """
         if by is not None:
             groups = cells(self.survey, by, where, attribute)
-            return groups.answers(where, lambda group: self.mean(attribute, group, about=about))
+            label = f"mean {attribute}"
+            return self._by(groups, where, label, lambda g: self.mean(attribute, g, target=target))
         described = attribute_of(self.survey, attribute)
         if described.is_cyclic and not described.named:
-            return self._circular_mean(attribute, where, about)
+            return self._circular_mean(attribute, where, target)
         parts = self._parts(where, attribute)
         if len(parts) > 1:
-            return self._mean_of_parts(attribute, parts, about)
+            return self._mean_of_parts(attribute, parts, target)
         queries, group = valued(self.survey, attribute, parts[0])
-        ratios = [self._mean(attribute, query, group, about) for query in queries]
+        ratios = [self._mean(attribute, query, group, target) for query in queries]
         return replace(ratios[0], between=tuple(ratios[1:]))
 
-    @overload
     def histogram(
         self,
         attribute: str,
         where: Where | None = None,
         *,
-        width: float | None = None,
-        by: None = None,
-        about: str = RESPONDENTS,
-    ) -> Histogram: ...
+        bins: int | Sequence[float] | None = None,
+        target: str = RESPONDENTS,
+    ) -> EstimateTable:
+        """A count for every value of an attribute, or for bins between edges.
 
-    @overload
-    def histogram(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        width: float | None = None,
-        by: str,
-        about: str = RESPONDENTS,
-    ) -> Answers: ...
-
-    def histogram(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        width: float | None = None,
-        by: str | None = None,
-        about: str = RESPONDENTS,
-    ) -> Histogram | Answers:
-        """A count for every value of an attribute, or for bars `width` of its own units wide.
-
-        With `by`, one in each group that another attribute makes: a table of both.
+        `bins` is a list of edges, left-closed, or a number of bins of equal width.
         """
-        if by is not None:
-            if not isinstance(by, str):
-                raise QueryError(f"a histogram is by one other attribute, not by {shown(by)}")
-            return self.count(where, by={by: None, attribute: width}, about=about)
         described = attribute_of(self.survey, attribute)
         parts = self._parts(where, attribute)
         query = parts[0]
         if any(attribute in part.factors for part in parts):
-            raise QueryError(f"{attribute} is the histogram's own attribute; leave it out of where")
+            raise QueryError(f"{attribute} is the histogram's attribute; remove it from where")
         if described.kind == "weight":
-            raise QueryError(f"{attribute} is a weight; ask for its sum")
-        bars = [(bar.words, bar.note) for bar in described.bars(width, attribute)]
-        labels = tuple(label for label, _ in bars)
-        noted = tuple(note for note in dict.fromkeys(note for _, note in bars) if note)
-        if width is not None and len(bars) == 1:
-            noted = (*noted, f"one bar of everybody: {attribute} goes {labels[0]}")
-        query = replace(query, notes=(*query.notes, *noted))
-        parts = [replace(part, notes=query.notes) for part in parts]
-        words = asked_of(attribute, labels, query)
+            raise QueryError(f"{attribute} is a weight; use its sum")
+        bars = bars_of(described, attribute, edges_for(described, attribute, bins))
+        labels = [bar.words for bar in bars.chosen]
+        parts = [replace(part, notes=(*query.notes, *bars.notes)) for part in parts]
+        words = asked_of(attribute, labels, parts[0])
         found = []
         for part in parts:
-            functions = (b.inside.astype(np.float64) for b in described.bars(width, attribute))
-            found.append(self.profile(attribute, part, functions, words, about=about))
-        return Histogram(
-            attribute,
-            labels,
-            [self._summed(list(bar)) for bar in zip(*found, strict=True)],
-            named=described.named,
-            people=None if query.factors else self.n,
-            edges=described.edges_of(described.bars(width, attribute)),
-        )
+            functions = (bar.inside.astype(np.float64) for bar in bars.chosen)
+            found.append(self.profile(attribute, part, functions, words, target=target))
+        counts = [self._summed(list(bar)) for bar in zip(*found, strict=True)]
+        label = f"respondents by {attribute}{self._among(where)}"
+        return EstimateTable([bars.grouping], counts, label=label)
 
-    def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
-        """The share of the people at or below every value, with a band for all of it."""
-        return self._cdf(attribute, where, about, literal=False)
+    def cdf(self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS) -> Cdf:
+        """The distribution function of an attribute, with a simultaneous confidence band."""
+        return self._cdf(attribute, where, target, literal=False)
 
     @overload
     def quantile(
         self,
         attribute: str,
-        p: float,
+        q: float = 0.5,
         where: Where | None = None,
-        method: str = ISOTONIC,
         *,
         by: None = None,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
+        method: str = ISOTONIC,
     ) -> Quantile: ...
 
     @overload
     def quantile(
         self,
         attribute: str,
-        p: float,
+        q: float = 0.5,
         where: Where | None = None,
-        method: str = ISOTONIC,
         *,
-        by: str | Mapping[str, float | None],
-        about: str = RESPONDENTS,
-    ) -> Quantiles: ...
+        by: By,
+        target: str = RESPONDENTS,
+        method: str = ISOTONIC,
+    ) -> EstimateTable: ...
 
     def quantile(
         self,
         attribute: str,
-        p: float,
+        q: float = 0.5,
         where: Where | None = None,
-        method: str = ISOTONIC,
         *,
-        by: str | Mapping[str, float | None] | None = None,
-        about: str = RESPONDENTS,
-    ) -> Quantile | Quantiles:
-        """The value x of the people with share(x - 1) < p <= share(x), and its interval.
+        by: By | None = None,
+        target: str = RESPONDENTS,
+        method: str = ISOTONIC,
+    ) -> Quantile | EstimateTable:
+        """The value x with F(x - 1) < q <= F(x), and its confidence interval.
 
-        "isotonic" reads it off the monotone estimate of all shares; "binary-search" is the paper's
-        procedure on the raw ones. With `by`, one in each group that another attribute makes.
+        The method "isotonic" reads it off the monotone estimate of F, "binary-search" is the
+        paper's procedure on the raw estimates. With `by`, one in each group.
         """
         if by is not None:
             groups = cells(self.survey, by, where, attribute)
-            if len(groups.names) > 1:
-                raise QueryError("quantiles are by one other attribute")
-            asked = groups.within(where)
-            found = [self.quantile(attribute, p, group, method, about=about) for group in asked]
-            return Quantiles(groups.names[0], groups.labels[0], found)
-        return self.quantiles(attribute, [p], where, method, about=about)[0]
+            label = f"{q:g}-quantile of {attribute}"
+            return self._by(
+                groups,
+                where,
+                label,
+                lambda g: self.quantile(attribute, q, g, method=method, target=target),
+            )
+        return self.quantiles(attribute, [q], where, method, target=target)[0]
 
     def quantiles(
         self,
@@ -390,52 +396,60 @@ class Tally(Asking, Statistics):
         method: str = ISOTONIC,
         *,
         by: None = None,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
     ) -> list[Quantile]:
-        """Several quantiles of the same people, in one pass."""
+        """Several quantiles of the same group, in one pass."""
         if by is not None:
-            raise QueryError("quantiles takes no by; ask for one: tally.quantile(..., by=...)")
+            raise QueryError("quantiles takes no by; use tally.quantile(..., by=...)")
         asked = checked_all(probabilities, method)
-        shares = self._cdf(attribute, where, about, literal=method == BINARY_SEARCH)
+        shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]
 
-    def linear(
+    def workload(
         self,
         attribute: str,
         workload: Workload | str | ArrayLike,
         where: Where | None = None,
         *,
-        about: str = RESPONDENTS,
-    ) -> Answers:
-        """A whole workload of linear questions: for each row, its sum over the group of people.
+        target: str = RESPONDENTS,
+    ) -> EstimateTable:
+        """Estimates of a workload: for each row, the sum of its entries over the respondents.
 
-        A row says how much a person at each position adds. `workload` is a Workload, "ranges",
+        A row states what a respondent with each value adds. `workload` is a Workload, "ranges",
         "prefixes", "values", or rows.
         """
         asked = workload_for(self.survey, attribute, workload)
-        return Linear(asked, self._profile(attribute, self._parsed(where, attribute), about))
+        profile = self._profile(attribute, self._parsed(where, attribute), target)
+        return workload_table(asked, profile)
 
-    def fit(
+    def fit_distribution(
         self,
         attributes: Sequence[str] | str,
         *,
         start: Fit | None = None,
         progress: Progress = lambda done: None,
     ) -> Fit:
-        """A distribution of people over some attributes under which the reports are likely.
+        """A distribution over some attributes that maximizes the likelihood of the reports.
 
-        It is asked like a tally. Its numbers are nearer to the truth where noise is large, but
-        biased, and nothing is guaranteed of them; intervals are those of the unbiased answers.
-        With more than three attributes only pairs are fitted. `start` is a fit to go on from.
+        It answers the same queries. Its estimates are often nearer to the truth where noise is
+        large, but biased, and nothing is guaranteed of them; intervals are those of the unbiased
+        estimates. With more than three attributes only pairs are fitted. `start` is a fit to
+        continue from.
         """
         return fits.fit(self, attributes, start=start, progress=progress)
 
-    def decoded(
-        self, where: Where | None = None, of: str | None = None, *, public: bool = False
-    ) -> Any:
-        """What each report adds to an answer and to its variance: a table, see `survey.decode`."""
-        return decoded.of_store(self.store, where, of, public=public)
+    def contributions(
+        self, where: Where | None = None, attribute: str | None = None, *, public: bool = False
+    ) -> pa.Table:
+        """Each report's contribution to a count or, of an attribute or a weight, to its sum.
 
-    def suspicion(self) -> Suspicion:
-        """Whether the reports are such as no people could have sent: a p-value by attribute."""
-        return suspicion(self.store)
+        The sum of the column `contribution` is the estimate, that of `variance` the variance of the
+        randomization; `square` is the squared contribution, for the variance of sampling. Where
+        bins leave values open there are the same columns with `_low` and `_high`, for every value
+        at the lower and at the upper edge of its bin. With `public` the public weights are added.
+        """
+        return decoded.of_store(self.store, where, attribute, public=public)
+
+    def goodness_of_fit_test(self) -> GoodnessOfFit:
+        """A test of whether any respondents could have produced these reports."""
+        return goodness_of_fit(self.store)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
+from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import (
     POPULATION,
     draw,
@@ -48,7 +48,9 @@ class Asked(Protocol):
     @property
     def n(self) -> int: ...
 
-    def _answers(self, queries: Sequence[Query], about: str) -> list[Answer]: ...
+    def layout_for(self, names: tuple[str, ...], queries: int = 1) -> str: ...
+
+    def _answers(self, queries: Sequence[Query], target: str) -> list[Estimate]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +72,14 @@ def check(terms: Sequence[Term]) -> None:
     for term in terms:
         if term.n != term.tally.n:
             more = counted(term.tally.n - term.n, "report")
-            raise QueryError(f"{more} came in since {term.query.words} was asked for; ask again")
+            raise QueryError(f"{more} came in since {term.query.words} was computed; query again")
     stores = {id(term.tally.store): term.tally.store for term in terms}
     known: set[str] = set()
     for store in stores.values():
         if known & store.counted:
             raise QueryError(
-                "these answers share reports, but are of two tallies; ask both of one tally"
+                "these estimates share reports but come from two tallies; compute both from "
+                "one tally"
             )
         known |= store.counted
 
@@ -104,7 +107,7 @@ def simplified(terms: Sequence[Term]) -> list[Term]:
                 joined = None
     if len(left) > MOST_TERMS:
         raise QueryError(
-            f"this is made of {len(left)} sums, more than {MOST_TERMS}; ask for it in parts"
+            f"this is made of {len(left)} sums, more than {MOST_TERMS}; compute it in parts"
         )
     return left
 
@@ -152,24 +155,24 @@ def as_query(term: Term) -> Query:
 # Errors -----------------------------------------------------------------------------------------
 
 
-def spread_of(terms: Sequence[Term], about: str) -> Spread:
+def spread_of(terms: Sequence[Term], target: str) -> Spread:
     """The error of the sum of terms; those of different tallies are independent."""
     by_store: dict[int, list[Term]] = {}
     for term in terms:
         by_store.setdefault(id(term.tally.store), []).append(term)
     found = NOTHING
     for own in by_store.values():
-        found = found.plus(_of_one_tally(own, about))
+        found = found.plus(_of_one_tally(own, target))
     return found
 
 
-def _of_one_tally(terms: Sequence[Term], about: str) -> Spread:
+def _of_one_tally(terms: Sequence[Term], target: str) -> Spread:
     if len(terms) == 1 and terms[0].query.factors:
-        (answer,) = terms[0].tally._answers([as_query(terms[0])], about)
+        (answer,) = terms[0].tally._answers([as_query(terms[0])], target)
         return Spread(answer.variance, answer.bounds, answer.jump, answer.hidden)
-    n, population = terms[0].n, about == POPULATION
+    n, population = terms[0].n, target == POPULATION
     shared = math.fsum(
-        (1 if one is two else 2) * one.factor * two.factor * shared_by(one, two, about)
+        (1 if one is two else 2) * one.factor * two.factor * shared_by(one, two, target)
         for place, one in enumerate(terms)
         for two in terms[place:]
     )
@@ -189,38 +192,38 @@ def _of_one_tally(terms: Sequence[Term], about: str) -> Spread:
     return Spread(variance, (least, math.inf if population else most), jump, hidden**2)
 
 
-def pace(terms: Sequence[Term], about: str) -> Pace:
+def pace(terms: Sequence[Term], target: str) -> Pace:
     """How far the sum of some terms of one tally has come, and what one person adds at most."""
-    found, root = _of_one_tally(terms, about), 0.0
+    found, root = _of_one_tally(terms, target), 0.0
     for term in terms:
         readings = read(term.tally.survey, term.query.functions)
         one = one_person(readings.pairs())[1]
-        one += draw(readings.extremes().of(0)) if about == POPULATION else 0.0
+        one += draw(readings.extremes().of(0)) if target == POPULATION else 0.0
         root += abs(term.factor) * math.sqrt(one)
     return Pace(min(max(found.variance, found.bounds[0]), found.bounds[1]), root**2)
 
 
-def shared_by(one: Term, two: Term, about: str) -> float:
+def shared_by(one: Term, two: Term, target: str) -> float:
     """The covariance of two sums over the same people, without their factors.
 
     It is kept for a while: `sum` of many answers asks for it again at every step.
     """
-    kept, key = one.tally.covariances, (id(one.query), id(two.query), about, one.n)
+    kept, key = one.tally.covariances, (id(one.query), id(two.query), target, one.n)
     if key in kept:
         return kept[key][2]
     if len(kept) > _MOST_KEPT:
         kept.clear()
-    found = _covariance(one, two, about)
-    kept[key] = kept[key[1], key[0], about, one.n] = one.query, two.query, found
+    found = _covariance(one, two, target)
+    kept[key] = kept[key[1], key[0], target, one.n] = one.query, two.query, found
     return found
 
 
-def _covariance(one: Term, two: Term, about: str) -> float:
+def _covariance(one: Term, two: Term, target: str) -> float:
     survey, store = one.tally.survey, one.tally.store
     readings = read_pair(survey, one.query.functions, two.query.functions)
-    sums = store.sums(readings, store.layout_for(readings.names))
+    sums = store.sums(readings, one.tally.layout_for(readings.names))
     found = {row: float(column[0]) for row, column in sums.items()}
-    if about == POPULATION:
+    if target == POPULATION:
         return drawn(found["numerator"], found["both"], one.n, found["denominator"])
     return found["both"] - found["product"]
 
@@ -233,5 +236,5 @@ def rounding(term: Term) -> float:
         return 0.0
     readings = read_pair(survey, functions, functions)
     store = term.tally.store
-    sums = store.sums(readings, store.layout_for(readings.names))
+    sums = store.sums(readings, term.tally.layout_for(readings.names))
     return max(0.0, float(sums["product"][0]) - float(sums["numerator_square"][0]))

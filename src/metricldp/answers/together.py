@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, barely
-from metricldp.answers.answer_table import Answers, Histogram
+from metricldp.answers.answer import Estimate, barely
 from metricldp.answers.arithmetic import made_of_all
 from metricldp.answers.brackets import Brackets
 from metricldp.answers.circular import CircularMean, Functions, circular_mean
@@ -32,30 +31,23 @@ from metricldp.answers.ratio import Excess, Ratio
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
+from metricldp.estimate.table import EstimateTable
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-_A = TypeVar("_A", bound=Answer)
+_A = TypeVar("_A", bound=Estimate)
 _F = TypeVar("_F")
 _DIFFERS = 10.0
 """Of a group that is not like all: its own steps make unseen reports e^10 times as likely."""
 
 
-def fit_together(
-    tallies: Sequence[Tally],
-    attributes: Sequence[str] | str,
-    *,
-    progress: Progress = lambda done: None,
+def fit_of_pool(
+    groups: Sequence[Tally], attributes: Sequence[str] | str, progress: Progress
 ) -> Fit:
-    """One fit over the people of several tallies, whose attributes have the same values.
-
-    Surveys may differ in epsilon, promise and mechanism. Answers are about all people together;
-    intervals are those of the sums of the unbiased answers.
-    """
-    groups = checked_tallies(tallies, "fit_together")
+    """One fitted distribution of the respondents of several tallies; see `Pool`."""
     for place, tally in enumerate(groups):
         if not tally.n:
-            raise QueryError(f"tally {place + 1} of fit_together has no reports; leave it out")
+            raise QueryError(f"tally {place + 1} of the pool has no reports; leave it out")
     check_progress(progress)
     axes = axes_of(groups[0].survey, attributes)
     if len(axes) > MOST_JOINT:
@@ -69,7 +61,7 @@ def fit_together(
         own = axes_of(tally.survey, [name for some in names for name in some])
         if sorted(axis.attributes for axis in own) != sorted(names):
             raise QueryError(
-                f"tally {place + 1} blurs other attributes as one than tally 1; fit them apart"
+                f"tally {place + 1} has other groups than tally 1; fit them separately"
             )
         _check_values(place, tally.survey, groups[0].survey, names)
         order = [[axis.attributes for axis in own].index(some) for some in names]
@@ -192,43 +184,41 @@ class Together:
     def _each(self, ask: Callable[[Tally], _F]) -> list[_F]:
         return [ask(tally) for tally in self.tallies]
 
-    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> Answer:
-        return added(self._each(lambda tally: tally.count(where, about=about)))
+    def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
+        return added(self._each(lambda tally: tally.count(where, target=target)))
 
-    def counts(self, wheres: Iterable[Where | None], *, about: str = RESPONDENTS) -> Answers:
+    def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
         asked = list(wheres)
-        found = self._each(lambda tally: tally.counts(asked, about=about))
-        return Answers("", found[0].labels, _row_by_row(found))
+        found = self._each(lambda tally: tally.counts(asked, target=target))
+        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
 
     def sum(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
-    ) -> Answer:
-        return added(self._each(lambda tally: tally.sum(attribute, where, about=about)))
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> Estimate:
+        return added(self._each(lambda tally: tally.sum(attribute, where, target=target)))
 
     def mean(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Ratio | CircularMean:
         if is_circular(self.tallies, attribute):
-            return circular_mean_of_all(self.tallies, attribute, where, about)
-        return added(self._each(lambda tally: tally.mean(attribute, where, about=about)))
+            return circular_mean_of_all(self.tallies, attribute, where, target)
+        return added(self._each(lambda tally: tally.mean(attribute, where, target=target)))
 
-    def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> Histogram:
-        found: list[Histogram] = self._each(lambda t: t.histogram(attribute, where, **how))
-        people = [one.people for one in found if one.people is not None]
-        total = sum(people) if len(people) == len(found) else None
-        return found[0].with_answers(_row_by_row(found), total)
+    def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> EstimateTable:
+        found = self._each(lambda tally: tally.histogram(attribute, where, **how))
+        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
 
-    def cdf(self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS) -> Cdf:
-        found = self._each(lambda tally: tally.cdf(attribute, where, about=about))
+    def cdf(self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS) -> Cdf:
+        found = self._each(lambda tally: tally.cdf(attribute, where, target=target))
         first = found[0]
         points = [added(list(some)) for some in zip(*(one.points for one in found), strict=True)]
         return Cdf(attribute, first.described, first.positions, points, first.question, first.notes)
 
-    def linear(
+    def workload(
         self, attribute: str, workload: Any, where: Where | None = None, **how: Any
-    ) -> Answers:
-        found = self._each(lambda tally: tally.linear(attribute, workload, where, **how))
-        return Answers(attribute, found[0].labels, _row_by_row(found))
+    ) -> EstimateTable:
+        found = self._each(lambda tally: tally.workload(attribute, workload, where, **how))
+        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
 
 
 def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
@@ -238,20 +228,20 @@ def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
 
 
 def circular_mean_of_all(
-    tallies: Sequence[Tally], attribute: str, where: Where | None, about: str
+    tallies: Sequence[Tally], attribute: str, where: Where | None, target: str
 ) -> CircularMean:
     """The circular mean over the people of all tallies: their sums are added."""
-    each = [tally._circular_sums(attribute, where, about) for tally in tallies]
+    each = [tally._circular_sums(attribute, where, target) for tally in tallies]
     circles = {
         (one.is_cyclic, *one.circle(attribute)[:2])
         for one in (attribute_of(tally.survey, attribute) for tally in tallies)
     }
     if len(circles) > 1:
         raise QueryError(
-            f"{attribute} goes around another circle in one of the surveys; ask each tally itself"
+            f"{attribute} goes around another circle in one of the surveys; query each tally"
         )
 
-    def sums(functions: Functions) -> list[Answer]:
+    def sums(functions: Functions) -> list[Estimate]:
         rows = [one(functions) for one, _ in each]
         return [added(list(row)) for row in zip(*rows, strict=True)]
 
@@ -260,8 +250,9 @@ def circular_mean_of_all(
     return circular_mean(sums, described, attribute, like)
 
 
-def _row_by_row(found: Sequence[Answers]) -> list[Answer]:
-    return [added(list(some)) for some in zip(*found, strict=True)]
+def _row_by_row(found: Sequence[EstimateTable]) -> list[Estimate]:
+    rows = zip(*(table._estimates for table in found), strict=True)
+    return [added(list(some)) for some in rows]
 
 
 def added(answers: Sequence[_A]) -> _A:
@@ -287,10 +278,14 @@ def added(answers: Sequence[_A]) -> _A:
         reports=sum(one.reports for one in answers),
         lie=_worst_lie(answers),
         made=made_of_all(answers),
+        possible=(
+            math.fsum(one.possible[0] for one in answers),
+            math.fsum(one.possible[1] for one in answers),
+        ),
     )
 
 
-def _worst_lie(answers: Sequence[Answer]) -> Lie | None:
+def _worst_lie(answers: Sequence[Estimate]) -> Lie | None:
     """What one report can add where it can add the most, in the unit of the first answer."""
     found = [(one.lie, one.scale / answers[0].scale) for one in answers if one.lie is not None]
     if len(found) < len(answers):
@@ -310,7 +305,7 @@ def _widest(ends: Sequence[Ends]) -> Ends:
     return max(ends, key=lambda two: abs(two[1] - two[0]))
 
 
-def _bracket_of_all(answers: Sequence[Answer]) -> Brackets | None:
+def _bracket_of_all(answers: Sequence[Estimate]) -> Brackets | None:
     """The sum of the brackets, where all have one of the same unit."""
     found = [one.bracket for one in answers if one.bracket is not None]
     alike = len({one.scale for one in answers}) == 1
@@ -332,16 +327,17 @@ def _above_all(answers: Sequence[Ratio]) -> Excess | None:
 
 def _mean_of_all(answers: Sequence[Ratio], notes: tuple[str, ...]) -> Ratio:
     """From the sums themselves: the mean of a small group may have been moved to what can be."""
+    centre = min(one.centre for one in answers)
+    answers = [one.centred_at(centre) for one in answers]
     size = math.fsum(one.denominator for one in answers)
-    total = math.fsum(
-        one.value * one.denominator if one.numerator is None else one.numerator for one in answers
-    )
+    total = math.fsum(one.numerator or 0.0 for one in answers)
     numerator, denominator, shared = (
         math.fsum(getattr(one, part) for one in answers)
         for part in ("numerator_variance", "denominator_variance", "shared")
     )
     possible = min(one.possible[0] for one in answers), max(one.possible[1] for one in answers)
-    mean, variance, note = mean_of(total, size, (numerator, denominator, shared), possible)
+    spreads = numerator, denominator, shared
+    mean, variance, note = mean_of(total, size, spreads, possible, centre)
     small = [barely(one.denominator, math.sqrt(one.denominator_variance)) for one in answers]
     kept = [one for one in notes if one not in small]
     return replace(

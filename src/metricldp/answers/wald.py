@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer, barely
+from metricldp.answers.answer import Estimate, barely
 from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.moments import check_two
@@ -38,16 +38,16 @@ _FLAT = 1e-9
 
 
 @dataclass(frozen=True)
-class Test:
+class TestResult:
     """A statistic that is chi-square if what is tested is true, and its p-value."""
 
     question: str
     statistic: float
     df: int
-    p_value: float
-    about: str
+    pvalue: float
+    target: str
     notes: tuple[str, ...] = ()
-    estimate: Answer | None = None
+    estimate: Estimate | None = None
     """How large the effect is, where that is one number."""
     findings: tuple[str, str] = ("a clear effect", "no sign of an effect")
     """What a p-value below 0.05 says, and what any other says."""
@@ -57,31 +57,31 @@ class Test:
     @property
     def finding(self) -> str:
         """What the p-value says, in words."""
-        return self.findings[self.p_value >= 0.05]
+        return self.findings[self.pvalue >= 0.05]
 
-    def text(self, level: float = 0.95) -> str:
-        """In a line or two."""
+    def to_text(self, confidence_level: float = 0.95) -> str:
+        """The test in a line or two."""
         found = f"{self.statistic:.2f}, {counted(self.df, 'degree')} of freedom"
-        said = f"p-value {p_text(self.p_value)}: {self.finding}"
+        said = f"p-value {p_text(self.pvalue)}: {self.finding}"
         lines = [f"{self.question}: chi-square {found}, {said}"]
         if self.estimate is not None:
-            lines.append(f"{self.estimate.question}: {self.estimate.text(level)}")
+            lines.append(f"{self.estimate.question}: {self.estimate.to_text(confidence_level)}")
         return "\n".join(["; ".join([lines[0], *self.notes]), *lines[1:]])
 
     def __str__(self) -> str:
-        return self.text()
+        return self.to_text()
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Plain data for a program."""
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Plain data for JSON."""
         return {
-            "question": self.question,
+            "label": self.question,
             "statistic": self.statistic,
             "df": self.df,
-            "p_value": self.p_value,
+            "pvalue": self.pvalue,
             "finding": self.finding,
-            "about": self.about,
+            "target": self.target,
             "notes": list(self.notes),
-            "estimate": None if self.estimate is None else self.estimate.to_dict(level),
+            "estimate": None if self.estimate is None else self.estimate.to_dict(confidence_level),
         }
 
 
@@ -91,8 +91,8 @@ def independence(
     other: str,
     where: Where | None,
     widths: Mapping[str, float] | None,
-    about: str,
-) -> Test:
+    target: str,
+) -> TestResult:
     """Whether two attributes are independent among the people of a where-clause."""
     check_two(tally, one, other)
     if widths is not None and not isinstance(widths, Mapping):
@@ -100,25 +100,27 @@ def independence(
         raise QueryError(f"widths are a dict such as {example}, not {shown(widths)}")
     for name in widths or {}:
         if name not in (one, other):
-            raise QueryError(f"{shown(name)} is not asked about; widths are of {one} and {other}")
-    people = People.of(tally, where, about, [one, other])
+            raise QueryError(
+                f"{shown(name)} is not an attribute of the test; widths are of {one} and {other}"
+            )
+    people = People.of(tally, where, target, [one, other])
     bars = [_bars(people, name, (widths or {}).get(name)) for name in (one, other)]
     df = (len(bars[0]) - 1) * (len(bars[1]) - 1)
     if df > MOST_DEGREES:
         sizes = " x ".join(str(len(some)) for some in bars)
         longer = one if len(bars[0]) > len(bars[1]) else other
         raise QueryError(
-            f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; ask for "
+            f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; use "
             f"wider bars, as with widths={{{longer!r}: 10}}"
         )
     words = f"test of independence of {one} and {other} among {people.group.words}"
-    size = tally._answers([people.group], about)[0]
+    size = tally._answers([people.group], target)[0]
     notes = people.group.notes
     if df < 1:
         raise QueryError(f"{one} and {other} need two values each among these people")
     if size.value <= 2 * size.stderr:
         notes = (*notes, barely(size.value, size.stderr))
-        return Test(words, 0.0, df, 1.0, about, notes, findings=_DEPENDENT)
+        return TestResult(words, 0.0, df, 1.0, target, notes, findings=_DEPENDENT)
     centred: list[list[Floats]] = []
     for name, some in zip((one, other), bars, strict=True):
         shares = people.sums([{name: bar} for bar in some]) / size.value
@@ -128,7 +130,7 @@ def independence(
     if rank < df:
         notes = (*notes, f"{counted(df - rank, 'direction')} of {df} known without error, left out")
     p = _chi_square_p_value(statistic, rank)
-    return Test(words, statistic, rank, p, about, notes, findings=_DEPENDENT)
+    return TestResult(words, statistic, rank, p, target, notes, findings=_DEPENDENT)
 
 
 def _bars(people: People, name: str, width: float | None) -> list[Floats]:
@@ -157,18 +159,21 @@ def _wald(apart: Floats, shared: Floats) -> tuple[float, int]:
     return float(np.sum(along**2 / values[there])), int(there.sum())
 
 
-def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, about: str) -> Test:
+def trend(
+    tally: Tallied, share: Where, attribute: str, where: Where | None, target: str
+) -> TestResult:
     """Whether the share of people who meet some conditions rises or falls along an attribute."""
-    if not isinstance(share, Mapping) or not share:
-        raise QueryError(f'a share is of conditions such as {{"vote": "yes"}}, not {shown(share)}')
+    if not isinstance(share, Mapping | str) or not share:
+        raise QueryError(f"a share is of a condition such as vote == 'yes', not {shown(share)}")
     described = attribute_of(tally.survey, attribute)
     if not described.ordered:
-        raise QueryError(f"{attribute} has no order, so nothing rises along it; ask independence")
-    if attribute in share:
+        raise QueryError(f"{attribute} has no order, so it has no trend; use independence_test")
+    names = attributes_in(share)
+    if attribute in names:
         raise QueryError(f"the share is of {attribute} itself; name conditions on others")
-    people = People.of(tally, where, about, [attribute, *share])
+    people = People.of(tally, where, target, [attribute, *names])
     inside = tally._parsed(share)
-    if shared := [name for name in share if name in attributes_in(where or {})]:
+    if shared := [name for name in names if name in attributes_in(where or {})]:
         raise QueryError(f"{shared[0]} is in the share and in where; leave it out of one")
     scores = np.arange(described.size, dtype=np.float64)
     if not described.named:
@@ -177,11 +182,11 @@ def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, abo
     size, first, those = people.sums([{}, {attribute: scores}, meeting])
     words = f"the share of {inside.words} along {attribute} among {people.group.words}"
     said = f"test of a trend in {words}"
-    whole = tally._answers([people.group], about)[0]
+    whole = tally._answers([people.group], target)[0]
     notes = (*people.group.notes, *inside.notes)
     if whole.value <= 2 * whole.stderr:
         notes = (*notes, barely(whole.value, whole.stderr))
-        return Test(said, 0.0, 1, 1.0, about, notes, findings=("", _NO_TREND))
+        return TestResult(said, 0.0, 1, 1.0, target, notes, findings=("", _NO_TREND))
     apart = scores - first / size
     together, spread = people.sums([{**meeting, attribute: apart}, {attribute: apart**2}])
     top = people.smooth(
@@ -196,10 +201,10 @@ def trend(tally: Tallied, share: Where, attribute: str, where: Where | None, abo
     statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
     p = _chi_square_p_value(statistic, 1)
     findings = "it rises" if slope.value > 0 else "it falls", _NO_TREND
-    return Test(said, statistic, 1, p, about, notes, slope, findings)
+    return TestResult(said, statistic, 1, p, target, notes, slope, findings)
 
 
-def _named(answer: Answer, question: str, unit: str) -> Answer:
+def _named(answer: Estimate, question: str, unit: str) -> Estimate:
     return replace(answer, question=question, unit=unit, notes=())
 
 

@@ -104,8 +104,8 @@ def strict(level: float, paces: Sequence[Pace], variance: float | None = None) -
     shortest = reach(level, [Pace(BEST, 1.0)] * max(1, len(paces)))
     if shortest > _FARTHEST:
         raise QueryError(
-            f"an interval of level {shown(level)} that stays right while one watches would reach "
-            f"{shortest:.1f} standard errors; ask for a lower level or for fewer rows"
+            f"a confidence sequence of level {shown(level)} would need "
+            f"{shortest:.1f} standard errors; use a lower level or fewer rows"
         )
     far = reach(level, paces, variance)
     return None if far > _FARTHEST else 1 - 2 * NormalDist().cdf(-far)

@@ -17,15 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.answers.answer import Answer
-from metricldp.answers.answer_table import Answers
+from metricldp.answers.answer import Estimate
 from metricldp.answers.arithmetic import made_of
-from metricldp.answers.changes import Changes, OfQuantiles
+from metricldp.answers.changes import OfQuantiles
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.estimate import POPULATION, RESPONDENTS, draw
 from metricldp.answers.predict import predicted
 from metricldp.answers.queries import EVERYBODY, parse_all
-from metricldp.answers.searches import ISOTONIC
 from metricldp.answers.tally import Tally
 from metricldp.answers.terms import Term
 from metricldp.basics.checks import flag
@@ -33,6 +31,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, guess, listed, shown
 from metricldp.channels import Floats
+from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.readings import attribute_of, involved, read
 from metricldp.survey.agreement import Agreement
 
@@ -42,29 +41,43 @@ _CENTURIES = 1900, 2100
 _OWN_PEOPLE = "as if each wave had drawn its own people from the population"
 
 
-class Waves:
-    """Tallies in time order: a mapping from labels to tallies, or a list of them.
+def waves(
+    tallies: Mapping[Any, Tally] | Sequence[Tally],
+    labels: Sequence[Any] | None = None,
+    *,
+    same_people: bool | None = None,
+) -> Waves:
+    """Tallies of the same attributes in time order: a list, with or without labels, or a mapping.
 
-    Labels may be dates, numbers or words; of dates and numbers a trend knows how far they are
-    apart. Surveys may differ in epsilon and mechanism, if attributes have the same values.
-    `same_people` says whether people may have answered more than one wave.
+    Labels may be dates, numbers or text; for dates and numbers a trend uses their distances.
+    Surveys may differ in epsilon and mechanism if attributes have the same values. `same_people`
+    states whether people may have responded to more than one wave.
     """
+    if isinstance(tallies, Mapping) and labels is None:
+        return Waves(dict(tallies), same_people=same_people)
+    if not isinstance(tallies, list | tuple):
+        raise QueryError(
+            f"waves takes a list of tallies, or a dict {{label: tally}}, not {shown(tallies)}"
+        )
+    if labels is None:
+        labels = [f"wave {place}" for place in range(1, len(tallies) + 1)]
+    try:
+        labels = list(labels)
+        distinct = set(labels)
+    except TypeError:
+        why = f"labels of waves are dates, numbers or texts, not {shown(labels)}"
+        raise QueryError(why) from None
+    if len(labels) != len(tallies):
+        raise QueryError(f"waves has {len(tallies)} tallies and {len(labels)} labels")
+    if len(distinct) < len(labels):
+        raise QueryError(f"labels of waves must differ, not {shown(labels)}")
+    return Waves(dict(zip(labels, tallies, strict=True)), same_people=same_people)
 
-    def __init__(
-        self,
-        tallies: Mapping[Any, Tally] | Sequence[Tally],
-        *,
-        same_people: bool | None = None,
-    ) -> None:
-        if isinstance(tallies, Mapping):
-            found = dict(tallies)
-        elif isinstance(tallies, list | tuple):
-            found = {f"wave {place}": one for place, one in enumerate(tallies, 1)}
-        else:
-            raise QueryError(
-                "waves are a mapping from labels to tallies, such as {'2024': tally}, or a list "
-                f"of tallies, not {shown(tallies)}"
-            )
+
+class Waves:
+    """Tallies of the same attributes in time order; made by `waves`."""
+
+    def __init__(self, found: Mapping[Any, Tally], *, same_people: bool | None = None) -> None:
         self.same_people = None if same_people is None else flag("same_people", same_people)
         self.labels = tuple(_label(label) for label in found)
         self.tallies = tuple(found.values())
@@ -79,7 +92,7 @@ class Waves:
             if not tally.n:
                 raise QueryError(f"wave {shown(label)} has no reports; leave it out")
         if len(self.tallies) < 2:
-            raise QueryError("waves are two tallies or more; a single one is asked itself")
+            raise QueryError("waves are two tallies or more; query a single one directly")
         pairs = zip(self.labels, self.times, strict=True)
         for (one, before), (other, after) in combinations(pairs, 2):
             if not before < after:
@@ -106,66 +119,65 @@ class Waves:
 
     # Questions -----------------------------------------------------------------------------------
 
-    def count(self, where: Where | None = None, *, about: str = RESPONDENTS) -> WaveAnswers:
+    def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> WaveAnswers:
         """How many people of each wave meet the conditions."""
         return self._asked(
-            lambda tally: tally.count(where, about=about), where, None, about, "people: "
+            lambda tally: tally.count(where, target=target), where, None, target, "people: "
         )
 
-    def fraction(self, where: Where | None = None, *, about: str = RESPONDENTS) -> WaveAnswers:
+    def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> WaveAnswers:
         """The same as shares; waves of different sizes are compared by these."""
         return self._asked(
-            lambda tally: tally.fraction(where, about=about), where, None, about, "share of "
+            lambda tally: tally.fraction(where, target=target), where, None, target, "fraction of "
         )
 
     def sum(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> WaveAnswers:
         """The sum of an attribute over the people of each wave who meet the conditions."""
 
-        def ask(tally: Tally) -> Answer:
-            return tally.sum(attribute, where, about=about)
+        def ask(tally: Tally) -> Estimate:
+            return tally.sum(attribute, where, target=target)
 
-        return self._asked(ask, where, attribute, about, "sum of ")
+        return self._asked(ask, where, attribute, target, "sum of ")
 
     def mean(
-        self, attribute: str, where: Where | None = None, *, about: str = RESPONDENTS
+        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> WaveAnswers:
         """The mean of an attribute over the people of each wave who meet the conditions."""
 
-        def ask(tally: Tally) -> Answer:
-            return tally.mean(attribute, where, about=about)
+        def ask(tally: Tally) -> Estimate:
+            return tally.mean(attribute, where, target=target)
 
-        return self._asked(ask, where, attribute, about, "mean ")
+        return self._asked(ask, where, attribute, target, "mean ")
 
     def quantile(
         self,
         attribute: str,
-        p: float,
+        q: float = 0.5,
         where: Where | None = None,
-        method: str = ISOTONIC,
         *,
-        about: str = RESPONDENTS,
+        target: str = RESPONDENTS,
     ) -> WaveAnswers:
-        """A quantile of an attribute in each wave; its ± is half of an interval of 68%."""
+        """A quantile of an attribute in each wave; its SE is half of a 68% interval."""
 
-        def ask(tally: Tally) -> Answer:
-            found = tally.quantile(attribute, p, where, method, about=about)
+        def ask(tally: Tally) -> Estimate:
+            found = tally.quantile(attribute, q, where, target=target)
             if not is_number(found.value):
                 raise QueryError(
-                    f"quantiles of {attribute} are levels, which have no difference; ask each "
-                    "tally for its own"
+                    f"quantiles of {attribute} are levels, which have no differences; "
+                    "query each tally"
                 )
             return OfQuantiles.of([(1.0, found)], found.question, tally.n)
 
-        return self._asked(ask, where, attribute, about)
+        return self._asked(ask, where, attribute, target)
 
     def _asked(
         self,
-        ask: Callable[[Tally], Answer],
+        ask: Callable[[Tally], Estimate],
         where: Where | None,
         attribute: str | None,
-        about: str,
+        target: str,
         kind: str = "",
     ) -> WaveAnswers:
         names = self._names(where, attribute)
@@ -175,7 +187,7 @@ class Waves:
                 found.append(ask(tally))
             except QueryError as wrong:
                 raise QueryError(f"wave {shown(label)}: {wrong}") from None
-        return WaveAnswers(self, found, about, names, kind)
+        return WaveAnswers(self, found, target, names, kind)
 
     def _names(self, where: Where | None, attribute: str | None) -> set[str]:
         """The attributes of a question, which have to mean the same in all waves."""
@@ -191,16 +203,16 @@ class Waves:
                     raise QueryError(
                         f"{name} has other values in wave {shown(label)} than in wave "
                         f"{shown(self.labels[0])}: {_differs(mine.domain, here.domain)}; the "
-                        "question would not mean the same"
+                        "queries would differ in meaning"
                     )
         return names
 
-    def _check_independent(self, names: set[str], about: str) -> None:
+    def _check_independent(self, names: set[str], target: str) -> None:
         """Refuse where the errors of two waves go together, in a way that reports do not tell."""
-        if about == POPULATION and self.same_people:
+        if target == POPULATION and self.same_people:
             raise QueryError(
-                "the same people answered all waves, so that they were drawn once; ask for changes "
-                "about the respondents"
+                "the same people responded to all waves, so they were sampled once; use "
+                "target='respondents'"
             )
         if self.same_people is False:
             return
@@ -209,9 +221,9 @@ class Waves:
                 continue  # a memory belongs to one survey
             for name in remembered(first.survey, names):
                 raise QueryError(
-                    f"{name} is memoised: whoever answered both {shown(one)} and {shown(other)} "
-                    "sent one kept blur twice, and the waves share its error; if nobody answered "
-                    "twice, say same_people=False"
+                    f"{name} is memoised: respondents of both {shown(one)} and {shown(other)} sent "
+                    "the same randomized value twice, so the errors of the waves are dependent; if "
+                    "no one responded twice, pass same_people=False"
                 )
 
 
@@ -222,31 +234,41 @@ def remembered(survey: Agreement, names: set[str]) -> list[str]:
     return [name for name, channel in channels.items() if channel.lifetime is not channel]
 
 
-class WaveAnswers(Answers):
+class WaveAnswers(EstimateTable):
     """One answer for each wave, in time order; `changes` and `trend` between them."""
 
     def __init__(
-        self, waves: Waves, answers: Sequence[Answer], about: str, names: set[str], kind: str = ""
+        self,
+        waves: Waves,
+        answers: Sequence[Estimate],
+        target: str,
+        names: set[str],
+        kind: str = "",
     ) -> None:
-        super().__init__("wave", waves.labels, answers)
-        self.waves, self._about, self._names = waves, about, names
+        texts = list(waves.labels)
+        super().__init__([Grouping("wave", texts, texts)], answers, label=answers[0].question)
+        self.waves, self._about, self._names = waves, target, names
         self.measure = kind + answers[0].question.removesuffix(f" among {EVERYBODY}")
         """What is asked, in words such as "mean age"."""
 
-    def changes(self, base: object = None) -> Changes:
+    def changes(self, base: object = None) -> EstimateTable:
         """Each wave less the one before it or, with a base, less that wave."""
         self.waves._check_independent(self._names, self._about)
         pairs = [(k, k - 1) for k in range(1, len(self))]
         if base is not None:
             against = self._place(base)
             pairs = [(k, against) for k in range(len(self)) if k != against]
-        labels = [f"{self.labels[k]} less {self.labels[b]}" for k, b in pairs]
-        rows = list(self)
+        labels = [f"{self.labels[k]} - {self.labels[b]}" for k, b in pairs]
+        rows = self._estimates
         found = [self._combined([(1.0, rows[k]), (-1.0, rows[b])]) for k, b in pairs]
-        first = rows[0].question
-        return Changes("change", labels, [replace(one, question=first) for one in found])
+        label = f"{rows[0].question}, changes"
+        return EstimateTable([Grouping("change", labels, labels)], found, label=label)
 
-    def trend(self) -> Answer:
+    def differences(self, baseline: object = None) -> EstimateTable:
+        """Each wave minus a baseline wave; without one, minus the wave before it."""
+        return self.changes(baseline)
+
+    def trend(self) -> Estimate:
         """The slope of the line that fits the waves best, with its error.
 
         Weighted least squares. Of counts, shares and sums the weights are one over the variances
@@ -255,7 +277,7 @@ class WaveAnswers(Answers):
         over the estimated variances; of quantiles, numbers of reports.
         """
         self.waves._check_independent(self._names, self._about)
-        rows = list(self)
+        rows = self._estimates
         weights = _weights(rows, self._about)
         times = np.array(self.waves.times, dtype=np.float64)
         apart = times - np.average(times, weights=weights)
@@ -265,10 +287,10 @@ class WaveAnswers(Answers):
         words = f"trend of {rows[0].question} per {per}"
         return replace(found, question=words, unit=f"{rows[0].unit} per {per}")
 
-    def _combined(self, parts: Sequence[tuple[float, Answer]]) -> Answer:
+    def _combined(self, parts: Sequence[tuple[float, Estimate]]) -> Estimate:
         found = parts[0][1]
         if isinstance(found, OfQuantiles):
-            combined: Answer = found.combined(parts)
+            combined: Estimate = found.combined(parts)
         else:
             combined = found._made.combined(parts, 0.0, found.question)
         if self._about == POPULATION and self.waves.same_people is None:
@@ -281,9 +303,6 @@ class WaveAnswers(Answers):
             there = f"there are {listed(self.labels)}{guess(said, self.labels)}"
             raise QueryError(f"no wave is called {shown(label)}; {there}")
         return self.labels.index(said)
-
-    def __repr__(self) -> str:
-        return f"<Answers of {counted(len(self), 'wave')}>"
 
 
 # Labels, times and weights -----------------------------------------------------------------------
@@ -334,7 +353,7 @@ def _differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return f"{key} {shown(other.get(key))}, not {shown(one.get(key))}"
 
 
-def _weights(rows: Sequence[Answer], about: str) -> Floats:
+def _weights(rows: Sequence[Estimate], target: str) -> Floats:
     """How much each wave counts in a line; all alike where some have no error to go by."""
     if all(isinstance(one, OfQuantiles) for one in rows):
         return np.array([one.reports for one in rows], dtype=np.float64)
@@ -342,7 +361,7 @@ def _weights(rows: Sequence[Answer], about: str) -> Floats:
     for one in rows:
         made = made_of(one)
         if made.exact and len(made.terms) == 1:
-            variances.append(_expected(made.terms[0], about))
+            variances.append(_expected(made.terms[0], target))
         else:
             variances.append(one.stderr**2)
     known = np.array(variances)
@@ -351,10 +370,10 @@ def _weights(rows: Sequence[Answer], about: str) -> Floats:
     return np.asarray(known.min() / known)
 
 
-def _expected(term: Term, about: str) -> float:
+def _expected(term: Term, target: str) -> float:
     """The variance of a sum, for people spread evenly."""
     survey = term.tally.survey
     found = predicted(survey, term.query, term.n, "uniform") ** 2
-    if about == POPULATION:
+    if target == POPULATION:
         found += term.n * draw(read(survey, term.query.functions).extremes().of(0))
     return term.factor**2 * found

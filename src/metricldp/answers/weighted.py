@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers import estimate
-from metricldp.answers.answer import Answer
+from metricldp.answers.answer import Estimate
 from metricldp.answers.liars import one_report
 from metricldp.answers.queries import Query
 from metricldp.store.base import REPORTS, Store
@@ -18,9 +18,9 @@ from metricldp.store.extremes import Extremes
 from metricldp.store.readings import read, read_weighted
 
 
-def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
+def weighted_sum(store: Store, name: str, query: Query, target: str) -> Estimate:
     """The sum of a weight over the people of a query."""
-    estimate.check_about(about)
+    estimate.check_about(target)
     survey = store.survey
     described: Any = survey.attributes[name]
     functions: Any = query.functions
@@ -33,7 +33,7 @@ def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
         kept = estimate.kept_between(one, total, sum(largest))
         # Whoever may be drawn has any weight of the survey, not only one that was seen.
         most = math.sqrt(max(largest, default=0.0))
-        ends = described.public_ends if about == estimate.POPULATION else (0.0, most)
+        ends = described.public_ends if target == estimate.POPULATION else (0.0, most)
         steps = readings.extremes().times(Extremes(*np.array([*ends, 0.0, 0.0])[:, None]))
         lie = partial(one_report, survey, functions, name)
         worst = one[1] * max(abs(described.low), abs(described.high)) ** 2
@@ -46,6 +46,6 @@ def weighted_sum(store: Store, name: str, query: Query, about: str) -> Answer:
         lie = partial(one_report, survey, {**functions, name: described.ends})
     asked = (f"{name} among {query.words}", query.notes)
     found = estimate.to_weighted_sum(
-        sums, kept, steps.of(0), store.n, asked, unit=name, one=worst, about=about, layout=layout
+        sums, kept, steps.of(0), store.n, asked, unit=name, one=worst, target=target, layout=layout
     )
     return replace(found, lie=lie, survey=survey)

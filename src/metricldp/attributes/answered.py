@@ -37,7 +37,7 @@ class Answered(Categorical):
     @classmethod
     def about(cls, name: str, attribute: Attribute) -> Answered:
         epsilon = attribute.optional or 0.0
-        return cls(["no", "yes"], epsilon=epsilon, mechanism="response", of=name)
+        return cls(["no", "yes"], epsilon=epsilon, mechanism="randomized-response", of=name)
 
     def source(self, name: str) -> str:
         return self.of

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from metricldp.attributes.scalars import is_missing
 from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import positive
-from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
+from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import distinct, guess, listed, plain, shown
@@ -34,15 +34,15 @@ from metricldp.metrics.grid import Axis
 Positions = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 SMALLEST_STEP = Fraction(1, 1 << 40)
-"""Below this epsilon per step 64-bit coins could not tell two positions apart any more."""
+"""Below this epsilon per step 64-bit words could not tell two positions apart any more."""
 LARGEST_STEP = 1 << 10
-"""Above this epsilon per step nothing is blurred, and e to that power is only a waste of time."""
+"""Above this epsilon per step a mechanism adds almost no noise."""
 LARGEST_DISTANCE = 1 << 20
 """Two values this far apart are told apart for certain."""
 LARGEST_END = 1 << 53
 """Up to here integers and floats are the same numbers."""
-_LAST = ("cyclic", "epsilon", "per", "within", "cap", "optional", "metric")
-"""What is promised of the values stands last in a file."""
+_LAST = ("cyclic", "epsilon", "per", "within", "max_epsilon", "optional", "metric")
+"""The guarantee comes last in a file."""
 LARGEST_SIZE = 1 << 20
 """More positions than this is a survey to think over again."""
 
@@ -62,10 +62,10 @@ class Attribute(ABC):
     """What all attributes share: values, and how far they may be told apart."""
 
     epsilon: float
-    cap: float | None = None
+    max_epsilon: float | None = None
     """No two values may be told apart better than this, however far apart they are."""
     mechanism: Any = "auto"
-    """What blurs it: a name, a table or a Mechanism. It is carried along, never looked at."""
+    """The mechanism: a name, a table or a Mechanism."""
     optional: float | None = None
     """Whether a person may leave it out: the epsilon of that, or True for the attribute's own."""
 
@@ -88,7 +88,7 @@ class Attribute(ABC):
     """Whether something of its grid is left to be chosen when a survey is made."""
 
     def __new__(cls, *_: Any, **said: Any) -> Self:
-        """A word that this kind does not know is refused like any other mistake."""
+        """Unknown arguments raise an error of this package."""
         known = [f.name for f in fields(cls)]
         for key in sorted(said.keys() - set(known)):
             if key == "metric":
@@ -96,7 +96,7 @@ class Attribute(ABC):
             else:
                 why = f"has no {shown(key)}; it has {listed(known)}{guess(key, known)}"
             article = "an" if cls.kind[0] in "aeiou" else "a"
-            raise SurveyError(f"{article} {cls.kind} attribute {why}")
+            raise InvalidSpecError(f"{article} {cls.kind} attribute {why}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -105,11 +105,11 @@ class Attribute(ABC):
         if isinstance(self.optional, bool):
             object.__setattr__(self, "optional", self.epsilon if self.optional else None)
         if self.optional is not None and self.is_public:
-            raise SurveyError("a public weight is sent in the clear and cannot be optional")
+            raise InvalidSpecError("a public weight is sent in the clear and cannot be optional")
         if self.optional is not None:
             object.__setattr__(self, "optional", positive("optional", self.optional))
-        if self.cap is not None:
-            object.__setattr__(self, "cap", positive("cap", self.cap))
+        if self.max_epsilon is not None:
+            object.__setattr__(self, "max_epsilon", positive("max_epsilon", self.max_epsilon))
 
     @property
     @abstractmethod
@@ -131,16 +131,16 @@ class Attribute(ABC):
         return self._capped(self.usual)
 
     def _capped(self, metric: Metric) -> Metric:
-        if self.cap is None:
+        if self.max_epsilon is None:
             return metric
-        cap, least = as_written(self.cap), metric.smallest(self.size)
-        if cap < least:
-            told, smallest = distinct(cap, least)
-            raise SurveyError(
-                f"cap {told} is below the smallest distance, {smallest} "
-                f"{self._where_nearest(metric)}; use a smaller epsilon, or a larger cap"
+        max_epsilon, least = as_written(self.max_epsilon), metric.smallest(self.size)
+        if max_epsilon < least:
+            told, smallest = distinct(max_epsilon, least)
+            raise InvalidSpecError(
+                f"max_epsilon {told} is below the smallest distance, {smallest} "
+                f"{self._where_nearest(metric)}; use a smaller epsilon, or a larger max_epsilon"
             )
-        return capped(metric, cap, self.size)
+        return capped(metric, max_epsilon, self.size)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         """E of two values in the data's own words, or what another metric on positions says."""
@@ -148,8 +148,15 @@ class Attribute(ABC):
         return (metric or self.distances).distance(here, there)
 
     def _stated(self, value: object) -> int:
-        """The position of a value that is nobody's, so that a refusal may show it."""
-        return self.position_if_any(value, f"the {self.kind} value ({shown(value)})")
+        """The position of a value that no respondent gave, so an error shows it."""
+        try:
+            return self.position_if_any(value)
+        except InvalidValueError as wrong:
+            raise InvalidValueError(
+                f"({shown(value)}) {wrong.why}",
+                attribute=f"the {self.kind} value",
+                reason=wrong.reason,
+            ) from None
 
     @property
     def is_public(self) -> bool:
@@ -158,7 +165,7 @@ class Attribute(ABC):
 
     @property
     def public_ends(self) -> tuple[float, float] | None:
-        """Between which numbers a public value lies; None where it is blurred."""
+        """The range of a public value; None for randomized attributes."""
         return None
 
     @property
@@ -183,7 +190,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """The position of one Python or numpy scalar; `name` is for the message of a refusal."""
+        """The position of one Python or numpy scalar; `name` is for error messages."""
 
     def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
         """The same; of an optional attribute that was left out the middle, by the same steps.
@@ -220,12 +227,12 @@ class Attribute(ABC):
     def _refuse_first(
         self, wrong: npt.NDArray[np.bool_], numbers: Numbers, name: str, clip: bool
     ) -> None:
-        """Refuse the first wrong number in the words that it is refused with alone."""
+        """Raise the error of the first wrong number, as for a single value."""
         if wrong.any():
             row = int(np.argmax(wrong))
             try:
                 self.position(numbers[row], name, clip=clip)
-            except ValueRefused as refusal:
+            except InvalidValueError as refusal:
                 raise refusal.at(row) from None
 
     @abstractmethod
@@ -351,21 +358,24 @@ class Attribute(ABC):
     def _check_metric(self) -> None:
         if self.size > LARGEST_SIZE:
             size = f"{self.size:,}" if is_number(self.size) else shown(self.size)
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size} positions are too many for one attribute; use at most {LARGEST_SIZE:,}"
             )
         self._settle_metric()
         step = self.distances.smallest(self.size)
         if step < SMALLEST_STEP:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"epsilon is {float(step):.3g} {self._where_nearest(self.distances)}, too small "
-                "to be kept with 64-bit coins; use a coarser grid or a larger epsilon"
+                "to be kept with 64-bit words; use a coarser grid or a larger epsilon"
             )
         if step > LARGEST_STEP:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"epsilon is more than {LARGEST_STEP:,} {self._where_nearest(self.distances)}, "
-                "which blurs nothing; use a smaller epsilon"
+                "which adds almost no noise; use a smaller epsilon"
             )
+
+    def _check_stated(self, low: float, high: float) -> None:  # noqa: B027 - numbers do
+        """Reject a guarantee that does not say for which distance it holds."""
 
     def _settle_metric(self) -> None:  # noqa: B027 - most kinds have nothing to settle
         """Before the metric is looked at."""
@@ -373,9 +383,9 @@ class Attribute(ABC):
     def _check_farthest(self) -> None:
         x, other = self.distances.farthest(self.size)
         if self.distances.distance(x, other) > LARGEST_DISTANCE:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"epsilon is more than {LARGEST_DISTANCE:,} between {self.name_of(x)} and "
-                f"{self.name_of(other)}, which blurs nothing; use smaller lengths"
+                f"{self.name_of(other)}, which adds almost no noise; use smaller lengths"
             )
 
     def _where_nearest(self, metric: Metric) -> str:
@@ -410,8 +420,9 @@ class Discrete(Attribute):
             return
         said = metric_from_dict(self.metric) if isinstance(self.metric, Mapping) else self.metric
         if not isinstance(said, MetricInWords):
-            raise SurveyError(
-                "the metric of an attribute is a SensitiveSet, Graph, Tree, Table or Relative, in "
+            raise InvalidSpecError(
+                "the metric of an attribute is a SensitiveSet, Graph, Tree, DistanceMatrix or "
+                "Relative, in "
                 f'a file a table such as {{kind = "graph", edges = [...]}}, not {shown(said)}'
             )
         object.__setattr__(self, "metric", said.settled(self.values))

@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Circle, Positions
 from metricldp.attributes.ordered import Interval, OnLine, no_line
+from metricldp.attributes.rounded import RoundedContinuous
 from metricldp.attributes.selection import (
     Chosen,
     any_ends,
@@ -26,14 +27,16 @@ from metricldp.attributes.selection import (
     swapped,
 )
 from metricldp.basics.checks import finite, is_list, positive
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import plain, plain_or_exact, shown
 from metricldp.metrics import Distances, Metric, Relative
 from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.metrics.base import Integers
 from metricldp.metrics.closed import MOST_POSITIONS, closure, common_unit, kind_for
+
+STOCHASTIC = "stochastic"
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,14 @@ class AutoBins:
 
     def __post_init__(self) -> None:
         if not is_whole(self.n) or self.n < 1:
-            raise SurveyError(f"the best bins are for n people, at least 1, not {shown(self.n)}")
+            raise InvalidSpecError(
+                f"the best bins are for n people, at least 1, not {shown(self.n)}"
+            )
         positive("smoothness", self.smoothness)
         if self.prior is not None and self.smoothness != 1:
-            raise SurveyError("a prior says how smooth people lie; give it or smoothness, not both")
+            raise InvalidSpecError(
+                "a prior says how smooth people lie; give it or smoothness, not both"
+            )
         if self.prior is not None:
             try:
                 shares = np.asarray(self.prior, dtype=np.float64)
@@ -61,9 +68,15 @@ class AutoBins:
                 shares = np.empty((0, 0))
             some = shares.ndim == 1 and shares.size > 0
             if not some or not np.isfinite(shares).all() or shares.min() < 0:
-                raise SurveyError("a prior for bins is a list of shares, none below zero")
+                raise InvalidSpecError("a prior for bins is a list of fractions, none below zero")
             positive("the sum of the prior", float(shares.sum()))
             object.__setattr__(self, "prior", tuple(shares.tolist()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a spec file."""
+        if self.prior is not None:
+            return {"n": self.n, "prior": list(self.prior)}
+        return {"n": self.n, "smoothness": self.smoothness}
 
     @property
     def density(self) -> float:
@@ -76,12 +89,12 @@ class AutoBins:
 
 @dataclass(frozen=True, repr=False)
 class Continuous(Interval, OnLine):
-    """A real number between low and high, kept only as one of `bins` equal bins.
+    """A real number between low and high, reported as one of `bins` equal bins.
 
-    `bins="auto"`, or an AutoBins that says more, is settled when the survey is made. With `edges`
-    the bins lie where these are, for values that many people share: 0, or round numbers. Bins are
-    as far apart as their middles. With metric=Relative(...) all bins have the same ratio of edges,
-    and are as far apart as the middles on a log scale.
+    `bins="auto"`, or an AutoBins with more information, is chosen by `Survey.design`. With `edges`
+    you place the bins yourself, for values that many respondents share: 0, or round numbers. The
+    distance of two bins is that of their middles. With metric=Relative(...) all bins have the same
+    ratio of edges, and the distance is that of the middles on a log scale.
     """
 
     low: float = field(default=None, kw_only=False)  # type: ignore[assignment]
@@ -89,23 +102,35 @@ class Continuous(Interval, OnLine):
     bins: int | str | AutoBins | None = field(default=None, kw_only=True)
     edges: Sequence[float] | None = field(default=None, kw_only=True)
     metric: Relative | None = field(default=None, kw_only=True)
+    rounding: InitVar[str | None] = field(default=None, kw_only=True)
+    """Stochastic rounding makes an attribute of another class, so none is left here."""
 
     kind: ClassVar[str] = "continuous"
     in_bins: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __new__(cls, *ends: Any, rounding: str | None = None, **said: Any) -> Any:
+        """With rounding="stochastic", an attribute on `points` points in place of bins."""
+        if rounding is None:
+            return super().__new__(cls, *ends, **said)
+        if not isinstance(rounding, str) or rounding != STOCHASTIC:
+            raise InvalidSpecError(f'rounding is "{STOCHASTIC}" or left out, not {shown(rounding)}')
+        if "points" not in said:
+            raise InvalidSpecError("rounding needs points=, the number of points of the grid")
+        return RoundedContinuous(*ends, **said)
+
+    def __post_init__(self, rounding: str | None) -> None:
         if self.metric is not None:
             self._settle_relative(self.metric)
         if self.edges is not None:
             self._place_edges(self.edges)
         elif any(needed is None for needed in (self.low, self.high, self.bins)):
-            raise SurveyError(
+            raise InvalidSpecError(
                 "a continuous attribute needs 'low', 'high' and at least 2 bins, or 'edges', "
                 f"not {shown((self.low, self.high, self.bins))}"
             )
         super().__post_init__()
         if self.cyclic and self._uneven:
-            raise SurveyError(
+            raise InvalidSpecError(
                 "bins of different widths do not go around a circle; use bins, or leave cyclic out"
             )
         if self.edges is None:
@@ -121,17 +146,17 @@ class Continuous(Interval, OnLine):
         """Bins of one ratio become edges, which every device reads alike."""
         said = metric_from_dict(said) if isinstance(said, Mapping) else said
         if not isinstance(said, Relative):
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the metric of a continuous attribute is Relative(...) or left out, not "
                 f"{shown(said)}"
             )
         object.__setattr__(self, "metric", said)
-        if self.per != 1:
-            raise SurveyError("the metric says how far values are apart; leave per out")
+        if self.per not in (None, 1):
+            raise InvalidSpecError("the metric says how far values are apart; leave per out")
         if self.edges is None:
             low, high = finite("low", self.low), finite("high", self.high)
             if not is_whole(self.bins) or not 2 <= self.bins <= MOST_POSITIONS:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"bins on a log scale are a number from 2 to {MOST_POSITIONS:,}, not "
                     f"{shown(self.bins)}"
                 )
@@ -142,29 +167,33 @@ class Continuous(Interval, OnLine):
                 object.__setattr__(self, "bins", None)
         first = finite("low", self.low) if self.edges is None else self.edges[0]
         if not is_number(first) or not first > 0:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a relative metric needs values above 0, and the lowest is {shown(first)}; "
                 "begin above 0"
             )
 
     def _place_edges(self, edges: object) -> None:
         if self.bins is not None:
-            raise SurveyError("give a continuous attribute bins or edges, not both")
+            raise InvalidSpecError("give a continuous attribute bins or edges, not both")
         edges = edges.tolist() if isinstance(edges, np.ndarray) else edges
         if not is_list(edges):
-            raise SurveyError(f"edges are a list of numbers, not {shown(edges)}")
+            raise InvalidSpecError(f"edges are a list of numbers, not {shown(edges)}")
         placed = tuple(finite("an edge", edge) for edge in edges)
         if not 3 <= len(placed) <= MOST_POSITIONS + 1:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"edges of one's own make 2 to {MOST_POSITIONS:,} bins, not {len(placed) - 1}"
             )
         for lower, upper in pairwise(placed):
             if lower >= upper:
-                raise SurveyError(f"edges must rise, but {plain(upper)} follows {plain(lower)}")
+                raise InvalidSpecError(
+                    f"edges must rise, but {plain(upper)} follows {plain(lower)}"
+                )
         for end, edge in (("low", placed[0]), ("high", placed[-1])):
             said = getattr(self, end)
             if said is not None and (not is_number(said) or said != edge):
-                raise SurveyError(f"{end} is {shown(said)}, but the edges end at {plain(edge)}")
+                raise InvalidSpecError(
+                    f"{end} is {shown(said)}, but the edges end at {plain(edge)}"
+                )
             object.__setattr__(self, end, edge)
         object.__setattr__(self, "edges", placed)
 
@@ -175,15 +204,19 @@ class Continuous(Interval, OnLine):
                 bins = AutoBins(**bins)
             except TypeError:
                 said = f"not {list(bins)}"
-                raise SurveyError(f"bins may say n, smoothness and prior, {said}") from None
+                raise InvalidSpecError(f"bins may say n, smoothness and prior, {said}") from None
         if isinstance(bins, AutoBins):
             object.__setattr__(self, "bins", bins)
             return
         if not is_whole(bins) or bins < 2:
-            raise SurveyError(f"a continuous attribute needs at least 2 bins, not {shown(bins)}")
+            raise InvalidSpecError(
+                f"a continuous attribute needs at least 2 bins, not {shown(bins)}"
+            )
         object.__setattr__(self, "bins", int(bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.bin_edges) > 0).all():
-            raise SurveyError(f"{self.bins:,} bins between {self.low} and {self.high} are too thin")
+            raise InvalidSpecError(
+                f"{self.bins:,} bins between {self.low} and {self.high} are too thin"
+            )
 
     @property
     def undecided(self) -> bool:  # type: ignore[override]
@@ -195,7 +228,9 @@ class Continuous(Interval, OnLine):
             return len(self.edges) - 1
         if isinstance(self.bins, int):
             return self.bins
-        raise SurveyError("the number of bins is not chosen yet; put the attribute in a survey")
+        raise InvalidSpecError(
+            "the number of bins is not chosen yet; put the attribute in a survey"
+        )
 
     @cached_property
     def _apart(self) -> list[Fraction]:
@@ -293,7 +328,8 @@ class Continuous(Interval, OnLine):
             raise empty(words, name, self._domain)
         position = self.position(words, name)
         raise QueryError(
-            f"{name} = {plain(words)} is part of a bin; ask for the bin, {self.label(position)}"
+            f"{name} = {plain_or_exact(words)} is part of a bin; "
+            f"use the bin, {self.label(position)}"
         )
 
     def _choose_range(self, words: tuple[Any, ...], name: str) -> Chosen:
@@ -314,7 +350,9 @@ class Continuous(Interval, OnLine):
         else:
             narrow = (first == last and not over_the_end) or (first, last) == (self.size, 0)
         if narrow:
-            bin_there = self.label(self.position(start + (end - start) / 2, name))
+            # From the upper end on around the circle to the lower end, which is the same point.
+            nearest = 0 if over_the_end else self.position(start + (end - start) / 2, name)
+            bin_there = self.label(nearest)
             raise QueryError(f"{name} {said} is narrower than a bin; the nearest is {bin_there}")
         if first is None or last is None:
             cuts = [self._cut(at) for at, edge in ((start, first), (end, last)) if edge is None]
@@ -336,7 +374,7 @@ class Continuous(Interval, OnLine):
         """Where in a bin a number lies."""
         position = self._position(number)
         below, above = self._edge(position), self._edge(position + 1)
-        return f"{plain(number)} lies between the edges {below} and {above}"
+        return f"{plain_or_exact(number)} lies between the edges {below} and {above}"
 
     def _cuts(self, width: float, name: str) -> tuple[list[int], str | None]:
         """Bars from the lower end, each of this width but the last; none cuts a bin."""
@@ -388,7 +426,8 @@ class Continuous(Interval, OnLine):
 
     @property
     def _domain(self) -> str:
-        return f"from {plain(self.low)} to {plain(self.high)} in {self._of_bins}"
+        low, high = plain_or_exact(self.low), plain_or_exact(self.high)
+        return f"from {low} to {high} in {self._of_bins}"
 
     @property
     def _of_bins(self) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from metricldp.attributes.base import Circle, Numbers, Positions
 from metricldp.attributes.ordered import OnLine, beyond_circle, check_ends, no_line
 from metricldp.attributes.scalars import CLIP, whole_within
 from metricldp.attributes.selection import Chosen
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Value
@@ -39,13 +39,16 @@ class Integer(base.Discrete, OnLine):
         for end in ("low", "high"):
             value = getattr(self, end)
             if not is_whole(value):
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"{end} of an integer attribute must be whole, not {shown(value)}"
                 )
             if abs(value) > base.LARGEST_END:
-                raise SurveyError(f"{end} is {value}; use whole numbers up to {base.LARGEST_END:,}")
+                raise InvalidSpecError(
+                    f"{end} is {value}; use whole numbers up to {base.LARGEST_END:,}"
+                )
             object.__setattr__(self, end, int(value))
         check_ends(self.low, self.high)
+        self._check_stated(self.low, self.high)
         self._check_metric()
 
     @property
@@ -97,7 +100,7 @@ class Integer(base.Discrete, OnLine):
         if self._yes_or_no:
             wanted = [int(value) if isinstance(value, bool) else value for value in wanted]
         for value in wanted:
-            if not is_number(value) or value not in grid:
+            if not is_number(value) or not self.low <= value <= self.high or value % 1 != 0:
                 text = (
                     ", in numbers and not in text; a range is a pair"
                     if isinstance(value, str)
@@ -136,13 +139,3 @@ class Integer(base.Discrete, OnLine):
 
     def name_of(self, position: int) -> str:
         return str(self.low + position)
-
-
-def Cyclic(size: int, **said: Any) -> Integer:  # noqa: N802 - it makes an attribute, like a kind
-    """Whole numbers 0 to size - 1 around a circle, the last next to the first: hours, directions.
-
-    What begins at 1, such as months, is Integer(1, 12, cyclic=True, ...).
-    """
-    if not is_whole(size) or size < 2:
-        raise SurveyError(f"a cyclic attribute has at least 2 values, not {shown(size)}")
-    return Integer(0, size - 1, cyclic=True, **said)

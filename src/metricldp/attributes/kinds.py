@@ -10,14 +10,14 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.continuous import Continuous
 from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical, Ordinal
-from metricldp.attributes.real import Real
+from metricldp.attributes.rounded import RoundedContinuous
 from metricldp.attributes.weight import Weight
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import listed, shown
 
 KINDS: dict[str, type[Attribute]] = {
     attribute.kind: attribute
-    for attribute in (Integer, Ordinal, Categorical, Continuous, Weight, Real)
+    for attribute in (Integer, Ordinal, Categorical, Continuous, Weight, RoundedContinuous)
 }
 
 
@@ -26,18 +26,21 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     rest = dict(data)
     kind = rest.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SurveyError(f"attribute {name} has kind {shown(kind)}; choose {', '.join(KINDS)}")
+        raise InvalidSpecError(
+            f"attribute {name} has kind {shown(kind)}; "
+            f"choose {', '.join(kind for kind in KINDS if kind != RoundedContinuous.kind)}"
+        )
     cls = KINDS[kind]
     for f in fields(cls):
         if f.default is MISSING and f.name not in rest:
             hint = f"; it has {listed(rest)}" if rest else ""
-            raise SurveyError(f"attribute {name} of kind {kind} needs {f.name!r}{hint}")
+            raise InvalidSpecError(f"attribute {name} of kind {kind} needs {f.name!r}{hint}")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             made = cls(**rest)
-        except SurveyError as wrong:
-            raise SurveyError(f"attribute {name}: {wrong}") from None
+        except InvalidSpecError as wrong:
+            raise InvalidSpecError(f"attribute {name}: {wrong}") from None
     for warning in told:
         warnings.warn(f"attribute {name}: {warning.message}", warning.category, stacklevel=2)
     return made

@@ -16,7 +16,7 @@ from metricldp.attributes.ordered import OnLine
 from metricldp.attributes.scalars import as_name, codes_within, named_position
 from metricldp.attributes.selection import Chosen, members_of, pair_of, range_words, swapped
 from metricldp.basics.checks import is_line, is_list
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
@@ -124,15 +124,17 @@ class Categorical(Named):
 
 def _names(names: object, what: str) -> tuple[str, ...]:
     if not is_list(names):
-        raise SurveyError(f"{what} must be a list of names, not {shown(names)}")
+        raise InvalidSpecError(f"{what} must be a list of names, not {shown(names)}")
     names = [as_name(name) for name in names]
     for name in names:
         if not is_line(name):
             text = f"; write {shown(str(name))}" if is_number(name) else ""
-            raise SurveyError(f"{what} must be non-empty names, not {shown(name)}{text}")
+            raise InvalidSpecError(f"{what} must be non-empty names, not {shown(name)}{text}")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise SurveyError(f"{what} repeat {shown(repeated[0])}; every name must be there once")
+        raise InvalidSpecError(f"{what} repeat {shown(repeated[0])}; every name must be there once")
     if len(names) < 2:
-        raise SurveyError(f"{what} {list(names)} leave nothing to tell apart; give at least two")
+        raise InvalidSpecError(
+            f"{what} {list(names)} leave nothing to tell apart; give at least two"
+        )
     return tuple(names)

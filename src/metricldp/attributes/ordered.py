@@ -15,7 +15,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Attribute, Numbers, Positions
 from metricldp.attributes.scalars import CLIP, real_within, reals_within
 from metricldp.basics.checks import finite, positive
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.exact import as_written, ceil_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
@@ -31,7 +31,7 @@ class OnLine(Attribute):
     not be a whole number of steps.
     """
 
-    per: float = 1.0
+    per: float | None = None
     within: float | None = None
     cyclic: bool = False
     """Whether the last value is next to the first: hours, weekdays, months, directions."""
@@ -40,22 +40,44 @@ class OnLine(Attribute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "per", positive("per", self.per))
+        stated = self.per is not None or self.within is not None
+        stated = stated or getattr(self, "metric", None) is not None
+        object.__setattr__(self, "_has_distance", stated)
+        object.__setattr__(self, "per", 1.0 if self.per is None else positive("per", self.per))
         if not isinstance(self.cyclic, bool):
-            raise SurveyError(f"cyclic is true or false, not {shown(self.cyclic)}")
+            raise InvalidSpecError(f"cyclic is true or false, not {shown(self.cyclic)}")
         if self.cyclic and (self.rounded_at_random or getattr(self, "metric", None) is not None):
             why = "with a metric of its own" if hasattr(self, "metric") else "rounded at random"
-            raise SurveyError(f"a {self.kind} attribute {why} cannot be cyclic; leave cyclic out")
+            raise InvalidSpecError(
+                f"a {self.kind} attribute {why} cannot be cyclic; leave cyclic out"
+            )
         if self.within is None:
             return
         if self.per != 1:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"say per={plain(self.per)}, epsilon for so many units, or "
                 f"within={shown(self.within)}, epsilon up to so many units apart, not both"
             )
         if getattr(self, "metric", None) is not None:
-            raise SurveyError("the metric says how far values are apart; leave within out")
+            raise InvalidSpecError("the metric says how far values are apart; leave within out")
         object.__setattr__(self, "within", positive("within", self.within))
+
+    _has_distance: ClassVar[bool] = False
+
+    def _check_stated(self, low: float, high: float) -> None:
+        """Reject epsilon alone: numbers have a unit, so it does not say which values are close."""
+        if self._has_distance:
+            return
+        width = abs(high - low) / (2 if self.cyclic else 1)
+        near = float(f"{width / 10:.1g}")
+        if isinstance(low, int):
+            near = max(1, round(near))
+        epsilon, any_two = plain(self.epsilon), math.ceil(width / near) * self.epsilon
+        raise InvalidSpecError(
+            f"epsilon = {epsilon} needs a distance: state within= (up to so far apart), per= (per "
+            f"unit) or metric=.\nHere within={plain(near)} means epsilon {plain(any_two)} for any "
+            f"two values, per=1 {plain(self.epsilon * width)}; max_epsilon= sets a limit"
+        )
 
     @property
     @abstractmethod
@@ -68,6 +90,7 @@ class OnLine(Attribute):
 
     @property
     def unit(self) -> Fraction:
+        assert self.per is not None
         return as_written(self.epsilon) / as_written(self.per)
 
     @property
@@ -80,7 +103,7 @@ class OnLine(Attribute):
             return Bent(step, around=around) if around > 3 else Uniform(step)
         steps = as_written(self.within) / self.step
         if steps < 1:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"within {plain(self.within)} is less than one step of the grid, "
                 f"{plain(float(self.step))}; use a finer grid, or a larger within"
             )
@@ -102,10 +125,10 @@ class OnLine(Attribute):
         own = getattr(self, "metric", None) is not None or getattr(self, "edges", None) is not None
         if own or self.cyclic or self.rounded_at_random:
             return None
-        cap = None if self.cap is None else as_written(self.cap)
-        unit, windows = as_written(self.within or self.per), self.within is not None
+        max_epsilon = None if self.max_epsilon is None else as_written(self.max_epsilon)
+        unit, windows = as_written(self.within or self.per or 1), self.within is not None
         epsilon, step = as_written(self.epsilon), self.step / unit
-        return Axis(self.size, epsilon, step, windows, self.in_bins, cap)
+        return Axis(self.size, epsilon, step, windows, self.in_bins, max_epsilon)
 
     @property
     def _exact_positions(self) -> bool:
@@ -134,7 +157,8 @@ class Interval(Attribute):
             object.__setattr__(self, end, value)
         check_ends(self.low, self.high)
         if not math.isfinite(self.high - self.low):
-            raise SurveyError(f"the domain {self.low} to {self.high} is too wide for a float")
+            raise InvalidSpecError(f"the domain {self.low} to {self.high} is too wide for a float")
+        self._check_stated(self.low, self.high)
 
     @property
     def middle(self) -> float:
@@ -180,6 +204,6 @@ def check_ends(low: float, high: float) -> None:
     """Refuse a domain without two values."""
     if low >= high:
         same = "holds one value only" if low == high else "is empty"
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the domain {plain(low)} to {plain(high)} {same}; low must be below high"
         )

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import InvalidValueError
 from metricldp.basics.text import listed, plain
 
 Number = int | float | Fraction
@@ -152,12 +152,12 @@ def codes_within(codes: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[n
     wrong = (codes < 0) | (codes >= size)
     if wrong.any():
         why = f"has a code of no name; the codes of its names go from 0 to {size - 1}"
-        raise ValueRefused(why, attribute=name or None, row=int(np.argmax(wrong)))
+        raise InvalidValueError(why, attribute=name or None, row=int(np.argmax(wrong)))
     return codes.astype(np.int64)
 
 
 def _refuse(why: str, name: str, reason: str = "kind") -> NoReturn:
-    raise ValueRefused(why, attribute=name or None, reason=reason)
+    raise InvalidValueError(why, attribute=name or None, reason=reason)
 
 
 def _refuse_infinite(name: str) -> NoReturn:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import plain_or_exact, shown
 
 
 class Span(NamedTuple):
@@ -80,6 +80,10 @@ def both(one: Part, other: Part) -> Part:
     """What is in one part and in the other."""
     if isinstance(one, Stretches) and isinstance(other, Stretches):
         return one & other
+    if isinstance(one, Span) and isinstance(other, Span):
+        first, end = max(one.first, other.first), min(one.end, other.end)
+        if first < end:
+            return Span(first, end, one.size)
     return inside(one) * inside(other).astype(np.float64)
 
 
@@ -92,6 +96,10 @@ def either(one: Part, other: Part) -> Part:
 
 def rest(part: Part) -> Part:
     """What is not in a part."""
+    if isinstance(part, Span) and part.first == 0 < part.size - part.end:
+        return Span(part.end, part.size, part.size)
+    if isinstance(part, Span) and part.first > 0 and part.end == part.size:
+        return Span(0, part.first, part.size)
     return ~part if isinstance(part, Stretches) else 1.0 - inside(part)
 
 
@@ -201,5 +209,7 @@ def range_words(low: object, high: object) -> str:
     if low is None and high is None:
         return "anything"
     if low is None:
-        return f"up to {plain(high)}"
-    return f"{plain(low)} and up" if high is None else f"{plain(low)} to {plain(high)}"
+        return f"up to {plain_or_exact(high)}"
+    if high is None:
+        return f"{plain_or_exact(low)} and up"
+    return f"{plain_or_exact(low)} to {plain_or_exact(high)}"

@@ -1,8 +1,8 @@
-"""Weights: a number that each person's count is multiplied with, public or private.
+"""Weights: a number that multiplies each respondent's count, public or private.
 
-Section 4.3.2 of the paper. A public weight goes into the report as it is. A private one is rounded
-at random, without bias, to one end of its interval, and that end is blurred by randomized response:
-the collector sees one bit of it.
+Section 4.3.2 of the paper. A public weight is part of the report as it is. A private one is rounded
+stochastically, without bias, to an end of its interval, and that end is randomized: the report has
+one bit of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import Positions
 from metricldp.attributes.ordered import Interval
 from metricldp.attributes.selection import Chosen
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import plain, shown
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric, Uniform
@@ -34,19 +34,19 @@ class Weight(Interval):
     kind: ClassVar[str] = "weight"
     is_weight: ClassVar[bool] = True
     rounded_at_random: ClassVar[bool] = True
-    only_mechanism: ClassVar[str | None] = "response"
+    only_mechanism: ClassVar[str | None] = "randomized-response"
 
     def __post_init__(self) -> None:
         if not isinstance(self.private, bool):
-            raise SurveyError(f"private is true or false, not {shown(self.private)}")
+            raise InvalidSpecError(f"private is true or false, not {shown(self.private)}")
         no_epsilon = isinstance(self.epsilon, float) and self.epsilon == math.inf
         if self.private and no_epsilon:
-            raise SurveyError("a private weight needs an epsilon, such as epsilon=1")
+            raise InvalidSpecError("a private weight needs an epsilon, such as epsilon=1")
         plain_mechanism = isinstance(self.mechanism, str) and self.mechanism == "auto"
         if not self.private and not (no_epsilon and plain_mechanism):
-            raise SurveyError(
+            raise InvalidSpecError(
                 "a public weight is sent in the clear and has no epsilon and no mechanism; "
-                "say private=True to blur it"
+                "use private=True to randomize it"
             )
         super().__post_init__()
         if self.private:
@@ -85,10 +85,10 @@ class Weight(Interval):
         return np.rint(share * (1 << FRACTION_BITS)).astype(np.int64)
 
     def choose(self, words: object, name: str) -> Chosen:
-        raise QueryError(f"{name} is a weight, not a condition; ask for its sum")
+        raise QueryError(f"{name} is a weight, not a condition; use its sum")
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
-        raise QueryError(f"{name} is a weight; ask for its sum")
+        raise QueryError(f"{name} is a weight; use its sum")
 
     def describe(self) -> str:
         ends = f"{plain(self.low)} to {plain(self.high)}"

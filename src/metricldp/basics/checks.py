@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from metricldp.basics.errors import MetricLdpError, QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, MetricLdpError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 
@@ -27,7 +27,7 @@ def refuse_unknown(what: str, entries: Iterable[str], known: Sequence[str]) -> N
     for key in entries:
         if key not in known:
             there = f"{listed(known)}{guess(key, known)}"
-            raise SurveyError(f"{what} has no entry {shown(key)}; it has {there}")
+            raise InvalidSpecError(f"{what} has no entry {shown(key)}; it has {there}")
 
 
 def flag(what: str, value: object, refusal: type[MetricLdpError] = QueryError) -> bool:
@@ -39,11 +39,11 @@ def flag(what: str, value: object, refusal: type[MetricLdpError] = QueryError) -
 
 def positive(what: str, value: object) -> float:
     if not is_number(value) or not math.isfinite(value) or value <= 0:
-        raise SurveyError(f"{what} must be a positive finite number, not {shown(value)}")
+        raise InvalidSpecError(f"{what} must be a positive finite number, not {shown(value)}")
     return float(value)
 
 
 def finite(what: str, value: object) -> float:
     if not is_number(value) or not math.isfinite(value):
-        raise SurveyError(f"{what} must be finite, not {shown(value)}")
+        raise InvalidSpecError(f"{what} must be finite, not {shown(value)}")
     return float(value)

@@ -1,31 +1,30 @@
 """Every exception and warning of the package.
 
 MetricLdpError
-├── SurveyError        the agreement itself is wrong: an epsilon, a domain, a file
-├── ValueRefused       a private value cannot be encoded: missing, not a number, out of range
-├── ReportRefused      a report or a reports file cannot be trusted to be of this survey
-├── QueryError         a question that the survey cannot answer
-├── CertificateError   a channel was asked to promise what it cannot keep
-└── MissingLibrary     what was asked for needs a library that is not installed
+├── InvalidSpecError         a survey, an attribute or a survey file is invalid
+├── InvalidValueError        a response cannot be randomized: missing, not a number, out of range
+├── InvalidReportError       a report or a file of reports does not belong to this survey
+├── QueryError               a query that the survey cannot answer
+├── CertificateError         a mechanism cannot give the guarantee that it is asked for
+└── MissingDependencyError   a library is not installed
 
 Each message names the place and the remedy in one line. No message shows a respondent's value.
 """
 
 
 class MetricLdpError(Exception):
-    """The root: catch it to catch everything this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
-class SurveyError(MetricLdpError, ValueError):
-    """A survey, an attribute or a survey file is wrong."""
+class InvalidSpecError(MetricLdpError, ValueError):
+    """A spec, a survey, an attribute or a survey file is invalid."""
 
 
-class ValueRefused(MetricLdpError, ValueError):
-    """A private value is missing, of the wrong kind or outside its domain; nothing was encoded.
+class InvalidValueError(MetricLdpError, ValueError):
+    """A response is missing, of the wrong type or outside its domain; nothing was randomized.
 
-    Where one value is to blame, `attribute` says of what, `row` (from 0) in which row, and
-    `reason` is one word to count by: missing, kind, whole, range or name. It does not contain
-    the value.
+    If one value is invalid, `attribute` and `row` (from 0) locate it, and `reason` is one of
+    missing, kind, whole, range and name. The message does not contain the value.
     """
 
     def __init__(
@@ -40,22 +39,22 @@ class ValueRefused(MetricLdpError, ValueError):
         super().__init__(f"{where}{why}" if row is None else f"{where}in row {row + 1} {why}")
         self.why, self.attribute, self.row, self.reason = why, attribute, row, reason
 
-    def moved(self, rows: int) -> "ValueRefused":
-        """The same refusal where `rows` came before the batch it was found in."""
+    def after(self, rows: int) -> "InvalidValueError":
+        """The same error if `rows` precede the batch of the row."""
         return self.at((self.row or 0) + rows)
 
-    def at(self, row: int) -> "ValueRefused":
-        """The same refusal of a value that stands in a row."""
-        return ValueRefused(self.why, attribute=self.attribute, row=row, reason=self.reason)
+    def at(self, row: int) -> "InvalidValueError":
+        """The same error with a row."""
+        return InvalidValueError(self.why, attribute=self.attribute, row=row, reason=self.reason)
 
-    def adding(self, words: str) -> "ValueRefused":
-        """The same refusal with more words behind it."""
+    def adding(self, words: str) -> "InvalidValueError":
+        """The same error with more text."""
         why = f"{self.why}; {words}"
-        return ValueRefused(why, attribute=self.attribute, row=self.row, reason=self.reason)
+        return InvalidValueError(why, attribute=self.attribute, row=self.row, reason=self.reason)
 
 
-class ReportRefused(MetricLdpError, ValueError):
-    """A report or a file of reports is refused; `reason` is one word to count by."""
+class InvalidReportError(MetricLdpError, ValueError):
+    """A report or a file of reports is invalid; `reason` is one word to count by."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -63,20 +62,24 @@ class ReportRefused(MetricLdpError, ValueError):
 
 
 class QueryError(MetricLdpError, ValueError):
-    """A question names something the survey does not have, or an empty range."""
+    """A query is invalid: an unknown attribute, an empty range, a wrong argument."""
 
 
 class CertificateError(MetricLdpError, ValueError):
-    """No integers exist with which a channel could keep the promise asked of it."""
+    """A mechanism has no integers that give the stated guarantee."""
 
 
-class MissingLibrary(MetricLdpError, ImportError):
-    """Something that not everybody needs is not installed; the message has the command."""
+class MissingDependencyError(MetricLdpError, ImportError):
+    """An optional library is not installed; the message has the command."""
 
 
-class SeededCoinsWarning(UserWarning):
-    """Coins were made from a seed: whoever knows the seed can take the noise away again."""
+class SeededRandomnessWarning(UserWarning):
+    """Randomness is derived from a seed: anyone who knows the seed can remove the noise."""
 
 
 class TightenedMetricWarning(UserWarning):
-    """Stated distances broke the triangle inequality and were replaced by shortest paths."""
+    """Stated distances violate the triangle inequality and were replaced by shortest paths."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """A designed survey guarantees little; the message has a line with the number for each case."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from metricldp.basics.errors import MissingLibrary
+from metricldp.basics.errors import MissingDependencyError
 
 _EXTRAS = {
     "apsw": ("a collector needs", "collector"),
@@ -72,7 +72,7 @@ def loaded(name: str) -> Any:
                 f"metricldp depends on {library}, which is missing ({wrong}); "
                 "run python -m pip install metricldp"
             )
-        raise MissingLibrary(text, name=library) from None
+        raise MissingDependencyError(text, name=library) from None
 
 
 def require(extra: str) -> None:

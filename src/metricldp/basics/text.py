@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -118,6 +119,22 @@ def plain(value: object) -> str:
     if number == int(number) and abs(number) < 1e15:
         return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
     return f"{number:,.6g}" if 1e-4 <= abs(number) < 1e15 else f"{number:g}"
+
+
+def plain_or_exact(value: object) -> str:
+    """The same, with all digits of a number that rounding would change."""
+    text = plain(value)
+    if not is_number(value) or not math.isfinite(value) or float(text.replace(",", "")) == value:
+        return text
+    return f"{value:,}"
+
+
+def type_name(arrow_type: object) -> str:
+    """An Arrow type without the types in it: "struct" instead of "struct<HIV: bool>".
+
+    The names of fields and a time zone come from values, so messages do not show them.
+    """
+    return re.sub(r"<.*|\[.*tz=.*", "", str(arrow_type), flags=re.DOTALL)
 
 
 def filled(words: str) -> str:

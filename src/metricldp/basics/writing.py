@@ -88,6 +88,12 @@ def create_private(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
     except FileExistsError:
+        make_private(path)
+
+
+def make_private(path: Path) -> None:
+    """Let only the owner read a file that may have been created with another mode, if it exists."""
+    with contextlib.suppress(FileNotFoundError):
         if path.stat().st_mode & 0o077:
             path.chmod(PRIVATE)
 

@@ -6,11 +6,11 @@ from metricldp.channels.base import LARGEST_EPSILON, Channel, Cut, Floats, Integ
 from metricldp.channels.fields import Bits, Clear, Column, Field, Number, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import BitChannel, IntegerChannel, NumberChannel
-from metricldp.channels.matrix import Matrix
+from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.response import Response, keep_for
 from metricldp.channels.threshold import Threshold
 from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
-from metricldp.channels.unary import Unary
+from metricldp.channels.unary import UnaryChannel
 
 __all__ = [
     "LARGEST_EPSILON",
@@ -26,7 +26,7 @@ __all__ = [
     "IntegerChannel",
     "Integers",
     "Levels",
-    "Matrix",
+    "MatrixChannel",
     "Number",
     "NumberChannel",
     "Response",
@@ -34,6 +34,6 @@ __all__ = [
     "Threshold",
     "ThresholdDummy",
     "ThresholdPaper",
-    "Unary",
+    "UnaryChannel",
     "keep_for",
 ]

@@ -24,7 +24,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import log
 from metricldp.basics.numbers import root_of
 from metricldp.channels.fields import Column, Field
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.metrics.base import Metric
 
@@ -112,7 +112,7 @@ class Channel(ABC):
     # The device ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Blur positions: the only step that sees private values, and it runs on the device."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ from metricldp.channels.joint import (
 )
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound, strides_of
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.metrics.grid import Grid
 
@@ -66,8 +66,8 @@ class Cells(JointChannel):
         """The number of one cell, or of many."""
         return sum(x * row for x, row in zip(positions, self._rows, strict=True))
 
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
-        return {REPORT: self.one.encode(np.asarray(self._cell(positions)), coins)}
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+        return {REPORT: self.one.encode(np.asarray(self._cell(positions)), randomness)}
 
     def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
         return [self.one.blur(self._cell(positions), tape)]

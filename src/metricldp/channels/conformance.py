@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import MetricLdpError, SeededCoinsWarning, SurveyError
+from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
 from metricldp.basics.exact import at_most_exp, exp_bounds, log
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Line, Metric, Uniform
 
@@ -97,7 +97,7 @@ def check_channel(
     result, or assert that it `holds`.
     """
     if not isinstance(mechanism, Mechanism):
-        raise SurveyError(
+        raise InvalidSpecError(
             "check_channel checks a mechanism, such as Simple(name, make) of channels.mechanism, "
             f"not {shown(mechanism)}"
         )
@@ -145,10 +145,10 @@ class _Case:
         self.shares: Floats = np.array(self.law, dtype=np.float64)
         self.functions: Floats = np.random.default_rng(seed).normal(size=(3, channel.size))
 
-    def coins(self) -> Coins:
+    def randomness(self) -> Randomness:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SeededCoinsWarning)
-            return Coins.seeded(self.seed)
+            warnings.simplefilter("ignore", SeededRandomnessWarning)
+            return Randomness.seeded(self.seed)
 
 
 def _probabilities(case: _Case) -> str:
@@ -245,15 +245,15 @@ def _encode(case: _Case) -> str:
     """The counts of the sampler for many, all positions mixed; no coin is used twice."""
     field, mixed = case.channel.field, np.repeat(np.arange(case.size), DRAWS)
     np.random.default_rng(case.seed).shuffle(mixed)
-    drawn = field.pack(case.channel.encode(mixed, case.coins()))
-    alike = field.pack(case.channel.encode(np.zeros(2 * DRAWS, dtype=np.int64), case.coins()))
+    drawn = field.pack(case.channel.encode(mixed, case.randomness()))
+    alike = field.pack(case.channel.encode(np.zeros(2 * DRAWS, dtype=np.int64), case.randomness()))
     if np.array_equal(alike[:DRAWS], alike[DRAWS:]):
         return "the second half of the people had the coins of the first"
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
 
 
 def _blur(case: _Case) -> str:
-    tape, bits = Tape(case.coins()), case.channel.bits
+    tape, bits = Tape(case.randomness()), case.channel.bits
     drawn = []
     for x in range(case.size):
         reports = [case.channel.blur(x, tape) for _ in range(DRAWS)]

@@ -22,7 +22,7 @@ from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
 
@@ -44,9 +44,9 @@ class Geometric(IntegerChannel):
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:
         return cls(size, float(epsilon), GeometricNoise.for_epsilon(epsilon))
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         column = self.field.empty(len(positions))
-        self.noise.blur(coins, positions, self.size, column)
+        self.noise.blur(randomness, positions, self.size, column)
         return column
 
     def blur(self, position: int, tape: Tape) -> int:

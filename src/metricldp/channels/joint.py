@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.exact import log
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import Label, Mechanism
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
@@ -90,7 +90,7 @@ class JointChannel(ABC):
     # The device ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Blur many people: the only step that sees private values."""
 
     @abstractmethod
@@ -293,13 +293,13 @@ def summed(terms: Sequence[Term]) -> Floats:
 def _check_kinds(counts: Sequence[int]) -> None:
     if math.prod(counts) > MAX_KINDS:
         raise QueryError(
-            "people of too many kinds for an exact error: ask for ranges, or for a mean over "
+            "too many combinations of values for an exact error; use ranges, or a mean over "
             "fewer values"
         )
 
 
 class JointMechanism(Mechanism):
-    """A mechanism that blurs several attributes together, named for all of them in a survey."""
+    """A mechanism that randomizes several attributes together."""
 
     joint: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
@@ -336,7 +336,7 @@ class JointMechanism(Mechanism):
         """What is kept for two people who differ in one attribute alone."""
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        raise SurveyError(f"mechanism {self.name!r} blurs several attributes together")
+        raise InvalidSpecError(f"mechanism {self.name!r} randomizes several attributes together")
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return self.margins((size,), [metric])[0]

@@ -23,7 +23,7 @@ from metricldp.channels.fields import Column
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 
@@ -50,15 +50,15 @@ class Lazy(IntegerChannel):
     def size(self) -> int:  # type: ignore[override]
         return self.of.size
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count = len(positions)
         words = words_for(count)
         inside, outside = (
-            lanes(bernoulli(coins, share, words), count) for share in (self.keep, self.end)
+            lanes(bernoulli(randomness, share, words), count) for share in (self.keep, self.end)
         )
         at_end = (positions == 0) | (positions == self.size - 1)
         stays = np.where(at_end, outside, inside).astype(bool)
-        moved = self.of.encode(positions, coins)
+        moved = self.of.encode(positions, randomness)
         return np.where(stays, positions, moved).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:

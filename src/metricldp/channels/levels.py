@@ -14,7 +14,7 @@ from typing import Any
 
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
@@ -49,7 +49,7 @@ def highest(fall: int, shape: Shape) -> int:
     spare = len(shape) * (-(-ONE // (ONE - fall)) + 1) if fall < ONE else ONE
     if spare * 4 > ONE:
         raise CertificateError(
-            f"epsilon {(ONE - fall) / ONE:.3g} per unit of height is too small for 64-bit coins; "
+            f"epsilon {(ONE - fall) / ONE:.3g} per unit of height is too small for 64-bit words; "
             "use a larger epsilon or a coarser grid"
         )
     tall = levels(ONE * ONE, fall, max(shape))
@@ -90,16 +90,16 @@ def from_text(said: Any, of: str) -> Shape:
     elif is_list(said):
         found = said
     else:
-        raise SurveyError(f"{of} must be digits or a list of depths, not {shown(said)}")
+        raise InvalidSpecError(f"{of} must be digits or a list of depths, not {shown(said)}")
     wrong = [depth for depth in found if not is_whole(depth) or not 0 <= depth <= DEEPEST]
     if wrong:
         what = shown(said if isinstance(said, str) else wrong[0])
-        raise SurveyError(
+        raise InvalidSpecError(
             f"{of} holds {what}; depths are digits from 0 to Z, or whole numbers "
             f"from 0 to {DEEPEST:,}"
         )
     if not found or min(found) > 0:
-        raise SurveyError(f"{of} has no depth 0")
+        raise InvalidSpecError(f"{of} has no depth 0")
     return tuple(int(depth) for depth in found)
 
 

@@ -34,12 +34,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import CertificateError, QueryError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
 from metricldp.basics.exact import ceil_of, shortened
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels, farthest
 from metricldp.channels.fields import Column, Struct
 from metricldp.channels.geometric import Geometric
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 LARGEST_ENTRY = 1 << 15
@@ -58,7 +58,7 @@ _ASTRAY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix(Channel):
+class MatrixChannel(Channel):
     """A clipped geometric draw for each row; rows that are the same for everybody are left out.
 
     Features: the constant 1, then y_k of every row, then -1, 0 or 1 for low end, inside, high end.
@@ -94,7 +94,7 @@ class Matrix(Channel):
             beyond = min(ceil_of(_BEYOND / u), LARGEST_REACH) if reach is None else reach
             window = int(spread[k]) + 2 * beyond + 1
             if window > _WIDEST:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"row {k} of the strategy has a window of {window:,} positions; "
                     f"use entries and a reach of {LARGEST_ENTRY:,} and {LARGEST_REACH:,} at most"
                 )
@@ -111,10 +111,10 @@ class Matrix(Channel):
     def field(self) -> Struct:
         return Struct(tuple(noise.size for noise in self.noises))
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         column = np.zeros_like(self.field.empty(len(positions)))
         for k, (steps, noise) in enumerate(zip(self._above, self.noises, strict=True)):
-            self.field.write(column, k, noise.encode(steps[positions], coins))
+            self.field.write(column, k, noise.encode(steps[positions], randomness))
         return column
 
     def blur(self, position: int, tape: Tape) -> int:

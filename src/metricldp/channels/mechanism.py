@@ -42,8 +42,14 @@ class Mechanism(ABC):
     What has 0 takes part only in comparisons of surveys that have it."""
     saves: ClassVar[tuple[str, ...]] = ()
     """Its fields that are saved: what a user asks for, or what is found for a survey."""
+
+    @property
+    def is_designed(self) -> bool:
+        """Whether all that a search would find is there."""
+        return True
+
     joint: ClassVar[bool] = False
-    """Whether it blurs several attributes together."""
+    """Whether it randomizes several attributes together."""
 
     def serves(self, ordered: bool) -> bool:
         """Whether it can blur values with an order, or without one."""

@@ -25,7 +25,7 @@ from metricldp.channels.fields import Column
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.response import Response
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 _LISTED = 64
@@ -59,9 +59,9 @@ class Memoised(IntegerChannel):
     def lifetime(self) -> Channel:
         return self.first
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
-        once = self.first.encode(positions, coins)
-        return self.second.encode(once.astype(np.int64), coins)
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+        once = self.first.encode(positions, randomness)
+        return self.second.encode(once.astype(np.int64), randomness)
 
     def blur(self, position: int, tape: Tape) -> int:
         return self.second.blur(self.first.blur(position, tape), tape)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE
 from metricldp.channels.levels import Shape, fall_of, law_of, levels
 from metricldp.channels.table import Table
@@ -43,7 +43,9 @@ class Mixture(Table):
         rows = list(zip(*columns, strict=True))
         for x, row in enumerate(rows):
             if sum(row) >= ONE:
-                raise SurveyError(f"the tops of the shapes add up to 2^64 or more at position {x}")
+                raise InvalidSpecError(
+                    f"the tops of the shapes add up to 2^64 or more at position {x}"
+                )
         weights = tuple((*row, ONE - sum(row)) for row in rows)
         return cls(weights, depths, tops, fall, prior=prior)
 

@@ -19,7 +19,7 @@ from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 
@@ -45,11 +45,11 @@ class Response(IntegerChannel):
     def _other(self) -> Fraction:
         return Fraction(ONE - self.keep, ONE * (self.size - 1))
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Keep, or move on by 1 to size - 1 positions around the circle."""
         count = len(positions)
-        keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
-        moved = (positions + 1 + uniform(coins, self.size - 1, count)) % self.size
+        keep = lanes(bernoulli(randomness, self.keep, words_for(count)), count)
+        moved = (positions + 1 + uniform(randomness, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:
@@ -104,6 +104,6 @@ def keep_for(outcomes: int, epsilon: Fraction) -> int:
     keep = floor_of(most / (most + outcomes - 1) * ONE)
     if keep * outcomes <= ONE:
         raise CertificateError(
-            f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+            f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
         )
     return keep

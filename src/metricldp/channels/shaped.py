@@ -1,4 +1,4 @@
-"""Shaped noise: added around a ring, drawn from one of a few patterns of whole heights.
+"""Additive noise: added around a ring, drawn from one of a few patterns of whole heights.
 
 y = (x + d) mod n, n at least the number of positions; positions may also lie elsewhere on the ring
 than one after the other. Which of J patterns d is drawn from is a fair draw of its own and part of
@@ -28,7 +28,7 @@ from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
 from metricldp.coins.lookup import Lookup
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 ASTRAY = 1e-6
@@ -109,11 +109,11 @@ class Shaped(IntegerChannel):
         place = int(self.places[position])
         return j * self.around + (place + self._lookup.one(j, tape)) % self.around
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count, n = len(positions), self.around
-        drawn = np.frombuffer(coins.draw(count), dtype=np.uint8)
+        drawn = np.frombuffer(randomness.draw(count), dtype=np.uint8)
         j = (drawn & np.uint8(self.patterns - 1)).astype(np.int64)
-        y = self._lookup.many(j, coins) + self._placed(positions)
+        y = self._lookup.many(j, randomness) + self._placed(positions)
         y -= np.where(y >= n, n, 0)
         y += j * n
         return np.asarray(y.astype(self.field.dtype))
@@ -180,7 +180,8 @@ class Shaped(IntegerChannel):
         tried = np.random.default_rng(1).normal(size=(self.size, 3))
         if np.abs(found @ (inverse @ tried) - tried).max() > ASTRAY:
             raise QueryError(
-                "shaped noise with these patterns does not tell values apart; use a larger epsilon "
+                "additive noise with these patterns does not tell values apart; use a larger "
+                "epsilon "
                 "or another mechanism"
             )
         return np.asarray(inverse)

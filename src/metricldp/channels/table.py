@@ -25,7 +25,7 @@ from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.lookup import Lookup
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 _ASTRAY = 1e-6
@@ -73,8 +73,8 @@ class Table(IntegerChannel):
     def _lookup(self) -> Lookup:
         return Lookup(self.weights)
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
-        drawn = self._lookup.many(positions.astype(np.int64), coins)
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+        drawn = self._lookup.many(positions.astype(np.int64), randomness)
         return np.asarray(drawn.astype(self.field.dtype))
 
     def blur(self, position: int, tape: Tape) -> int:
@@ -121,7 +121,8 @@ class Table(IntegerChannel):
             apart[np.isnan(apart)] = 0.0  # what neither of them can send
             if np.isinf(apart).any():
                 raise CertificateError(
-                    f"positions {x} and {other} are told apart for certain: a report has weight 0 "
+                    f"positions {x} and {other} can be distinguished with certainty: a report "
+                    "has weight 0 "
                     "for one of them only; give it a weight for both"
                 )
         largest = np.flatnonzero(apart >= apart.max() - _SLACK).tolist()

@@ -22,7 +22,7 @@ from metricldp.channels.base import Cut, Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import BLOCK, fill, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 
@@ -43,7 +43,7 @@ class Threshold(BitChannel):
         flip = ceil_of(ONE / (1 + exp_bounds(epsilon)[0]))
         if 2 * flip >= ONE:
             raise CertificateError(
-                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit words; "
                 "use a coarser grid or a larger epsilon"
             )
         return cls(size, flip)
@@ -67,7 +67,7 @@ class Threshold(BitChannel):
         flip, grid = self.flip / ONE, np.arange(self.size)
         return np.where(np.arange(self.bits)[:, None] >= grid, 1 - flip, flip)
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         from metricldp.coins import kernels
 
         count, width = len(positions), self.field.width
@@ -79,7 +79,7 @@ class Threshold(BitChannel):
             part = wide[start : start + step]
             first = start // 8 * width
             flips = column[first : first + words_for(8 * len(part) * width)]
-            fill(coins, self.flip, flips)
+            fill(randomness, self.flip, flips)
             kernels.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 

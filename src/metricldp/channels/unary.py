@@ -34,7 +34,7 @@ from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import bernoullis, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 Losses = tuple[float, float]
@@ -46,7 +46,7 @@ _NEVER = 1e-300
 
 
 @dataclass(frozen=True)
-class Unary(BitChannel):
+class UnaryChannel(BitChannel):
     """A bit for each value: 1 with probability own[k] / 2^64 for k itself, else other[k] / 2^64."""
 
     size: int
@@ -57,7 +57,7 @@ class Unary(BitChannel):
     constant: ClassVar[bool] = True
 
     @classmethod
-    def for_losses(cls, losses: Sequence[Losses]) -> Unary:
+    def for_losses(cls, losses: Sequence[Losses]) -> UnaryChannel:
         """The integers in which no bit tells more than its yes and no, each rounded to privacy.
 
         With p lower and q higher both p/q and (1 - q)/(1 - p) are smaller, so nothing that was
@@ -79,16 +79,16 @@ class Unary(BitChannel):
         own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
         return {"law": "unary", "size": self.size, "own": own, "other": other}
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Everybody's bits as if they had another value, a column at a time; then their own bit."""
         column = self.field.empty(len(positions))
         own = np.array(self.own, dtype=np.uint64)
         step = 64 * max(1, _AT_ONCE // 64 // self.size)
         for start in range(0, len(positions), step):
             here = positions[start : start + step]
-            drawn = bernoullis(coins, self.other, words_for(len(here))).view(np.uint8)
+            drawn = bernoullis(randomness, self.other, words_for(len(here))).view(np.uint8)
             bits = np.unpackbits(drawn, axis=1, count=len(here), bitorder="little")
-            bits[here, np.arange(len(here))] = coins.words(len(here)) < own[here]
+            bits[here, np.arange(len(here))] = randomness.words(len(here)) < own[here]
             packed = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
             column[start : start + step] = packed
         return column
@@ -213,7 +213,7 @@ def _integers(yes: float, no: float) -> tuple[int, int]:
     own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
     if own <= other:
         raise CertificateError(
-            f"bits that tell {yes:.3g} and {no:.3g} are too much or too little for 64-bit coins; "
+            f"bits that tell {yes:.3g} and {no:.3g} are too much or too little for 64-bit words; "
             "use another epsilon"
         )
     return own, other

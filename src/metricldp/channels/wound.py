@@ -1,4 +1,4 @@
-"""Shaped noise over the cells of a grid: a ring that is wound up, row after row of cells.
+"""Additive noise over the cells of a grid: a ring that is wound up, row after row of cells.
 
 Cell (a, b, ...) lies at place a s_1 + b s_2 + ..., with a few places more than positions along
 every attribute. So noise that is added around the ring is added along all attributes at once.
@@ -165,7 +165,8 @@ class Wound(Shaped):
         again = np.fft.irfft((values * self._spectrum.conj()).mean(axis=1), self.around)
         if not np.abs(again - tried).max() <= ASTRAY:
             raise QueryError(
-                "shaped noise with these patterns does not tell cells apart; use a larger epsilon "
+                "additive noise with these patterns does not tell cells apart; use a larger "
+                "epsilon "
                 "or a coarser grid"
             )
         return np.asarray(found)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.exact import ONE
-from metricldp.coins.stream import Coins, Words
+from metricldp.coins.stream import Randomness, Words
 
 BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
@@ -23,28 +23,28 @@ _PLANES = 8
 """Binary digits drawn for every lane before the few undecided ones are gathered up."""
 
 
-def bernoulli(coins: Coins, threshold: int, words: int) -> Words:
+def bernoulli(randomness: Randomness, threshold: int, words: int) -> Words:
     """Words of 64 independent lanes, each 1 with probability exactly threshold / 2^64."""
     result = np.empty(words, dtype=np.uint64)
-    fill(coins, threshold, result)
+    fill(randomness, threshold, result)
     return result
 
 
-def fill(coins: Coins, threshold: int, result: Words) -> None:
+def fill(randomness: Randomness, threshold: int, result: Words) -> None:
     for start in range(0, len(result), BLOCK):
-        _decide(coins, [threshold], result[None, start : start + BLOCK])
+        _decide(randomness, [threshold], result[None, start : start + BLOCK])
 
 
-def bernoullis(coins: Coins, thresholds: Sequence[int], words: int) -> Words:
+def bernoullis(randomness: Randomness, thresholds: Sequence[int], words: int) -> Words:
     """A row of words for each threshold, all independent; few calls for many rows."""
     result = np.empty((len(thresholds), words), dtype=np.uint64)
     step = max(1, BLOCK // words)
     for start in range(0, len(thresholds), step):
-        _decide(coins, thresholds[start : start + step], result[start : start + step])
+        _decide(randomness, thresholds[start : start + step], result[start : start + step])
     return result
 
 
-def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
+def _decide(randomness: Randomness, thresholds: Sequence[int], result: Words) -> None:
     """Fill each row with lanes of its threshold.
 
     A lane stands for a uniform number u of 64 binary digits, and is 1 if u < threshold. Eight
@@ -55,7 +55,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
 
     words = result.shape[1]
     planes = [_planes(threshold) for threshold in thresholds]
-    random = coins.words(sum(planes) * words).reshape(-1, words) if any(planes) else result[:0]
+    random = randomness.words(sum(planes) * words).reshape(-1, words) if any(planes) else result[:0]
     undecided = np.empty_like(result)
     waiting = []
     for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
@@ -68,7 +68,7 @@ def _decide(coins: Coins, thresholds: Sequence[int], result: Words) -> None:
         else:
             result[row] = 0 if threshold <= 0 else ONE - 1
     if waiting:
-        random = coins.words(sum(left for _, left, _ in waiting))
+        random = randomness.words(sum(left for _, left, _ in waiting))
         for row, left, rest in waiting:
             kernels.decide_rest(result[row], undecided[row], random[:left], np.uint64(rest))
             random = random[left:]
@@ -94,7 +94,7 @@ def words_for(count: int) -> int:
     return -(-count // 64)
 
 
-def uniform(coins: Coins, bound: int, count: int) -> npt.NDArray[np.int64]:
+def uniform(randomness: Randomness, bound: int, count: int) -> npt.NDArray[np.int64]:
     """`count` independent integers, exactly uniform on 0 .. bound - 1, by rejection."""
     result = np.zeros(count, dtype=np.int64)
     if bound == 1:
@@ -102,15 +102,17 @@ def uniform(coins: Coins, bound: int, count: int) -> npt.NDArray[np.int64]:
     shift = np.uint64(64 - (bound - 1).bit_length())
     waiting = np.arange(count)
     while len(waiting):
-        drawn = (coins.words(len(waiting)) >> shift).astype(np.int64)
+        drawn = (randomness.words(len(waiting)) >> shift).astype(np.int64)
         result[waiting] = drawn
         waiting = waiting[drawn >= bound]
     return result
 
 
-def round_at_random(coins: Coins, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def round_at_random(
+    randomness: Randomness, positions: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     """Positions in units of 2^-32 to whole ones, up with exactly the probability of the rest."""
     whole = positions >> FRACTION_BITS
     rest = positions & ((1 << FRACTION_BITS) - 1)
-    drawn = (coins.words(len(positions)) >> np.uint64(64 - FRACTION_BITS)).astype(np.int64)
+    drawn = (randomness.words(len(positions)) >> np.uint64(64 - FRACTION_BITS)).astype(np.int64)
     return np.asarray(whole + (drawn < rest))

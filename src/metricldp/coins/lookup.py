@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.coins.stream import Coins, Words
+from metricldp.coins.stream import Randomness, Words
 from metricldp.coins.tape import Tape
 
 _MOST_GUIDED = 1 << 20
@@ -36,9 +36,9 @@ class Lookup:
     def one(self, row: int, tape: Tape) -> int:
         return bisect_right(self.below[row], tape.uniform(self.total(row)))
 
-    def many(self, rows: npt.NDArray[np.int64], coins: Coins) -> npt.NDArray[np.int32]:
+    def many(self, rows: npt.NDArray[np.int64], randomness: Randomness) -> npt.NDArray[np.int32]:
         """An entry for each of these rows."""
-        words = coins.words(len(rows))
+        words = randomness.words(len(rows))
         place = (words >> np.uint64(64 - self._digits)).astype(np.int64)
         place += rows << self._digits
         found = self._guide.take(place)
@@ -47,7 +47,7 @@ class Lookup:
         while len(waiting):
             found[waiting] = self._searched(rows[waiting], words)
             waiting = waiting[found[waiting] < 0]
-            words = coins.words(len(waiting))
+            words = randomness.words(len(waiting))
         return found
 
     @cached_property

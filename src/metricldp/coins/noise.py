@@ -14,7 +14,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.coins.draws import bernoullis, words_for
-from metricldp.coins.stream import Coins, Words
+from metricldp.coins.stream import Randomness, Words
 from metricldp.coins.tape import Tape
 
 _CROWD = 1 << 16
@@ -62,7 +62,7 @@ class GeometricNoise:
         too_low = first * (ONE - zero) > 2 * zero / shrink
         if too_low or block >= ONE:
             raise CertificateError(
-                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit coins; "
+                f"epsilon {float(epsilon):.3g} per step is too small for 64-bit words; "
                 "use a coarser grid or a larger epsilon"
             )
         return cls(zero, tuple(digits), block)
@@ -77,16 +77,20 @@ class GeometricNoise:
         return 1 << len(self.digits)
 
     def blur(
-        self, coins: Coins, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
+        self, randomness: Randomness, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
     ) -> None:
         """Independent noise for each position: clip(x + noise, 0, size - 1) goes to `out`."""
         wide = np.ascontiguousarray(positions, dtype=np.int64)
         for start in range(0, len(wide), _CROWD):
             part = slice(start, start + _CROWD)
-            self._blur(coins, wide[part], size, out[part])
+            self._blur(randomness, wide[part], size, out[part])
 
     def _blur(
-        self, coins: Coins, positions: npt.NDArray[np.int64], size: int, out: npt.NDArray[Any]
+        self,
+        randomness: Randomness,
+        positions: npt.NDArray[np.int64],
+        size: int,
+        out: npt.NDArray[Any],
     ) -> None:
         from metricldp.coins import kernels
 
@@ -94,15 +98,15 @@ class GeometricNoise:
         # Noise of `size` or more is clipped wherever it stands, so it need not grow further.
         most = size // self.length + 1
         rounds = min(_ROUNDS, words.bit_length() + 1, most)
-        drawn = bernoullis(coins, (self.zero, *self.digits, *[self.block] * rounds), words)
+        drawn = bernoullis(randomness, (self.zero, *self.digits, *[self.block] * rounds), words)
         zero, digits, growing = np.split(drawn, [1, 1 + len(self.digits)])
-        planes = np.concatenate([digits, *self._grown(coins, growing, most)])
+        planes = np.concatenate([digits, *self._grown(randomness, growing, most)])
         weights = np.full(len(planes), self.length, dtype=np.int64)
         weights[: len(digits)] = 1 << np.arange(len(digits))
-        negative = coins.words(words)
+        negative = randomness.words(words)
         kernels.add_noise(positions, planes, weights, negative, zero[0], out, size - 1)
 
-    def _grown(self, coins: Coins, growing: Words, most: int) -> Iterator[Words]:
+    def _grown(self, randomness: Randomness, growing: Words, most: int) -> Iterator[Words]:
         """In which of `most` rounds each lane grows, from the coins of the first few on.
 
         Later coins are drawn only for the words in which a lane has grown in all rounds so far.
@@ -114,7 +118,7 @@ class GeometricNoise:
         alive = grown[-1, at]
         most -= rounds
         while len(at) and most:
-            growing = bernoullis(coins, [self.block] * min(rounds, most), len(at))
+            growing = bernoullis(randomness, [self.block] * min(rounds, most), len(at))
             growing[0] &= alive
             growing = np.bitwise_and.accumulate(growing, axis=0)
             grown = np.zeros((len(growing), words), dtype=np.uint64)

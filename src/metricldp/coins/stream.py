@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from metricldp.basics.errors import SeededCoinsWarning
+from metricldp.basics.errors import SeededRandomnessWarning
 
 Words = npt.NDArray[np.uint64]
 
 _ZEROS = memoryview(bytes(1 << 20))
 
 _forks = 0
-_streams: weakref.WeakSet[Coins] = weakref.WeakSet()
+_streams: weakref.WeakSet[Randomness] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class Coins:
+class Randomness:
     """A stream of random words: AES-256 in counter mode under a key of the operating system.
 
     One stream may be used from many threads. After a fork the child draws a new key. A stream can
@@ -52,12 +52,12 @@ class Coins:
         _streams.add(self)
 
     @classmethod
-    def seeded(cls, seed: int) -> Coins:
+    def seeded(cls, seed: int) -> Randomness:
         """A stream that repeats itself, for tests only: it gives no privacy, and warns of that."""
         warnings.warn(
             f"coins seeded with {seed} give no privacy: whoever knows the seed can take the noise "
-            "away; use Coins() for real people",
-            SeededCoinsWarning,
+            "away; use Randomness() for real people",
+            SeededRandomnessWarning,
             stacklevel=2,
         )
         return _Seeded(hashlib.sha256(f"metricldp test coins {seed}".encode()).digest())
@@ -75,9 +75,9 @@ class Coins:
                 return self._cipher.update(_ZEROS[:count])
             return self._cipher.update(bytes(count))
 
-    def spawn(self) -> Coins:
+    def spawn(self) -> Randomness:
         """Another, independent stream, for another thread or batch."""
-        return Coins()
+        return Randomness()
 
     def _rekey(self, key: bytes) -> None:
         self._key = key
@@ -88,14 +88,16 @@ class Coins:
         return os.urandom(32)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("coins cannot be copied or pickled, a copy would repeat them; use spawn()")
+        raise TypeError(
+            "randomness cannot be copied or pickled, because a copy would repeat it; use spawn()"
+        )
 
 
-class _Seeded(Coins):
+class _Seeded(Randomness):
     def __init__(self, key: bytes) -> None:
         self._start(key)
 
-    def spawn(self) -> Coins:
+    def spawn(self) -> Randomness:
         with self._lock:
             if self._process != (os.getpid(), _forks):
                 self._rekey(self._key_after_fork())
@@ -104,3 +106,10 @@ class _Seeded(Coins):
 
     def _key_after_fork(self) -> bytes:
         return hashlib.sha256(self._key + f"fork {os.getpid()} {_forks}".encode()).digest()
+
+
+def seeded(seed: int) -> Randomness:
+    """Randomness that repeats itself, for simulations only, without the warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededRandomnessWarning)
+        return Randomness.seeded(seed)

@@ -42,8 +42,8 @@ class _Stream(Protocol):
 class Tape:
     """Coins for one report, from a stream or written down; for one thread only."""
 
-    def __init__(self, coins: _Stream) -> None:
-        self._coins = coins
+    def __init__(self, randomness: _Stream) -> None:
+        self._coins = randomness
         self._drawn = b""
         self._words: Iterator[tuple[int]] = iter(())
         self._at = self._let_go = 0

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 
 _BITS, _SALT = 2048, 48
 
@@ -28,9 +28,9 @@ class Blind:
         except ValueError:
             key = None
         if not isinstance(key, rsa.RSAPublicKey) or key.key_size != _BITS:
-            raise SurveyError(
-                f"the key of blind tokens is an RSA public key of {_BITS} bits in PEM form; ask "
-                "the issuer for its public key"
+            raise InvalidSpecError(
+                f"the key of blind tokens is an RSA public key of {_BITS} bits in PEM form; get "
+                "the public key from the issuer"
             )
         self._key = key
         self._padding = padding.PSS(padding.MGF1(SHA384()), _SALT)

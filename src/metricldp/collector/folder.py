@@ -10,9 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from metricldp.answers.partition import Parted
 from metricldp.answers.tally import Tally
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.writing import PRIVATE_FOLDER, replacing, sync
 from metricldp.collector import sealing
 from metricldp.collector.base import Status
@@ -78,7 +77,9 @@ class Collector:
     def at(cls, place: str | Path, store: str | None = None) -> Collector:
         """A folder that is one already; else a refusal, so that a wrong name makes nothing."""
         if store is None and not (Path(place) / FILE).is_file():
-            raise StoreError(f"{place} is no folder of a collector; metricldp serve makes one")
+            raise StoreError(
+                f"{place} is not a collector folder; metricldp collector serve creates one"
+            )
         return cls(place, store)
 
     def __enter__(self) -> Collector:
@@ -121,12 +122,12 @@ class Collector:
     def _check_empty(books: Books, entry: Entry, proof: str) -> None:
         """Ids of another kind would be mixed with those that are there."""
         if n := books.counter(entry.number, ACCEPTED):
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{n:,} reports came with proof={entry.settings.proof!r}, so it cannot become "
                 f"{proof!r}; close this survey, and collect into another folder"
             )
 
-    def surveys(self) -> Sequence[Parted]:
+    def surveys(self) -> Sequence[Agreement]:
         return [survey_of(entry.text) for entry in self.entries()]
 
     def entries(self) -> list[Entry]:
@@ -140,7 +141,7 @@ class Collector:
     def _entry(self, survey: Agreement) -> Entry:
         found = self.entry(survey.fingerprint)
         if found is None:
-            raise SurveyError(f"survey {survey.fingerprint[:32]} is not open in {self.folder}")
+            raise InvalidSpecError(f"survey {survey.fingerprint[:32]} is not open in {self.folder}")
         return found
 
     def change(self, survey: Agreement, **said: Any) -> Entry:
@@ -251,9 +252,9 @@ class Collector:
 
 
 @lru_cache(maxsize=256)
-def survey_of(text: str) -> Parted:
+def survey_of(text: str) -> Agreement:
     """The survey of a text, made once."""
-    return Parted.from_toml(text)
+    return Agreement.from_toml(text)
 
 
 def envelope_of(entry: Entry) -> Envelope:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, QueryError
 from metricldp.basics.optional import optional
 from metricldp.basics.text import shown
 from metricldp.basics.writing import replacing, why_not
@@ -57,9 +57,11 @@ class FileLog:
             self._next = int(self._committed.read_text()) if self._committed.exists() else 0
             length = path.stat().st_size
         except (OSError, ValueError) as wrong:
-            raise ReportRefused("file", f"cannot read the log {path}: {why_not(wrong)}") from None
+            raise InvalidReportError(
+                "file", f"cannot read the log {path}: {why_not(wrong)}"
+            ) from None
         if self._next > length:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "file",
                 f"{path} is shorter than its offset in {self._committed}; a log only grows: give "
                 "a new log another name",
@@ -71,7 +73,9 @@ class FileLog:
                 file.seek(self._next)
                 data = file.read(most * self._size)
         except OSError as wrong:
-            raise ReportRefused("file", f"cannot read {self._path}: {why_not(wrong)}") from None
+            raise InvalidReportError(
+                "file", f"cannot read {self._path}: {why_not(wrong)}"
+            ) from None
         end = len(data) - len(data) % self._size  # the last record may still be incomplete
         self._next += end
         return [data[at : at + self._size] for at in range(0, end, self._size)]
@@ -111,7 +115,7 @@ class KafkaLog:
             yield
         except kafka.KafkaException as wrong:
             why = f"cannot read from {self._servers}: {wrong.args[0].str()}; check the address"
-            raise ReportRefused("file", why) from None
+            raise InvalidReportError("file", why) from None
 
     def _assign(self) -> None:
         """Read all partitions of now, each from its committed offset or its beginning.
@@ -121,7 +125,9 @@ class KafkaLog:
         """
         topic = self._client.list_topics(self._topic, timeout=_PATIENCE).topics.get(self._topic)
         if topic is None or topic.error is not None or not topic.partitions:
-            raise ReportRefused("file", f"the broker has no topic {self._topic}; create it first")
+            raise InvalidReportError(
+                "file", f"the broker has no topic {self._topic}; create it first"
+            )
         if self._partitions == {*topic.partitions}:
             return
         self._partitions, self._at_end = {*topic.partitions}, set()
@@ -160,7 +166,7 @@ class KafkaLog:
             elif error.code() == kafka.KafkaError._PARTITION_EOF:
                 self._at_end.add(message.partition())
             else:
-                raise ReportRefused("file", f"the broker reports: {error.str()}")
+                raise InvalidReportError("file", f"the broker reports: {error.str()}")
         return bodies
 
     def commit(self) -> None:

@@ -36,7 +36,7 @@ _PAUSE = 0.05
 log = logging.getLogger("metricldp.collector")
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """The waiting room is full, or nothing can be kept just now."""
 
 
@@ -112,7 +112,7 @@ class Intake:
             done.set_result(Outcome(0, 0, upload.refused))
             return done
         if not self.has_room(size):
-            raise Busy
+            raise BusyError
         self._waiting.append((upload, done, size + _EACH))
         self._taken += size + _EACH
         self._reports += len(upload)
@@ -195,7 +195,7 @@ class Intake:
             for _, done, size in jobs:
                 self._taken -= size
                 if not done.done():
-                    done.set_exception(Busy())
+                    done.set_exception(BusyError())
             return False
         self.failed = ""
         for (_, done, size), outcome in zip(jobs, outcomes, strict=True):

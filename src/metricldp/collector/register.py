@@ -117,7 +117,9 @@ class Register:
         with self._books.writing():
             gone = self._database.many("DELETE FROM tokens WHERE name = ?", [(name,)])
         if not gone:
-            raise QueryError(f"there is no token named {name!r}; see metricldp token list")
+            raise QueryError(
+                f"there is no token named {name!r}; see metricldp collector token list"
+            )
 
     def allowed(self, token: str, survey: int, scope: str) -> bool:
         """Whether a token gives a scope for a survey; every candidate is compared to its end."""

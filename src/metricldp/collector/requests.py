@@ -10,8 +10,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from metricldp.answers.partition import Parted
-from metricldp.basics.errors import MetricLdpError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, MetricLdpError
 from metricldp.basics.optional import optional
 from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import LARGEST
@@ -21,6 +20,7 @@ from metricldp.collector.proofs import Invited
 from metricldp.collector.register import Entry
 from metricldp.collector.settings import Settings
 from metricldp.reports.manifest import manifest
+from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
     from starlette import applications, exceptions, responses, routing
@@ -38,7 +38,7 @@ log = logging.getLogger("metricldp.collector")
 Flush = Callable[[], Awaitable[None]]
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """Ends a request with a problem."""
 
     def __init__(self, word: str, detail: str | None = None) -> None:
@@ -80,7 +80,7 @@ class Requests:
         async def answered(request: Request) -> Response:
             try:
                 return await answer(request)
-            except Refused as wrong:
+            except RequestError as wrong:
                 return as_response(wrong.word, wrong.detail)
             except StoreError:
                 log.exception("the store failed")
@@ -98,9 +98,9 @@ class Requests:
             survey = None if entry is None else survey_of(entry.text)
             token = bearer(request)
             if not token or not await to_thread(self._collector.allowed, token, survey, scope):
-                raise Refused("token")
+                raise RequestError("token")
         if entry is None:
-            raise Refused("unknown-survey")
+            raise RequestError("unknown-survey")
         return entry
 
     async def _survey(self, request: Request) -> Response:
@@ -128,11 +128,11 @@ class Requests:
         if not bearer(request) or not await to_thread(
             self._collector.allowed, bearer(request), None, "own"
         ):
-            raise Refused("token")
+            raise RequestError("token")
         text = await _body(request)
         survey = await to_thread(_read_survey, text)
         if survey.fingerprint != request.path_params["fp"]:
-            raise Refused("question", f"the body is survey {survey.fingerprint}")
+            raise RequestError("question", f"the body is survey {survey.fingerprint}")
         await to_thread(self._collector.open, survey)
         return _json({"survey": survey.fingerprint}, 201)
 
@@ -144,11 +144,11 @@ class Requests:
     async def _invites(self, request: Request) -> Response:
         entry = await self._entry(request, "own")
         if entry.settings.proof != "invites":
-            raise Refused("question", "this survey takes no invites; serve it with --invites")
+            raise RequestError("question", "this survey takes no invites; serve it with --invites")
         n = request.query_params.get("n", "1")
         whole = n.isascii() and n.isdigit() and len(n) <= len(str(MOST_INVITES))
         if not (whole and 1 <= int(n) <= MOST_INVITES):
-            raise Refused("question", f"n is a whole number from 1 to {MOST_INVITES:,}")
+            raise RequestError("question", f"n is a whole number from 1 to {MOST_INVITES:,}")
         text = await to_thread(invites, entry.settings, int(n))
         return responses.Response(text, 200, {"cache-control": "no-store"}, "text/plain")
 
@@ -157,7 +157,7 @@ def invites(settings: Settings, n: int) -> str:
     """New invites, one on each line: serial number and proof in hexadecimal digits."""
     proof = settings.made_proof()
     if not isinstance(proof, Invited):
-        raise SurveyError("this survey takes no invites; serve it with --invites")
+        raise InvalidSpecError("this survey takes no invites; serve it with --invites")
     return "".join(f"{invite.hex()}\n" for invite in proof.new(n))
 
 
@@ -167,8 +167,8 @@ def client_manifest(text: str) -> str:
     return manifest(survey_of(text))
 
 
-def _read_survey(text: str) -> Parted:
-    made = Parted.from_json if text.lstrip().startswith("{") else Parted.from_toml
+def _read_survey(text: str) -> Agreement:
+    made = Agreement.from_json if text.lstrip().startswith("{") else Agreement.from_toml
     return made(text)
 
 
@@ -177,12 +177,12 @@ async def _body(request: Request) -> str:
     async for part in request.stream():
         size += len(part)
         if size > LARGEST:
-            raise Refused("too-large")
+            raise RequestError("too-large")
         parts.append(part)
     try:
         return b"".join(parts).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused("question", "a survey is a text in UTF-8") from None
+        raise RequestError("question", "a survey is a text in UTF-8") from None
 
 
 def _immutable(request: Request, text: str, tag: str) -> Response:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.writing import remove_leftovers, replacing
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import today
@@ -62,7 +62,7 @@ def _content(path: Path) -> bytes:
 def shuffled(survey: Agreement, reports: bytes, n: int) -> list[bytes]:
     """Reports without their headers to whole ones, in an order that tells nothing."""
     start = header(survey)
-    rows = np.frombuffer(reports, dtype=np.uint8).reshape(n, -1)[random_order(n, Coins())]
+    rows = np.frombuffer(reports, dtype=np.uint8).reshape(n, -1)[random_order(n, Randomness())]
     packed, size = rows.tobytes(), rows.shape[1]
     return [start + packed[at : at + size] for at in range(0, len(packed), size)]
 
@@ -72,7 +72,7 @@ def _write(survey: Agreement, path: Path, reports: bytes, n: int) -> None:
     pieces = (unpack(survey, blobs[at : at + BATCH // 8]) for at in range(0, n, BATCH // 8))
     try:
         parquet.write(survey, path, pieces, private=True)
-    except ReportRefused as wrong:  # no space, for example
+    except InvalidReportError as wrong:  # no space, for example
         raise StoreError(str(wrong)) from None
 
 

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, QueryError
 from metricldp.basics.text import shown
 from metricldp.basics.writing import why_not
 from metricldp.collector.envelope import DAY, LARGEST, UNDATED, new_id
@@ -93,7 +93,7 @@ class Line:
     ) -> dict[str, Any]:
         """The answer, as data; busy and broken lines are tried again with the same bytes."""
         if token is not None and not _TOKEN.fullmatch(token):
-            raise QueryError("a token is one word, as metricldp token new has shown it")
+            raise QueryError("a token is one word, as metricldp collector token new has shown it")
         why = ""
         for wait in (*self._waits, None):
             try:
@@ -109,10 +109,10 @@ class Line:
                 why = shown(_data(text).get("title", f"status {status}"))
                 if status < 500 and status != http.client.TOO_MANY_REQUESTS:
                     word = str(_data(text).get("type", "")).rpartition(":")[2]
-                    raise ReportRefused(word or str(status), f"{self.url} says: {why}")
+                    raise InvalidReportError(word or str(status), f"{self.url} says: {why}")
             if wait is not None:
                 time.sleep(wait)
-        raise ReportRefused("busy", f"{self.url} does not answer: {why}; try again later")
+        raise InvalidReportError("busy", f"{self.url} does not answer: {why}; try again later")
 
     def _once(
         self, method: str, path: str, body: bytes | None, token: str | None
@@ -166,7 +166,7 @@ def send(
         nonlocal done
         try:
             said = to.ask("POST", path, b"".join(waiting))
-        except ReportRefused as wrong:
+        except InvalidReportError as wrong:
             if len(waiting) > 1:
                 raise
             sent.refused[wrong.reason] += 1
@@ -227,7 +227,7 @@ def ids_for(survey: Agreement, path: Path) -> Iterator[bytes]:
     if not seed:
         raise QueryError(
             f"{path} holds so few reports, without the number of a collection, that others may be "
-            "the same; give them one with metricldp merge, and send that file"
+            "the same; number them with survey.tally(...).save(...), and send that file"
         )
     for at in count():
         yield UNDATED + sha256(f"{seed} {at}".encode()).digest()[: SERIAL - DAY]

@@ -23,8 +23,6 @@ from metricldp.collector.sealing import remove_orphans
 from metricldp.collector.upload import App, Receive, Scope, Send, Uploads, is_upload
 
 _PAGES = "/surveys"
-_OWN = frozenset({"client.json", "status", "close", "invites", "reports"})
-"""What is not a question, of all that stands behind the address of a survey."""
 _HOUR = 3600.0
 log = logging.getLogger("metricldp.collector")
 
@@ -166,12 +164,11 @@ class Application:
 
 
 def is_page(path: str, method: str) -> bool:
-    """Whether pages answer it: they have /surveys..., and every question about a survey."""
-    if path in ("/", _PAGES) or path.startswith((f"{_PAGES}/", "/static/")):
+    """Whether the pages serve it: /surveys..., and /v1/surveys/{fingerprint}/query/{kind}."""
+    if path in ("/", _PAGES) or path.startswith(f"{_PAGES}/"):
         return True
-    parts = path.split("/")
-    asks = method in ("GET", "HEAD") and path.startswith("/v1/surveys/")
-    return asks and len(parts) > 4 and parts[4] not in _OWN
+    is_query = path.startswith("/v1/surveys/") and path.split("/")[4:5] == ["query"]
+    return is_query and method in ("GET", "HEAD")
 
 
 def application(

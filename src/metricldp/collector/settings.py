@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import shown
 from metricldp.collector.blind import Blind
 from metricldp.collector.proofs import KEY, Anybody, Invited, Proof
@@ -40,9 +40,11 @@ class Settings:
         for name, low in least.items():
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < low):
-                raise SurveyError(f"{name} is a whole number from {low} on, not {shown(value)}")
+                raise InvalidSpecError(
+                    f"{name} is a whole number from {low} on, not {shown(value)}"
+                )
         if self.proof not in _PROOFS:
-            raise SurveyError(f"proof is one of {', '.join(_PROOFS)}, not {shown(self.proof)}")
+            raise InvalidSpecError(f"proof is one of {', '.join(_PROOFS)}, not {shown(self.proof)}")
         self.made_proof()
 
     def made_proof(self) -> Proof:
@@ -55,7 +57,7 @@ class Settings:
         except (TypeError, ValueError):
             key = b""
         if len(key) != KEY:
-            raise SurveyError(f"the key of invites is {2 * KEY} hexadecimal digits")
+            raise InvalidSpecError(f"the key of invites is {2 * KEY} hexadecimal digits")
         return Invited(key)
 
     def changed(self, **said: Any) -> Settings:

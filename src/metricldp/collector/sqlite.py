@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metricldp.basics.optional import optional
-from metricldp.basics.writing import create_private
+from metricldp.basics.writing import create_private, make_private
 from metricldp.collector.database import TABLES, Row, StoreError
 
 if TYPE_CHECKING:
@@ -145,8 +145,14 @@ class _Waiting:
 
 
 def _database_file(folder: Path) -> str:
-    """The path of the database, which only its owner can read; SQLite's log takes its mode."""
+    """The path of the database, which only its owner can read.
+
+    SQLite creates its log with the same mode. A log of an earlier run keeps its own, so it is
+    changed as well.
+    """
     create_private(folder / FILE)
+    for log in ("wal", "shm"):
+        make_private(folder / f"{FILE}-{log}")
     return str(folder / FILE)
 
 

@@ -13,7 +13,7 @@ from metricldp.collector.books import UNKNOWN, Outcome
 from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import LARGEST, Envelope
 from metricldp.collector.folder import envelope_of
-from metricldp.collector.intake import Busy, Intake
+from metricldp.collector.intake import BusyError, Intake
 from metricldp.collector.problems import OPEN, Headers, problem
 from metricldp.collector.register import Entry, Register
 
@@ -93,7 +93,7 @@ class Uploads:
             else:
                 asked = scope["method"] == "OPTIONS"
                 status, headers, body = _preflight() if asked else problem("method")
-        except (Busy, StoreError):
+        except (BusyError, StoreError):
             status, headers, body = problem("busy")
         except ConnectionError:  # gone; nobody reads this
             status, headers, body = problem("slow")
@@ -111,7 +111,7 @@ class Uploads:
             if name == b"content-length" and value.isdigit() and int(value[:12]) > LARGEST:
                 return self._refuse(envelope.number, "too-large")
         if not self._intake.has_room(0):
-            raise Busy
+            raise BusyError
         task = asyncio.current_task()
         assert task is not None
         self._sweeper.enter(task)
@@ -154,7 +154,7 @@ class Uploads:
                 if not message.get("more_body", False):
                     return b"".join(parts)
                 if not self._intake.has_room(self._coming):
-                    raise Busy
+                    raise BusyError
                 message = await receive()
         finally:
             self._coming -= size

@@ -1,4 +1,4 @@
-"""The search for shaped noise around long rings: many moves between two transforms.
+"""The search for additive noise around long rings: many moves between two transforms.
 
 What is searched for is that of `design/shaped.py`. The kernel `anneal` knows what every single
 move does to all frequencies, which takes too long where there are ten thousand. Here the slope of

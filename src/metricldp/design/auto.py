@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.errors import CertificateError, QueryError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.mechanism import Mechanism
 from metricldp.design.plans import checked_prior, checked_workload, workload_of
@@ -24,10 +24,10 @@ MAX_SEARCHED, MAX_SEARCHED_FOR = 16, 40
 """Positions up to which the best mixture of shapes takes part unasked: there it is found in a
 second, or in some ten for questions such as the bars of a histogram, which fit no ring."""
 MAX_WEIGHED = 2048
-"""Positions up to which the exact error of shaped noise takes some seconds."""
+"""Positions up to which the exact error of additive noise takes some seconds."""
 FAR_ENOUGH = 1
-"""From this epsilon per step on, shaped noise gains less than a hundredth over geometric noise."""
-_SEARCHED = ("shaped", "designed")
+"""From this epsilon per step on, additive noise gains less than 1% over geometric noise."""
+_SEARCHED = ("additive", "extremal")
 _WORTH = 0.99
 """A mechanism that comes later in the list has to be better by more than a hundredth."""
 _NOTHING = 1e-12
@@ -84,7 +84,9 @@ def _competing(
         wishes = {"workload": workload, "prior": prior}
         own = BUILT_IN[name]
         own = own.with_saved({key: wishes[key] for key in wishes if key in own.saves})
-        with contextlib.suppress(CertificateError, QueryError, SurveyError):  # not for this metric
+        with contextlib.suppress(
+            CertificateError, QueryError, InvalidSpecError
+        ):  # not for this metric
             settled = own.settled(size, metric, ordered=ordered)
             if len(names) == 1:
                 yield settled, 0.0
@@ -97,7 +99,7 @@ def without_search(size: int, metric: Metric, *, ordered: bool, workload: str) -
     found = {}
     for name in _candidates(size, metric, ordered):
         if name not in _SEARCHED:
-            with contextlib.suppress(CertificateError, QueryError, SurveyError):
+            with contextlib.suppress(CertificateError, QueryError, InvalidSpecError):
                 channel = BUILT_IN[name].settled(size, metric).channel(size, metric)
                 found[name] = mean_variance(channel, workload)
     return found
@@ -109,19 +111,19 @@ def _candidates(
     """Names, the simplest first; one alone is taken unweighed."""
     line, by_difference = metric.is_line, metric.by_difference(size) is not None
     if MAX_WEIGHED < size <= MOST_SHAPED and by_difference and ordered and not line:
-        yield "shaped"
+        yield "additive"
         return
     if ordered or line:
         yield from ("geometric", "threshold")
     if not line:
-        yield "response"
+        yield "randomized-response"
     if size > MAX_WEIGHED or (line and metric.smallest(size) >= FAR_ENOUGH):
         return
     if not line and size <= MAX_UNARY_BITS:
         yield "unary"
-    yield "shaped" if by_difference else "tents"
+    yield "additive" if by_difference else "tight-constraints"
     if size <= searched:
-        yield "designed"
+        yield "extremal"
 
 
 def mean_variance(

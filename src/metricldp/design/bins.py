@@ -21,7 +21,7 @@ import numpy.typing as npt
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.attributes.ordered import check_ends
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import as_written
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import plain
@@ -70,10 +70,10 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     """The curve for an attribute with bins="auto", distances multiplied with `share` (see Lp)."""
     wanted = attribute.bins
     if not isinstance(wanted, AutoBins):
-        raise SurveyError(f"the attribute has {attribute.size} bins already; say bins='auto'")
+        raise InvalidSpecError(f"the attribute has {attribute.size} bins already; say bins='auto'")
     mechanism = str(attribute.mechanism)
     if mechanism not in _CHANNELS:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"bins='auto' weighs threshold against geometric, not {mechanism}; "
             "choose one of them, or give the number of bins"
         )
@@ -81,12 +81,12 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     whole = (
         as_written(attribute.epsilon)
         * width
-        / as_written(attribute.within or attribute.per)
+        / as_written(attribute.within or attribute.per or 1)
         * share
     )
     bins = [m for m in _candidates() if whole / m >= SMALLEST_STEP]
     if not bins:
-        raise SurveyError("epsilon is too small for any number of bins; use a larger one")
+        raise InvalidSpecError("epsilon is too small for any number of bins; use a larger one")
     estimation = [_estimation(mechanism, m, whole / m) for m in bins]
     sizes = np.array(bins, dtype=np.int64)
     truncation = (wanted.n * wanted.density / sizes) ** 2 / 6
@@ -169,7 +169,7 @@ def heaps(values: npt.ArrayLike, low: float | None = None, high: float | None = 
         sample = np.empty(0)
     sample = sample[np.isfinite(sample)]
     if not len(sample):
-        raise SurveyError("heaps are looked for in a sample of at least one finite number")
+        raise InvalidSpecError("heaps are looked for in a sample of at least one finite number")
     low = float(sample.min() if low is None else low)
     high = float(sample.max() if high is None else high)
     check_ends(low, high)

@@ -17,7 +17,7 @@ import numpy as np
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
@@ -49,7 +49,7 @@ MOST_TABLED_CELLS = 1024
 """For mechanisms that state the law of every cell."""
 MOST_REPORTS = 1 << 20
 MOST_DESIGNED_CELLS = 100
-"""With more the search ends, after a minute, no better than that for shaped noise."""
+"""With more the search ends, after a minute, no better than that for additive noise."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,29 +57,32 @@ class OnCells(JointMechanism):
     """What mechanisms over cells share: the metric, which is stated here and found out there."""
 
     metric: str = SUM
-    cap: Any = None
+    max_epsilon: Any = None
     """Never more than this for any two people, whatever the attributes say."""
     grid: Grid | None = field(default=None, compare=False)
     """The metric on the cells, once the attributes are known."""
 
     def __post_init__(self) -> None:
         if self.metric not in (SUM, PLANE):
-            raise SurveyError(f'metric is "{SUM}" or "{PLANE}", not {shown(self.metric)}')
-        if self.cap is not None:
-            if not is_number(self.cap) or not 0 < self.cap < math.inf:
-                raise SurveyError(f"the cap of all together is above 0, not {shown(self.cap)}")
-            object.__setattr__(self, "cap", float(self.cap))
+            raise InvalidSpecError(f'metric is "{SUM}" or "{PLANE}", not {shown(self.metric)}')
+        if self.max_epsilon is not None:
+            if not is_number(self.max_epsilon) or not 0 < self.max_epsilon < math.inf:
+                raise InvalidSpecError(
+                    f"the max_epsilon of all together is above 0, not {shown(self.max_epsilon)}"
+                )
+            object.__setattr__(self, "max_epsilon", float(self.max_epsilon))
 
     def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
         grid = grid_of(attributes, self.metric)
-        if self.cap is not None:
-            cap = as_written(self.cap)
-            if cap < (least := grid.smallest(grid.numbers.size)):
-                raise SurveyError(
-                    f"the cap {self.cap} of all together is below the smallest distance, "
+        if self.max_epsilon is not None:
+            max_epsilon = as_written(self.max_epsilon)
+            if max_epsilon < (least := grid.smallest(grid.numbers.size)):
+                raise InvalidSpecError(
+                    f"the max_epsilon {self.max_epsilon} of all together is below the smallest "
+                    "distance, "
                     f"{float(least):g}; state one of at least that"
                 )
-            grid = grid.capped(cap)
+            grid = grid.capped(max_epsilon)
         return replace(self, grid=grid.scaled(share))
 
     def decided(self, attributes: Mapping[str, Attribute]) -> Self:
@@ -108,7 +111,7 @@ class OnCells(JointMechanism):
         return self.on.distance(here, there)
 
     def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        """Along one attribute a line is as long as the attribute says, up to the cap of all."""
+        """Along one attribute the attribute's own metric, up to the max_epsilon of all."""
         most = self.on.diameter(math.prod(sizes))
         return [capped(metric, most, size) for metric, size in zip(metrics, sizes, strict=True)]
 
@@ -117,24 +120,23 @@ def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
     """The metric on all combinations of values."""
     sizes = [attribute.size for attribute in attributes.values()]
     if math.prod(sizes) > MOST_CELLS:
-        raise SurveyError(
-            f"{' x '.join(f'{size:,}' for size in sizes)} cells are too many to be blurred as one "
-            f"attribute; use a coarser grid of at most {MOST_CELLS:,}"
+        raise InvalidSpecError(
+            f"{' x '.join(f'{size:,}' for size in sizes)} cells are too many for a joint "
+            f"mechanism; use a coarser grid of at most {MOST_CELLS:,}"
         )
     if how == SUM:
         found = summed([attribute.distances for attribute in attributes.values()], sizes)
         if found is None:
-            raise SurveyError(
-                "attributes are blurred as one where their metrics depend on how far values are "
-                "apart and on nothing else"
+            raise InvalidSpecError(
+                "joint mechanisms need metrics that depend on the distance of values only"
             )
         return found
     if len(attributes) != 2:
-        raise SurveyError(f"a plane has two attributes, not {len(attributes)}")
+        raise InvalidSpecError(f"a plane has two attributes, not {len(attributes)}")
     axes = {name: attribute.axis for name, attribute in attributes.items()}
     for name, axis in axes.items():
         if axis is None:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{name} is no side of a plane: that takes evenly spaced numbers along a line"
             )
     return in_plane([axis for axis in axes.values() if axis])
@@ -148,7 +150,7 @@ def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Cel
     """
     if is_list(workload) or isinstance(workload, Workload):
         if grid.numbers.size > MOST_TABLED_CELLS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"rows over {grid.numbers.size:,} cells are too many; name a workload, or use at "
                 f"most {MOST_TABLED_CELLS:,} cells"
             )
@@ -171,9 +173,13 @@ def _asked(workload: Any, grid: Grid, ordered: Sequence[bool]) -> tuple[str, Cel
 def _checked_shares(workload: Mapping[Any, Any]) -> dict[str, float]:
     for name, share in workload.items():
         if not is_number(share) or not 0 < share < math.inf:
-            raise SurveyError(f"the share of {shown(name)} is a number above 0, not {shown(share)}")
+            raise InvalidSpecError(
+                f"the share of {shown(name)} is a number above 0, not {shown(share)}"
+            )
     if not workload:
-        raise SurveyError("a workload of several is a table of their names and shares, not empty")
+        raise InvalidSpecError(
+            "a workload of several is a table of their names and shares, not empty"
+        )
     largest = max(workload.values())
     return {name: float(share / largest) for name, share in workload.items()}
 
@@ -183,7 +189,7 @@ def _products(
 ) -> list[tuple[list[Floats], int]]:
     """The Gram matrices of a workload that add up, one factor for each attribute, and its rows."""
     if not isinstance(name, str) or name in ("mean", GIVEN):
-        raise SurveyError(
+        raise InvalidSpecError(
             "a workload of several attributes together is ranges, prefixes, values or bars of "
             f"each, margins, shares of several, or rows over all cells, not {shown(name)}"
         )
@@ -206,7 +212,7 @@ class ShapesOnCells(OnCells):
 
     of: Tents | Designed = field(default_factory=Tents)
 
-    saves: ClassVar[tuple[str, ...]] = ("metric", "cap", "of")
+    saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "of")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -216,27 +222,34 @@ class ShapesOnCells(OnCells):
     def workload(self) -> Any:
         return self.of.workload
 
+    @property
+    def is_designed(self) -> bool:
+        return self.of.is_designed
+
     def with_saved(self, data: Mapping[str, Any]) -> Self:
         rest = dict(data)
-        metric, cap = rest.pop("metric", self.metric), rest.pop("cap", self.cap)
-        return replace(self, metric=metric, cap=cap, of=self.of.with_saved(rest))
+        metric, max_epsilon = (
+            rest.pop("metric", self.metric),
+            rest.pop("max_epsilon", self.max_epsilon),
+        )
+        return replace(self, metric=metric, max_epsilon=max_epsilon, of=self.of.with_saved(rest))
 
     def saved(self) -> dict[str, Any]:
-        capped = {} if self.cap is None else {"cap": self.cap}
+        capped = {} if self.max_epsilon is None else {"max_epsilon": self.max_epsilon}
         return {"metric": self.metric, **capped, **self.of.saved()}
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         of, size = self.of, self.on.numbers.size
         if size > MOST_TABLED_CELLS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} cells are too many for {of.name}; use at most {MOST_TABLED_CELLS:,}, or "
-                "mechanism shaped"
+                "mechanism additive"
             )
         if isinstance(of, Designed) and of.shapes is None:
             if size > MOST_DESIGNED_CELLS:
-                raise SurveyError(
-                    f"{size:,} cells are too many to be designed for; use at most "
-                    f"{MOST_DESIGNED_CELLS}, or mechanism shaped"
+                raise InvalidSpecError(
+                    f"{size:,} cells are too many for mechanism extremal; use at most "
+                    f"{MOST_DESIGNED_CELLS}, or mechanism additive"
                 )
             named, asked = _asked(of.workload, self.on, ordered)
             workload = completed(Workload.from_rows(root_of(asked.gram())))
@@ -253,21 +266,27 @@ class ShapesOnCells(OnCells):
 
 @dataclass(frozen=True, repr=False)
 class ShapedOnCells(OnCells):
-    """Shaped noise along all attributes at once: around a ring that is wound up to a torus."""
+    """Additive noise along all attributes at once: around a ring that is wound up to a torus."""
 
     workload: Any = None
     around: Any = None
     """How many places there are along each attribute: found and saved, like the patterns."""
     patterns: Any = None
 
-    saves: ClassVar[tuple[str, ...]] = ("metric", "cap", "workload", "around", "patterns")
-    name: ClassVar[str] = "shaped"  # type: ignore[misc]
-    title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
+    saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "workload", "around", "patterns")
+    name: ClassVar[str] = "additive"  # type: ignore[misc]
+    title: ClassVar[str] = "additive noise"  # type: ignore[misc]
+
+    @property
+    def is_designed(self) -> bool:
+        return self.patterns is not None
 
     def _decided(self, ordered: Sequence[bool], label: Label) -> Self:
         if self.patterns is None:
             if self.around is not None:
-                raise SurveyError("around belongs to patterns; leave it out, and both are found")
+                raise InvalidSpecError(
+                    "around belongs to patterns; leave it out, and both are found"
+                )
             named, asked = _asked(self.workload, self.on, ordered)
             lengths, patterns = best_torus(asked, in_units(self.on))
             return replace(self, workload=named, around=lengths, patterns=patterns)
@@ -276,7 +295,7 @@ class ShapedOnCells(OnCells):
         if not fits or not all(
             is_whole(n) and n >= size for n, size in zip(self.around, sizes, strict=True)
         ):
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"around has a whole number for each attribute, at least {list(sizes)}, not "
                 f"{shown(self.around)}; leave around and patterns out, and they are found"
             )
@@ -285,7 +304,7 @@ class ShapedOnCells(OnCells):
         said = MARGINS if margins else said_workload(self.workload, size)
         patterns = checked_patterns(self.patterns, math.prod(lengths), MOST_REPORTS)
         if len(patterns[0]) != math.prod(lengths):
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"patterns of {len(patterns[0]):,} depths do not go around {list(lengths)}; leave "
                 "both out, and they are found"
             )
@@ -295,8 +314,8 @@ class ShapedOnCells(OnCells):
         torus = Torus(in_units(self.on), self.around)
         far = torus.too_far(self.patterns)
         if far is not None:
-            raise SurveyError(
-                f"the patterns of shaped noise tell people {far} steps apart better than the "
+            raise InvalidSpecError(
+                f"the patterns of additive noise tell people {far} steps apart better than the "
                 "metric allows; leave around and patterns out, and the best are found"
             )
         return torus.channel(self.patterns)
@@ -308,7 +327,7 @@ class ShapedOnCells(OnCells):
         if self.patterns is None:
             return repr(self.name)
         places = " x ".join(map(str, self.around))
-        return f"<shaped noise, {len(self.patterns)} patterns of {places} places>"
+        return f"<additive noise, {len(self.patterns)} patterns of {places} places>"
 
 
 ON_CELLS: dict[str, OnCells] = {

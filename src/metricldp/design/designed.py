@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -65,9 +65,10 @@ def in_units(size: int, metric: Metric) -> _Grid:
         apart = closure((apart.astype(object) * MOST_UNITS // least).astype(np.int64))
         unit = unit * least / MOST_UNITS
     if int(apart.max()) > DEEPEST:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the largest distance is {int(apart.max()):,} times the unit of all distances, which "
-            f"is more than {DEEPEST:,}; state distances that are nearer to each other, or a cap"
+            f"is more than {DEEPEST:,}; state distances that are closer to each other, or "
+            "max_epsilon"
         )
     return _Grid(unit, np.asarray(apart, dtype=np.int64))
 
@@ -90,23 +91,29 @@ class Tents(_OfShapes):
     tops: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("tops",)
-    name: ClassVar[str] = "tents"  # type: ignore[misc]
-    title: ClassVar[str] = "tents"  # type: ignore[misc]
+    name: ClassVar[str] = "tight-constraints"  # type: ignore[misc]
+    title: ClassVar[str] = "tight constraints"  # type: ignore[misc]
     source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
+
+    @property
+    def is_designed(self) -> bool:
+        return self.tops is not None
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
     ) -> Tents:
         if size > MOST_TENTS:
-            raise SurveyError(f"{size:,} positions are too many for tents; use {MOST_TENTS:,}")
+            raise InvalidSpecError(
+                f"{size:,} positions are too many for tight-constraints; use {MOST_TENTS:,}"
+            )
         if self.tops is not None:
             return replace(self, tops=_checked_tops(self.tops, size))
         grid = in_units(size, metric)
         weights = tent_weights(grid.apart, float(grid.unit))
         if weights.min() < 0:
-            raise SurveyError(
-                f"the tent of {label(int(np.argmin(weights)))} would need a probability below 0 "
-                "under this metric; use mechanism designed"
+            raise InvalidSpecError(
+                f"the weight of {label(int(np.argmin(weights)))} would be negative "
+                "under this metric; use mechanism extremal"
             )
         return replace(self, tops=_tops(grid, _rows(grid.apart), weights, metric))
 
@@ -116,7 +123,9 @@ class Tents(_OfShapes):
         return _kept(_mixture(grid.unit, _rows(grid.apart), tops), metric)
 
     def __repr__(self) -> str:
-        return repr(self.name) if self.tops is None else f"<{len(self.tops)} tents>"
+        return (
+            repr(self.name) if self.tops is None else f"<tight-constraints, {len(self.tops)} tops>"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,17 +146,21 @@ class Designed(_OfShapes):
     """How the search ended, for whoever made it; not saved."""
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap", "shapes", "tops")
-    name: ClassVar[str] = "designed"  # type: ignore[misc]
-    title: ClassVar[str] = "designed, best for the metric"  # type: ignore[misc]
+    name: ClassVar[str] = "extremal"  # type: ignore[misc]
+    title: ClassVar[str] = "extremal, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
+
+    @property
+    def is_designed(self) -> bool:
+        return self.shapes is not None and self.tops is not None
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
     ) -> Designed:
         if size > MOST_DESIGNED:
-            raise SurveyError(
-                f"{size:,} positions are too many to be designed for; use at most "
-                f"{MOST_DESIGNED:,}, or mechanism shaped"
+            raise InvalidSpecError(
+                f"{size:,} positions are too many for mechanism extremal; use at most "
+                f"{MOST_DESIGNED:,}, or mechanism additive"
             )
         prior = checked_prior(self.prior, size)
         if self.shapes is not None:
@@ -165,14 +178,14 @@ class Designed(_OfShapes):
 
     def _checked(self, size: int, prior: tuple[float, ...] | None) -> Designed:
         if not is_list(self.shapes) or not 1 <= len(self.shapes) <= MOST_SHAPES:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"shapes are a list of up to {MOST_SHAPES:,} of them; leave them out, and the best "
                 "are found"
             )
         shapes = tuple(from_text(said, f"shape {k}") for k, said in enumerate(self.shapes))
         short = next((k for k, shape in enumerate(shapes) if len(shape) != size), None)
         if short is not None:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"shape {short} has {len(shapes[short]):,} depths for {size:,} values"
             )
         tops, said = _checked_tops(self.tops, len(shapes)), said_workload(self.workload, size)
@@ -187,7 +200,7 @@ class Designed(_OfShapes):
             wrong = np.argwhere(np.abs(depths[:, None] - depths) > grid.apart)
             if len(wrong):
                 x, other = wrong[0].tolist()
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"shape {number} tells {label(x)} and {label(other)} apart better than the "
                     "metric allows; leave shapes out, and the best are found"
                 )
@@ -199,7 +212,7 @@ class Designed(_OfShapes):
     def __repr__(self) -> str:
         if self.shapes is None:
             return repr(self.name)
-        return f"<designed, {len(self.shapes)} shapes of {len(self.shapes[0])} values>"
+        return f"<extremal, {len(self.shapes)} shapes of {len(self.shapes[0])} values>"
 
 
 def _rows(apart: npt.NDArray[np.int64]) -> tuple[Shape, ...]:
@@ -236,7 +249,7 @@ def _tops(
         )
         if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
             return tops
-    raise SurveyError("the smallest distance is too small for a mixture of shapes in 64 bits")
+    raise InvalidSpecError("the smallest distance is too small for a mixture of shapes in 64 bits")
 
 
 def _rest_is_private(table: Mixture, metric: Metric) -> bool:
@@ -247,7 +260,7 @@ def _rest_is_private(table: Mixture, metric: Metric) -> bool:
 
 def _kept(table: Mixture, metric: Metric) -> Mixture:
     if not _rest_is_private(table, metric):
-        raise SurveyError(
+        raise InvalidSpecError(
             "the tops of the shapes do not add up to the same at every value; leave them out, and "
             "they are found"
         )
@@ -256,14 +269,14 @@ def _kept(table: Mixture, metric: Metric) -> Mixture:
 
 def _checked_tops(tops: Any, count: int) -> tuple[str, ...]:
     if not is_list(tops) or len(tops) != count:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"tops must be a list of {count:,}, one for each shape, not {shown(tops)}; leave them "
             "out, and they are found"
         )
     for top in tops:
         digits = isinstance(top, str) and len(top) == 16 and not top.strip("0123456789abcdef")
         if not digits or not int(top, 16):
-            raise SurveyError(f"tops are 16 hexadecimal digits above 0, not {shown(top)}")
+            raise InvalidSpecError(f"tops are 16 hexadecimal digits above 0, not {shown(top)}")
     return tuple(tops)
 
 
@@ -271,8 +284,8 @@ def _checked_limit(name: str, said: Any, usual: float, most: float) -> float:
     if said is None:
         return usual
     if not is_number(said) or not 0 < said <= most:
-        raise SurveyError(
-            f"{name} of mechanism designed is a number above 0, at most {most:,}, not {shown(said)}"
+        raise InvalidSpecError(
+            f"{name} of mechanism extremal is a number above 0, at most {most:,}, not {shown(said)}"
         )
     return float(said)
 
@@ -302,7 +315,7 @@ def best_shapes(
     seconds: float = SECONDS,
     gap: float = GAP,
 ) -> Found:
-    """From some heights on, and from shaped noise where the metric has it."""
+    """From some heights on, and from additive noise where the metric has it."""
     grid, first = in_units(size, metric), list(first)
     spread = None if prior is None else np.array(prior) / sum(prior)
     if metric.by_difference(size) is not None:
@@ -316,8 +329,8 @@ def best_shapes(
             grid.apart, unit, gram, prior=spread, first=first, seconds=seconds, target=1 + gap
         )
     except np.linalg.LinAlgError:
-        raise SurveyError(
-            "epsilon is too small for shapes to be told apart in floats; use mechanism threshold "
+        raise InvalidSpecError(
+            "epsilon is too small to distinguish shapes in floats; use mechanism threshold "
             "or unary, or a larger epsilon"
         ) from None
     shapes = _rows(found.heights.max(axis=1, keepdims=True) - found.heights)

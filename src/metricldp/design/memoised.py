@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.checks import positive
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE, as_written, exp_bounds, floor_of
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
@@ -33,9 +33,9 @@ from metricldp.metrics import Metric
 
 FIRSTS: dict[str, Mechanism] = {
     "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
-    "response": Simple("response", Response.for_epsilon, ANY_TWO),
-    "tents": Tents(),
-    "designed": Designed(),
+    "randomized-response": Simple("randomized-response", Response.for_epsilon, ANY_TWO),
+    "tight-constraints": Tents(),
+    "extremal": Designed(),
 }
 """What the first blur may be: channels that send one whole number."""
 MOST_ON_A_LINE = 2048
@@ -68,6 +68,10 @@ class MemoisedPlan(Mechanism):
     def beside(self, epsilon: Fraction) -> MemoisedPlan:
         return replace(self, epsilon=epsilon)
 
+    @property
+    def is_designed(self) -> bool:
+        return self.first is not None and _named(self.first).is_designed
+
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
     ) -> MemoisedPlan:
@@ -77,7 +81,9 @@ class MemoisedPlan(Mechanism):
             return replace(found, first=_first_for(size, metric, ordered, label).to_dict())
         chosen = _named(said)
         if chosen.needs_order and not (ordered or metric.is_line):
-            raise SurveyError("geometric noise needs values with an order; use first = 'response'")
+            raise InvalidSpecError(
+                "geometric noise needs values with an order; use first = 'randomized-response'"
+            )
         chosen = chosen.settled(size, metric, ordered=ordered, label=label)
         return replace(found, first=chosen.to_dict())
 
@@ -87,7 +93,7 @@ class MemoisedPlan(Mechanism):
             return stated / 2
         each = positive("each", self.each)
         if each >= stated:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"each = {each:g} is the epsilon of one report and must be below {stated:g}, that "
                 "of all reports together; else use the first mechanism alone"
             )
@@ -121,24 +127,24 @@ def _named(said: Any) -> Mechanism:
     rest = dict(said) if isinstance(said, Mapping) else {"name": said}
     name = rest.pop("name", None)
     if not isinstance(name, str) or name not in FIRSTS:
-        raise SurveyError(f"the first of two blurs is {listed(FIRSTS)}, not {shown(said)}")
+        raise InvalidSpecError(f"first is {listed(FIRSTS)}, not {shown(said)}")
     return FIRSTS[name].with_saved(rest)
 
 
 def _first_for(size: int, metric: Metric, ordered: bool, label: Label) -> Mechanism:
     """Noise along a line, response where all are alike, else tents, or designed without those."""
     if metric.is_line or metric.is_uniform:
-        return FIRSTS["geometric" if metric.is_line else "response"]
+        return FIRSTS["geometric" if metric.is_line else "randomized-response"]
     try:
         return Tents().settled(size, metric, ordered=ordered, label=label)
-    except (CertificateError, SurveyError):
+    except (CertificateError, InvalidSpecError):
         return Designed().settled(size, metric, ordered=ordered, label=label)
 
 
 def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChannel:
     if isinstance(first, Geometric):
         if first.size > MOST_ON_A_LINE:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{first.size:,} positions are too many to be memoised; use a grid of at most "
                 f"{MOST_ON_A_LINE:,}"
             )
@@ -146,8 +152,8 @@ def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChan
         before = min(after / share, LARGEST_EPSILON)
         return Lazy.between(first.size, before, min(after, LARGEST_EPSILON * share) * (1 - SPARE))
     if not isinstance(first, Response) and first.size > MOST_MEMOISED:
-        raise SurveyError(
-            f"{first.size:,} positions are too many for this first blur; use at most "
+        raise InvalidSpecError(
+            f"{first.size:,} positions are too many for this first mechanism; use at most "
             f"{MOST_MEMOISED:,}, or first = 'geometric'"
         )
     return _truest(first, kept)
@@ -169,10 +175,10 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
             least = (most - 1) / over
     outputs = first.outputs
     if least is None:
-        raise SurveyError("one report would tell as much as all of them; use a smaller each")
+        raise InvalidSpecError("one report would tell as much as all of them; use a smaller each")
     keep = floor_of((least + 1) / (least + outputs) * ONE)
     if keep * outputs <= ONE:
-        raise SurveyError("each is too small for 64-bit coins; use a larger one")
+        raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
     return Response(outputs, keep)
 
 

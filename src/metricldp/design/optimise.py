@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.optional import lazy
 from metricldp.design import strategies
 from metricldp.design.interior import Floats
@@ -99,7 +99,7 @@ def optimised(
     found, e = checked_pairs(pairs, distances, workload.size)
     task = _Task(workload, workload.gram(), found, e)
     if not task.gram.any():
-        raise QueryError("the workload asks for nothing: all its rows are zero")
+        raise QueryError("the workload is empty: all its rows are zero")
     with one_thread():
         if not isinstance(strategy, str):
             a = checked_strategy(strategy)
@@ -126,7 +126,7 @@ def _check_work(strategy: Floats) -> None:
     """Refuse what would take minutes: many more rows than positions, over many positions."""
     rows, size = strategy.shape
     if 2 * rows > 3 * size and rows * size**2 > MOST_WORK_OF_EXTRA_ROWS:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the epsilons of {rows:,} rows over {size:,} positions take too long to be found; "
             "give epsilons, or leave strategy out"
         )

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import distinct, guess, shown
 from metricldp.channels.base import Channel
-from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH, Matrix
+from metricldp.channels.matrix import LARGEST_ENTRY, LARGEST_REACH, MatrixChannel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.design import strategies
 from metricldp.design.optimise import optimised
@@ -55,16 +55,16 @@ _AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class MatrixPlan(Mechanism):
-    """What a matrix mechanism is to be good for, and then the rows that a person reports.
+class Matrix(Mechanism):
+    """The matrix mechanism: linear rows of the response, each with noise (section 3 of the paper).
 
-    `workload` ("ranges", "prefixes", "values", a Workload or rows) and `strategy` ("auto", a name
-    or rows) are wishes until the survey is made. Then the epsilon of each row is settled, and the
-    survey's file holds all that a device needs. Windows reach `reach` beyond the values of a row.
+    `workload` ("ranges", "prefixes", "values", a Workload or rows) is what the rows are optimized
+    for, `strategy` ("auto", a name or rows) states the rows. `Survey.design` fixes the epsilon of
+    each row. Windows extend `reach` beyond the values of a row.
 
-    >>> from metricldp import Integer, MatrixPlan, Survey
-    >>> ages = Integer(0, 99, epsilon=1, mechanism=MatrixPlan(workload="prefixes"))
-    >>> Survey({"age": ages}).mechanisms["age"].strategy
+    >>> from metricldp import Integer, Matrix, Survey
+    >>> ages = Integer(0, 99, epsilon=1, per=1, mechanism=Matrix(workload="prefixes"))
+    >>> Survey.design({"age": ages}).mechanisms["age"].strategy
     'prefix'
     """
 
@@ -79,11 +79,15 @@ class MatrixPlan(Mechanism):
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
 
+    @property
+    def is_designed(self) -> bool:
+        return self.epsilons is not None
+
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> MatrixPlan:
+    ) -> Matrix:
         if size > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} positions are too many for the matrix mechanism; "
                 f"use at most {MOST_POSITIONS:,}"
             )
@@ -110,7 +114,7 @@ class MatrixPlan(Mechanism):
         if found is not None:
             x, other, spent = found
             told, allowed = distinct(spent, metric.distance(x, other))
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the epsilons of the strategy's rows add up to {told} between {label(x)} "
                 f"and {label(other)}, where the metric allows {allowed}; "
                 "leave epsilons out to have them chosen"
@@ -118,7 +122,7 @@ class MatrixPlan(Mechanism):
         lost = undetermined(self.strategy, rows, epsilons)
         remedy = "send more rows, or leave epsilons out"
         _check_determined(lost, "with an epsilon above 0", remedy, label)
-        return Matrix.of(rows, epsilons, self.reach)
+        return MatrixChannel.of(rows, epsilons, self.reach)
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
@@ -126,7 +130,7 @@ class MatrixPlan(Mechanism):
 
 def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:
     if position is not None:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the rows {which} cannot tell how many people have the value {label(position)}; "
             f"{remedy} to have them chosen"
         )
@@ -179,7 +183,7 @@ def checked_workload(workload: Any, size: int, ordered: bool) -> str | Workload:
     try:
         found = workload_of(workload, size)
     except QueryError as wrong:
-        raise SurveyError(str(wrong)) from None
+        raise InvalidSpecError(str(wrong)) from None
     return workload if isinstance(workload, str) else found
 
 
@@ -197,12 +201,12 @@ def checked_prior(prior: Any, size: int) -> tuple[float, ...] | None:
         return None
     found = np.array(prior, dtype=object) if is_list(prior) else np.empty(0)
     if len(found) != size or not all(is_number(part) and 0 <= part < math.inf for part in found):
-        raise SurveyError(
+        raise InvalidSpecError(
             f"a prior is a list of {size:,} numbers of at least 0, one for each position, not "
             f"{shown(prior)}"
         )
     if not any(found):
-        raise SurveyError("a prior says where people are, so one of its numbers is above 0")
+        raise InvalidSpecError("a prior says where people are, so one of its numbers is above 0")
     return tuple(float(part) for part in found)
 
 
@@ -212,7 +216,7 @@ def _checked_strategy(strategy: Any, size: int) -> str | Rows:
         known = ("auto", *strategies.NAMES)
         if strategy in known or strategies.plain(strategy, size) is not None:
             return strategy
-        raise SurveyError(
+        raise InvalidSpecError(
             f"no strategy is called {shown(strategy)}{guess(strategy, known)}; "
             f"there are {', '.join(known)}, or give its rows"
         )
@@ -221,10 +225,10 @@ def _checked_strategy(strategy: Any, size: int) -> str | Rows:
     except (TypeError, ValueError, OverflowError):
         entries = np.empty(0)
     if entries.ndim != 2 or not entries.size or entries.dtype.kind not in "biuf":
-        raise SurveyError(f"a strategy is a name or a list of rows, not {shown(strategy)}")
+        raise InvalidSpecError(f"a strategy is a name or a list of rows, not {shown(strategy)}")
     entries = entries.astype(np.float64)
     if entries.shape[1] != size:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the strategy has rows of {entries.shape[1]} positions, the attribute has {size}"
         )
     wrong = ~((np.abs(entries) <= LARGEST_ENTRY) & (entries == np.rint(entries)))
@@ -232,7 +236,7 @@ def _checked_strategy(strategy: Any, size: int) -> str | Rows:
         row, column = np.argwhere(wrong)[0]
         entry = entries[row, column]
         entry = int(entry) if entry.is_integer() else entry
-        raise SurveyError(
+        raise InvalidSpecError(
             f"row {row} of the strategy holds {entry}; use whole numbers "
             f"up to {LARGEST_ENTRY:,} either way"
         )
@@ -244,12 +248,12 @@ def _checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
     found = list(epsilons) if is_list(epsilons) else [epsilons]
     for number in found:
         if not is_number(number) or not math.isfinite(number) or number < 0:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the epsilon of a row is a number of at least 0, not {shown(number)}"
             )
     numbers = tuple(float(number) for number in found)
     if not any(numbers):
-        raise SurveyError(
+        raise InvalidSpecError(
             f"epsilons are {shown(epsilons)}: at least one row has to be sent, with an epsilon "
             "above 0; leave epsilons out to have them chosen"
         )
@@ -258,7 +262,7 @@ def _checked_epsilons(epsilons: Any) -> float | tuple[float, ...]:
 
 def _checked_reach(reach: Any) -> int:
     if not is_whole(reach) or not 0 <= reach <= LARGEST_REACH:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"reach is a whole number from 0 to {LARGEST_REACH:,}, not {shown(reach)}; "
             "leave it out to have it chosen"
         )
@@ -273,7 +277,7 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
     if isinstance(strategy, str):
         entries = strategies.plain(strategy, size)
         if entries is None:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the strategy {shown(strategy)} depends on more than its name; "
                 "leave epsilons out to have it chosen, or give its rows"
             )
@@ -282,7 +286,9 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
         whole = np.array(strategy, dtype=np.int64)
     telling: Entries = whole[whole.min(axis=1) < whole.max(axis=1)]
     if not len(telling):
-        raise SurveyError("all rows of the strategy are the same for everybody; add one that tells")
+        raise InvalidSpecError(
+            "all rows of the strategy are the same for everybody; add one that tells"
+        )
     return telling
 
 
@@ -290,7 +296,7 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
     if isinstance(epsilons, float):
         return [as_written(epsilons)] * rows
     if len(epsilons) != rows:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"{len(epsilons)} epsilons for {rows} rows that differ between people; give each one, "
             "0 for a row that is not sent"
         )
@@ -358,7 +364,9 @@ def made(
 ) -> tuple[str | Rows, float | tuple[float, ...]]:
     """The best plan for a workload under a metric: a strategy and the epsilons of its rows."""
     if workload == GIVEN:
-        raise SurveyError("a given workload has a plan already; give its strategy and epsilons")
+        raise InvalidSpecError(
+            "a given workload has a plan already; give its strategy and epsilons"
+        )
     if metric.is_line and (
         strategy == "prefix"
         or (strategy == "auto" and workload in ("ranges", "prefixes", "values"))
@@ -401,7 +409,7 @@ def _optimised(
             plan = optimised(workload, pairs, distances, np.rint(rows))
             rows, unit = _on_grid(plan.strategy)
     except QueryError as wrong:
-        raise SurveyError(str(wrong)) from None
+        raise InvalidSpecError(str(wrong)) from None
     noisy = np.isfinite(plan.u)
     return rows[noisy].astype(np.int64), (plan.u * unit)[noisy].tolist()
 

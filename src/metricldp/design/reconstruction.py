@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.optional import lazy
 from metricldp.design.interior import Floats
 from metricldp.design.scales import checked_strategy
@@ -52,9 +52,9 @@ def reconstruction(
     """
     a, scale = checked_strategy(strategy), np.asarray(s, dtype=np.float64)
     if scale.shape != (len(a),):
-        raise SurveyError(f"scales of shape {scale.shape} for a strategy of {len(a)} rows")
+        raise InvalidSpecError(f"scales of shape {scale.shape} for a strategy of {len(a)} rows")
     if not (scale >= 0).all():
-        raise SurveyError("the scale of a row's noise must be a number of at least 0")
+        raise InvalidSpecError("the scale of a row's noise must be a number of at least 0")
     gram = gram_of(workload, a.shape[1])
     with np.errstate(divide="ignore"):
         u = 1 / scale

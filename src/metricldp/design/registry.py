@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from metricldp.basics.checks import refuse_unknown
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import guess, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.geometric import Geometric
@@ -24,9 +24,9 @@ from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.design.cells import ON_CELLS
 from metricldp.design.designed import Designed, Tents
 from metricldp.design.memoised import MemoisedPlan
-from metricldp.design.plans import MatrixPlan
+from metricldp.design.plans import Matrix
 from metricldp.design.shaped import ShapedNoise
-from metricldp.design.unary import UnaryBits
+from metricldp.design.unary import Unary
 from metricldp.metrics import Metric
 
 GROUP = "metricldp.mechanisms"
@@ -50,7 +50,7 @@ BUILT_IN: dict[str, Mechanism] = {
             "threshold-dummy", ThresholdDummy, "threshold bits, dummy value", _PAPER, max_computed=0
         ),
         Simple(
-            "response",
+            "randomized-response",
             Response.for_epsilon,
             ANY_TWO,
             title="randomized response",
@@ -59,8 +59,8 @@ BUILT_IN: dict[str, Mechanism] = {
         ShapedNoise(),
         Tents(),
         Designed(),
-        UnaryBits(),
-        MatrixPlan(),
+        Unary(),
+        Matrix(),
         MemoisedPlan(),
     )
 }
@@ -75,7 +75,7 @@ def plugged_in() -> Mapping[str, EntryPoint]:
         if _is_ours(entry) or _is_ours(before):
             found[entry.name] = entry if _is_ours(entry) else before
         elif before.value != entry.value:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"two packages add a mechanism {entry.name!r}: {before.value} and {entry.value}; "
                 "uninstall one of them"
             )
@@ -97,9 +97,7 @@ def check_asked(workload: Any, ordered: bool) -> None:
     """Refuse the mean of what has no order."""
     names = workload if isinstance(workload, Mapping) else (workload,)
     if not ordered and any(isinstance(name, str) and name == "mean" for name in names):
-        raise SurveyError(
-            "categories have no mean to be good at; ask for the workload values, or leave it out"
-        )
+        raise InvalidSpecError("categories have no mean; use the workload values, or leave it out")
 
 
 def mechanism(
@@ -113,7 +111,7 @@ def mechanism(
         own = (ON_CELLS if joint else BUILT_IN).get(said.name, said)
         ours = type(own) is type(said) and (own.saves or own == said)
         if not said.name or not ours:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a mechanism of one's own needs a name of its own, not {said.name!r}; its survey "
                 "file would mean another"
             )
@@ -122,7 +120,9 @@ def mechanism(
         rest = dict(said)
         name = rest.pop("name", None)
         if not isinstance(name, str):
-            raise SurveyError(f"a mechanism is a name or a table with a name, not {shown(said)}")
+            raise InvalidSpecError(
+                f"a mechanism is a name or a table with a name, not {shown(said)}"
+            )
         found = mechanism(name, ordered=ordered, only=only, joint=joint)
         return found.with_saved(rest)
     if isinstance(said, str):
@@ -135,7 +135,7 @@ def mechanism(
             return plugged
     known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
     meant = guess(said, [*ON_CELLS, *known] if joint else [AUTO, *known])
-    raise SurveyError(
+    raise InvalidSpecError(
         f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
     )
 
@@ -143,11 +143,11 @@ def mechanism(
 def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -> None:
     """Refuse a mechanism that cannot blur attributes of a kind, with those that can."""
     if found.joint:
-        raise SurveyError(
-            f"mechanism {found.name!r} blurs several attributes together; name them in joint="
+        raise InvalidSpecError(
+            f"mechanism {found.name!r} randomizes several attributes together; name them in joint="
         )
     if not _fits(found, ordered, only):
-        raise SurveyError(
+        raise InvalidSpecError(
             f"mechanism {found.name!r} does not serve {kind} attributes; "
             f"choose {_choice(ordered, only)}"
         )
@@ -197,11 +197,13 @@ def _loaded(name: str) -> Any:
         found = entry.load()
     except (ImportError, AttributeError) as wrong:
         why = f"the mechanism {name!r} of {entry.value} cannot be loaded: {wrong}"
-        raise SurveyError(why) from None
+        raise InvalidSpecError(why) from None
     if not isinstance(found, Mechanism) and not hasattr(found, "named"):
-        raise SurveyError(f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}")
+        raise InvalidSpecError(
+            f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}"
+        )
     if isinstance(found, Mechanism) and found.name != name:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the entry point {name!r} of {entry.value} holds a mechanism called {found.name!r}; "
             "give both one name"
         )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
 from metricldp.design.interior import Floats, certified_bound, interior_point
 
@@ -63,9 +63,9 @@ def best_scales(
     found, e = checked_pairs(pairs, distances, a.shape[1])
     c = np.asarray(weights, dtype=np.float64)
     if c.shape != (len(a),):
-        raise SurveyError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
+        raise InvalidSpecError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
     if not (np.isfinite(c) & (c >= 0)).all():
-        raise SurveyError("the weights of a strategy's rows must be finite and not negative")
+        raise InvalidSpecError("the weights of a strategy's rows must be finite and not negative")
     with one_thread():
         return Problem(a, found, e).solve(c)
 
@@ -87,9 +87,11 @@ def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, 
     one alone does not, but there r <= 1 in any case. So r = min(1, (k/(m - k))^(1/3)) for every k.
     """
     if size < 2 or not 0 <= sensitive <= size:
-        raise SurveyError(f"{sensitive} sensitive values of {size}; use 0 to all of at least 2")
+        raise InvalidSpecError(
+            f"{sensitive} sensitive values of {size}; use 0 to all of at least 2"
+        )
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise SurveyError(f"epsilon must be a finite number above 0, not {epsilon}")
+        raise InvalidSpecError(f"epsilon must be a finite number above 0, not {epsilon}")
     others = size - sensitive
     ratio = 1.0 if sensitive >= others else math.cbrt(sensitive / others)
     return epsilon * ratio / (1 + ratio), epsilon / (1 + ratio)
@@ -99,12 +101,12 @@ def checked_strategy(strategy: npt.ArrayLike) -> Floats:
     try:
         a = np.asarray(strategy, dtype=np.float64)
     except (TypeError, ValueError):
-        raise SurveyError("a strategy is a matrix of numbers, all rows equally long") from None
+        raise InvalidSpecError("a strategy is a matrix of numbers, all rows equally long") from None
     if a.ndim != 2 or 0 in a.shape:
-        raise SurveyError(f"a strategy is a matrix, not an array of shape {a.shape}")
+        raise InvalidSpecError(f"a strategy is a matrix, not an array of shape {a.shape}")
     if not np.isfinite(a).all():
         row = int(np.argwhere(~np.isfinite(a))[0][0])
-        raise SurveyError(f"row {row} of the strategy is not finite; use finite numbers")
+        raise InvalidSpecError(f"row {row} of the strategy is not finite; use finite numbers")
     return a
 
 
@@ -116,11 +118,13 @@ def checked_pairs(
     if found.size == 0:
         found = np.empty((0, 2), dtype=np.int64)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise SurveyError(
+        raise InvalidSpecError(
             f"pairs are a table of two whole numbers each, not {found.dtype} of shape {found.shape}"
         )
     if e.shape != (len(found),):
-        raise SurveyError(f"distances of shape {e.shape} for {len(found)} pairs; give one for each")
+        raise InvalidSpecError(
+            f"distances of shape {e.shape} for {len(found)} pairs; give one for each"
+        )
     for bad, why in (
         (((found < 0) | (found >= size)).any(axis=1), f"is not within 0 to {size - 1}"),
         (found[:, 0] == found[:, 1], "is one position twice"),
@@ -129,7 +133,7 @@ def checked_pairs(
         if bad.any():
             first = int(np.argmax(bad))
             x, other = found[first]
-            raise SurveyError(f"the pair {x}, {other} at distance {e[first]:g} {why}")
+            raise InvalidSpecError(f"the pair {x}, {other} at distance {e[first]:g} {why}")
     return found.astype(np.int64), e
 
 

@@ -1,4 +1,4 @@
-"""Shaped noise as a survey has it: the patterns of depths, found for a workload and saved.
+"""Additive noise as a survey has it: the patterns of depths, found for a workload and saved.
 
 Any depths that the metric allows keep the promise. The best ones are searched for around a ring of
 n places. There M (see `channels/shaped.py`) is a convolution as well, with the eigenvalues
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.levels import Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
@@ -78,10 +78,14 @@ class ShapedNoise(Mechanism):
     patterns: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "patterns")
-    name: ClassVar[str] = "shaped"  # type: ignore[misc]
-    title: ClassVar[str] = "shaped noise"  # type: ignore[misc]
+    name: ClassVar[str] = "additive"  # type: ignore[misc]
+    title: ClassVar[str] = "additive noise"  # type: ignore[misc]
     max_computed: ClassVar[int] = 1 << 10  # type: ignore[misc]
     max_simulated: ClassVar[int] = 1 << 10  # type: ignore[misc]
+
+    @property
+    def is_designed(self) -> bool:
+        return self.patterns is not None
 
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
@@ -106,8 +110,8 @@ class ShapedNoise(Mechanism):
         settled = self.settled(size, metric, label=label)
         far = too_far(settled.patterns, steps.apart)
         if far is not None:
-            raise SurveyError(
-                f"the patterns of shaped noise tell values {far} steps apart better than the "
+            raise InvalidSpecError(
+                f"the patterns of additive noise tell values {far} steps apart better than the "
                 "metric allows; leave patterns out, and the best are found"
             )
         return Shaped.of(size, settled.patterns, steps.unit, settled.prior)
@@ -121,7 +125,7 @@ class ShapedNoise(Mechanism):
     def __repr__(self) -> str:
         if self.patterns is None:
             return repr(self.name)
-        return f"<shaped noise, {len(self.patterns)} patterns of {len(self.patterns[0])} places>"
+        return f"<additive noise, {len(self.patterns)} patterns of {len(self.patterns[0])} places>"
 
 
 @dataclass(frozen=True)
@@ -176,14 +180,15 @@ def _in_parts(apart: tuple[int, ...], difference: int) -> bool:
 def steps_of(size: int, metric: Metric) -> Steps:
     """In units that are whole parts of the smallest distance; what is between is rounded down."""
     if size > MOST_POSITIONS:
-        raise SurveyError(
-            f"{size:,} positions are too many for shaped noise; use at most {MOST_POSITIONS:,}"
+        raise InvalidSpecError(
+            f"{size:,} positions are too many for additive noise; use at most {MOST_POSITIONS:,}"
         )
     apart = metric.by_difference(size)
     if apart is None:
-        raise SurveyError(
-            "shaped noise needs a metric that depends on how far values are apart and on nothing "
-            "else; use another mechanism, such as designed"
+        raise InvalidSpecError(
+            "additive noise needs a metric that depends on the distance of values only; use "
+            "another "
+            "mechanism, such as extremal"
         )
     each, unit = int(apart[1]), metric.step
     if each > MOST_UNITS:
@@ -197,16 +202,16 @@ def checked_patterns(patterns: Any, size: int, most: int = MOST_REPORTS) -> tupl
     """Depths around the ring, as they may stand in a file."""
     remedy = "leave patterns out, and they are found"
     if not is_list(patterns) or len(patterns) not in (1, 2, 4, 8, 16):
-        raise SurveyError(f"patterns are a list of 1, 2, 4, 8 or 16 of them; {remedy}")
+        raise InvalidSpecError(f"patterns are a list of 1, 2, 4, 8 or 16 of them; {remedy}")
     found = [from_text(said, f"pattern {number}") for number, said in enumerate(patterns)]
     for number, pattern in enumerate(found):
         if len(pattern) != len(found[0]) or len(pattern) < size:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"pattern {number} has {len(pattern):,} depths; all have as many, at least "
                 f"{size:,}; {remedy}"
             )
     if len(found) * len(found[0]) > most:
-        raise SurveyError(f"the patterns have more than {most:,} places together; {remedy}")
+        raise InvalidSpecError(f"the patterns have more than {most:,} places together; {remedy}")
     return tuple(found)
 
 

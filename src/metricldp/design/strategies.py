@@ -10,7 +10,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import guess, shown
 from metricldp.design.workloads import Workload
@@ -49,7 +49,7 @@ def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances
     if found is not None:
         return found
     known = ("auto", *NAMES)
-    raise SurveyError(
+    raise InvalidSpecError(
         f"no strategy is called {shown(name)}{guess(name, known)}; there are {', '.join(known)}"
     )
 
@@ -89,7 +89,7 @@ def prefix(size: int) -> Matrix:
 def hierarchy(size: int, branching: int = 2) -> Matrix:
     """Blocks of branching^j positions for every j, up to everybody; no block twice."""
     if branching < 2:
-        raise SurveyError(f"a hierarchy branches into at least 2 parts, not {branching}")
+        raise InvalidSpecError(f"a hierarchy branches into at least 2 parts, not {branching}")
     position, blocks, width = np.arange(size), [], 1
     while width < branching * size:
         block = position // width
@@ -115,9 +115,9 @@ def of_workload(workload: Workload) -> Matrix:
     """The rows of the workload itself, each once, and everybody."""
     most = _MANY * workload.size
     if workload.rows > most:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"a workload of {workload.rows:,} rows is too long to be a strategy; "
-            f"choose another, or ask for at most {most:,} rows"
+            f"choose another, or use at most {most:,} rows"
         )
     rows = workload.rows_block(0, workload.rows)
     return without_repeats(np.vstack([rows, np.ones(workload.size)]))
@@ -137,7 +137,9 @@ def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
     order, above = sparse.csgraph.breadth_first_order(short, 0, directed=False)
     if len(order) < size:
         lost = int(np.setdiff1d(np.arange(size), order)[0])
-        raise SurveyError(f"no chain of pairs joins position {lost} with {order[0]}; add a pair")
+        raise InvalidSpecError(
+            f"no chain of pairs joins position {lost} with {order[0]}; add a pair"
+        )
     below = np.eye(size)
     for node in order[:0:-1]:
         below[above[node]] += below[node]

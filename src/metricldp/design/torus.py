@@ -1,4 +1,4 @@
-"""Shaped noise for several attributes: the search for patterns over the cells of a grid.
+"""Additive noise for several attributes: the search for patterns over the cells of a grid.
 
 The ring of `channels/shaped.py` is wound up, see `channels/wound.py`. So noise that is added around
 the ring is added along all attributes at once, and what is known of a ring holds: the objective by
@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.channels.base import Floats, ranges_gram
 from metricldp.channels.cells import Cells
 from metricldp.channels.joint import kron
@@ -211,8 +211,8 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
         try:
             found.append((torus.channel(patterns).one.mean_square(gram), lengths, patterns))
         except QueryError:
-            raise SurveyError(
-                "epsilon is too small for cells to be told apart in floats; use a larger epsilon"
+            raise InvalidSpecError(
+                "epsilon is too small to distinguish cells in floats; use a larger epsilon"
             ) from None
     return min(found)[1:]
 
@@ -290,5 +290,7 @@ def in_units(grid: Grid) -> Grid:
     """The metric in few units of height; what is between is rounded down."""
     found = grid.coarser(MOST_UNITS)
     if found.numbers.max() > 1 << 14:
-        raise SurveyError("the largest distance is too many times the smallest; state a cap")
+        raise InvalidSpecError(
+            "the largest distance is too many times the smallest; state max_epsilon"
+        )
     return found

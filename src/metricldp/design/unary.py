@@ -26,12 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.checks import is_list, positive
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import as_written
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Label, Mechanism
-from metricldp.channels.unary import Losses, Unary
+from metricldp.channels.unary import Losses, UnaryChannel
 from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
 
@@ -41,7 +41,7 @@ Integers = npt.NDArray[np.object_]
 MOST_DIFFERENT = 1000
 """So many values that a metric tells apart are optimised in some seconds."""
 LARGEST_LOSS = 24
-"""A bit tells no more than this: q stays above 2^-35, and 64-bit coins say it well."""
+"""A bit tells no more than this: q stays above 2^-35, and 64-bit words say it well."""
 _DIGITS = 5
 """Decimals of the smallest distance that the optimum is rounded to, the same on every machine."""
 _GAP, _SLOPE = 1e-11, 1e-7
@@ -51,7 +51,7 @@ _MOST_STEPS = 100
 
 
 @dataclass(frozen=True, repr=False)
-class UnaryBits(Mechanism):
+class Unary(Mechanism):
     """A bit for each value; `bits` is what each tells by being 1 and by being 0, in nats.
 
     Left out, the best for the metric are found when the survey is made, and saved.
@@ -65,9 +65,13 @@ class UnaryBits(Mechanism):
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
 
+    @property
+    def is_designed(self) -> bool:
+        return self.bits is not None
+
     def settled(
         self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> UnaryBits:
+    ) -> Unary:
         found = best_losses(metric, size) if self.bits is None else _checked(self.bits, size, label)
         return replace(self, bits=found)
 
@@ -76,11 +80,11 @@ class UnaryBits(Mechanism):
         bits = self.settled(size, metric, label=label).bits
         pair = too_near(bits, metric, size)
         if pair is not None:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the bits of {label(pair[0])} and {label(pair[1])} tell more than their distance "
                 "allows; leave bits out, and the best are found"
             )
-        return Unary.for_losses(bits)
+        return UnaryChannel.for_losses(bits)
 
     def kept(self, size: int, metric: Metric) -> Metric:
         """What the bits tell, added up, for as many values as have a table of distances."""
@@ -93,7 +97,7 @@ class UnaryBits(Mechanism):
 
 def _checked(bits: Any, size: int, label: Label) -> tuple[tuple[float, float], ...]:
     if not is_list(bits) or len(bits) != size:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"bits must be a list of {size:,} pairs, one for each value, "
             f"not {shown(bits)}; leave them out, and they are found"
         )
@@ -101,7 +105,7 @@ def _checked(bits: Any, size: int, label: Label) -> tuple[tuple[float, float], .
     for position, pair in enumerate(bits):
         of = f"the bits of {label(position)}"
         if not is_list(pair) or len(pair) != 2:
-            raise SurveyError(f"{of} must be a pair, not {shown(pair)}")
+            raise InvalidSpecError(f"{of} must be a pair, not {shown(pair)}")
         yes, no = (positive(f"a number of {of}", number) for number in pair)
         found.append((yes, no))
     return tuple(found)
@@ -177,7 +181,7 @@ def _classes(metric: Metric, size: int) -> _Classes:
         of[sorted(sensitive)] = 0
         return _Classes(of, np.array([[1, 1], [1, 2]])[: of.max() + 1, : of.max() + 1], metric.step)
     if size > MOST_DIFFERENT:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"unary bits serve up to {MOST_DIFFERENT:,} values that the metric tells apart, "
             f"not {size:,}; use another mechanism"
         )

@@ -428,7 +428,7 @@ def _checked_rows(rows: Any) -> Any:
         ) from None
     if matrix.ndim == 1:
         raise QueryError(
-            f"a workload is a list of rows, not {shown(rows)}; put one row in brackets, [[...]]"
+            f"a workload is a list of rows, not {shown(rows)}; write one row as [[...]]"
         )
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise QueryError(f"a workload is a table of rows, not an array of shape {matrix.shape}")

@@ -121,7 +121,7 @@ def amplify(
     if not is_whole(n) or n < 2:
         raise QueryError(f"a batch is of at least 2 people, not {shown(n)}")
     if not is_number(delta) or not 0 < delta < 1:
-        raise QueryError(f"delta lies between 0 and 1, such as 1e-6, not {shown(delta)}")
+        raise QueryError(f"delta is between 0 and 1, such as 1e-6, not {shown(delta)}")
     laws = _Laws(survey)
     found = []
     for one, other in laws.people(pairs):
@@ -143,15 +143,15 @@ class _Laws:
         public = next((name for name, a in survey.attributes.items() if a.is_public), None)
         if public is not None:
             raise QueryError(
-                f"{public} is sent in the clear with every report, so nobody is hidden among "
-                "others; leave it out, or make it private"
+                f"{public} is sent in the clear with every report, so shuffling does not hide "
+                "it; leave it out, or make it private"
             )
         self.chances = {name: _chances(name, one) for name, one in _parts(survey)}
         reports = math.prod(len(part) for part in self.chances.values())
         if reports > _MOST_REPORTS:
             raise QueryError(
-                f"a report can be {reports:,} things, which is more than {_MOST_REPORTS:,}; ask "
-                "about a survey with fewer of its attributes, which is shuffled by itself"
+                f"a report has {reports:,} possible values, more than {_MOST_REPORTS:,}; use "
+                "a survey with fewer attributes, which is shuffled by itself"
             )
 
     @cached_property
@@ -233,8 +233,8 @@ def _parts(survey: Agreement) -> Iterator[tuple[str, Channel]]:
     for name, block in survey.blocks.items():
         if block.channel.one is None:
             raise QueryError(
-                f"the reports of {name} cannot be listed; blur them together with shaped, designed "
-                "or tents"
+                f"the reports of {name} cannot be listed; use additive, extremal or "
+                "tight-constraints"
             )
         yield name, block.channel.one
 
@@ -248,7 +248,8 @@ def _chances(name: str, channel: Channel) -> Floats:
     if channel.bits > _MOST_BITS:
         raise QueryError(
             f"a report of {name} has {channel.bits} bits, too many to list all reports; use a "
-            "mechanism that sends one integer, such as geometric, shaped, tents or response"
+            "mechanism that sends one integer, such as geometric, additive, tight-constraints "
+            "or randomized-response"
         )
     return np.exp(channel.log_chances(channel.every_report()))
 

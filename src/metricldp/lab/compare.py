@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.real import Real
+from metricldp.attributes.rounded import RoundedContinuous
 from metricldp.basics.errors import QueryError
 from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
 from metricldp.coins.draws import FRACTION_BITS
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness, seeded
 from metricldp.design.bins import heaps
 from metricldp.lab.contest import (
     AS_ONE,
@@ -36,7 +36,7 @@ from metricldp.lab.contest import (
     everybody,
     spread_out,
 )
-from metricldp.lab.crowd import Crowd, Questions, seeded
+from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
 from metricldp.metrics import Lp, Metric
@@ -187,7 +187,7 @@ def compare(
 ) -> Comparison:
     """Everybody on one's own survey and file of people."""
     if queries < 1:
-        raise QueryError(f"a comparison needs at least one question, not {queries}")
+        raise QueryError(f"a comparison needs at least one query, not {queries}")
     if survey.metric != Lp():
         raise QueryError(
             f"a survey whose distances are joined with p = {survey.metric.p:g} is not compared; "
@@ -217,19 +217,19 @@ def compare(
         for place, (group, entry) in enumerate(contest):
             everyone, some = crowds[tuple(entry.survey.attributes)]
             # Coins of its own for each: one more contender changes nobody else's.
-            coins = seeded(_number(seed, *names, group, entry.contender.title))
-            errors = _measured(entry, everyone, some, asked, repetitions, coins)
+            randomness = seeded(_number(seed, *names, group, entry.contender.title))
+            errors = _measured(entry, everyone, some, asked, repetitions, randomness)
             rows.append(_row(group, entry, asked, errors))
             progress(0.1 + 0.9 * (k + (place + 1) / len(contest)) / len(sets))
         first = contest[0][1]
-        coins, times = seeded(_number(seed, *names, REFITTED)), _more_rarely(repetitions)
+        randomness, times = seeded(_number(seed, *names, REFITTED)), _more_rarely(repetitions)
         wide = crowds[tuple(first.survey.attributes)][0]
-        drawn = refitted(first, wide, asked, times if len(names) == 1 else 2, coins)
+        drawn = refitted(first, wide, asked, times if len(names) == 1 else 2, randomness)
         if drawn is not None:
             rows.append(_row(REFITTED, first, asked, (None, *_scaled(drawn, 1.0, 1.0))))
         if len(names) == len(first.survey.channels) == len(first.survey.attributes) == 1:
-            coins, times = seeded(_number(seed, *names, POST)), _more_rarely(repetitions)
-            for entry, drawn in post_processed(first, crowd.only(names), asked, times, coins):
+            randomness, times = seeded(_number(seed, *names, POST)), _more_rarely(repetitions)
+            for entry, drawn in post_processed(first, crowd.only(names), asked, times, randomness):
                 rows.append(_row(POST, entry, asked, (None, *_scaled(drawn, 1.0, 1.0))))
         loose = {name: spread_out(attribute) for name, attribute in asked.attributes.items()}
         for biased in fitted(loose, crowd.n):
@@ -289,7 +289,7 @@ def _heaped(attributes: Mapping[str, Attribute], people: str | Path, clip: bool)
     for name, attribute in attributes.items():
         if attribute.in_bins:
             low, high = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
-            fine[name] = Real(low, high, points=2, epsilon=1, per=high - low)  # type: ignore
+            fine[name] = RoundedContinuous(low, high, points=2, epsilon=1, per=high - low)  # type: ignore
     if not fine:
         return
     for name, positions in read_positions(fine, people, clip=clip).items():
@@ -358,7 +358,12 @@ def _more_rarely(repetitions: int) -> int:
 
 
 def _measured(
-    entry: Entry, crowd: Crowd, sample: Crowd, asked: Questions, repetitions: int, coins: Coins
+    entry: Entry,
+    crowd: Crowd,
+    sample: Crowd,
+    asked: Questions,
+    repetitions: int,
+    randomness: Randomness,
 ) -> _Errors:
     exact = max(0.0, float(entry.variances(crowd, asked).mean()))  # below only by rounding
     simulated = error = None
@@ -366,7 +371,7 @@ def _measured(
     if all(attribute.size <= drawn for attribute in crowd.attributes.values()):
         expected = max(0.0, float(entry.variances(sample, asked).mean()))
         times = _more_rarely(repetitions) if entry.joint else repetitions
-        errors = entry.answers(sample, asked, times, coins) - sample.truth(asked)
+        errors = entry.answers(sample, asked, times, randomness) - sample.truth(asked)
         simulated, error = _scaled(errors, exact, expected)
     return math.sqrt(exact), simulated, error
 

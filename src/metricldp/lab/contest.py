@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.channels import Channel, Floats
 from metricldp.channels.joint import JointChannel
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Mechanism
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.design.cells import MOST_CELLS
 from metricldp.design.registry import AUTO, every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
@@ -72,10 +72,10 @@ class Contender:
         return False
 
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
-        """Built for these attributes; a SurveyError says why it cannot be."""
+        """Built for these attributes; a InvalidSpecError says why it cannot be."""
         for name, attribute in attributes.items():
             if attribute.size > self.most:
-                raise SurveyError(f"{name} has more than {self.most:,} positions")
+                raise InvalidSpecError(f"{name} has more than {self.most:,} positions")
         mixed = {a.ordered for a in attributes.values()} == {False, True}
         chosen = {}
         for name, attribute in attributes.items():
@@ -102,7 +102,7 @@ class Alike(Contender):
 
 @dataclass(frozen=True)
 class JointContender(Contender):
-    """A mechanism that blurs several attributes together: one epsilon for the whole person."""
+    """A mechanism that randomizes several attributes together: one epsilon for the whole person."""
 
     branching: int = 4
     budget: str = "one"
@@ -117,7 +117,7 @@ class JointContender(Contender):
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         """Hio or HashedHio, for at least two attributes; of one it would be a hierarchy."""
         if len(attributes) < 2:
-            raise SurveyError("HIO blurs several attributes together")
+            raise InvalidSpecError("HIO randomizes several attributes together")
         steps = [a.distances.smallest(a.size) for a in attributes.values()]
         epsilon = float(sum(steps) if self.wider else min(steps))
         usual = {
@@ -140,7 +140,7 @@ class AsOne(Contender):
     def enter(self, attributes: Mapping[str, Attribute]) -> Entry:
         sizes = [attribute.size for attribute in attributes.values()]
         if len(sizes) < 2 or max(sizes) > self.most or math.prod(sizes) > self.cells:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{self.title}: two attributes or more, of {self.most} values each and "
                 f"{self.cells:,} combinations"
             )
@@ -162,7 +162,7 @@ _CONSISTENT = tuple(
     if contender.mechanism == "hio"
 )
 _IN_TABLE_2 = (
-    *("geometric", "shaped", "threshold", "threshold-paper", "prefix", "response"),
+    *("geometric", "additive", "threshold", "threshold-paper", "prefix", "randomized-response"),
     *("unary-symmetric", "unary-optimised", "histogram-sum", "histogram-threshold"),
     *("local-hashing", "hadamard", "hierarchy-2", "hierarchy-4", "hierarchy-16"),
     *("hierarchy-4-plain", "hierarchy-4-unary", "haar"),
@@ -173,7 +173,7 @@ _IN_TABLE_2 = (
 def in_table_2() -> tuple[Contender, ...]:
     """Those of table 2: always the same, whoever else is installed."""
     alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
-    any_metric = [Alike.of(mechanism(name)) for name in ("shaped", "designed")]
+    any_metric = [Alike.of(mechanism(name)) for name in ("additive", "extremal")]
     alike = [
         replace(c, title=f"{c.title.partition(',')[0]}, all pairs alike", promise=ANY_TWO)
         for c in any_metric
@@ -181,7 +181,9 @@ def in_table_2() -> tuple[Contender, ...]:
     return (*alone, *alike, *_HIO, AsOne.of(mechanism("faces")))
 
 
-AS_ONE = AsOne("shaped", "shaped noise over cells", PER_STEP, Mechanism.source, cells=MOST_CELLS)
+AS_ONE = AsOne(
+    "additive", "additive noise over cells", PER_STEP, Mechanism.source, cells=MOST_CELLS
+)
 
 
 @cache
@@ -197,7 +199,7 @@ def entries(
 ) -> Iterator[Entry]:
     """Those who can take part; who does not serve an attribute is skipped."""
     for contender in contenders:
-        with contextlib.suppress(SurveyError):
+        with contextlib.suppress(InvalidSpecError):
             yield contender.enter(attributes)
 
 
@@ -209,8 +211,8 @@ def spread_out(attribute: Attribute) -> Attribute:
     """
     usual: dict[str, Any] = {"metric": None, "cyclic": False, "per": 1, "within": _EVERYWHERE}
     known = {key: x for key, x in usual.items() if hasattr(attribute, key)}
-    epsilon = min(attribute.epsilon, attribute.cap or attribute.epsilon)
-    return replace(attribute, epsilon=epsilon, cap=None, **known)
+    epsilon = min(attribute.epsilon, attribute.max_epsilon or attribute.epsilon)
+    return replace(attribute, epsilon=epsilon, max_epsilon=None, **known)
 
 
 # Entries
@@ -284,7 +286,9 @@ class Entry:
                 functions = [asked.functions.get(name, ones) for name, ones in whole.items()]
                 yield block.names, block.channel, functions
 
-    def answers(self, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins) -> Floats:
+    def answers(
+        self, crowd: Crowd, asked: Questions, repetitions: int, randomness: Randomness
+    ) -> Floats:
         """Simulated answers, (repetitions, questions): everybody blurs anew for each.
 
         From sums of features for one attribute, from products of decoders for several.
@@ -295,35 +299,37 @@ class Entry:
         blocks = list(self._blocks(asked))
         if len(decoders) == 1 and not blocks:
             ((name, decoder),) = decoders.items()
-            return np.asarray((decoder @ self.totals(crowd, name, repetitions, coins)).T)
+            return np.asarray((decoder @ self.totals(crowd, name, repetitions, randomness)).T)
         found = np.empty((repetitions, asked.count))
         # Attributes that are blurred together are simulated one repetition at a time.
         for part in _parts(_TOGETHER if blocks else crowd.n, repetitions):
             times = part.stop - part.start
             product: Floats | float = 1.0
             for name, decoder in decoders.items():
-                column = self._column(crowd, name, times, coins)
+                column = self._column(crowd, name, times, randomness)
                 product = product * self.survey.channels[name].values(column, decoder)
             for names, channel, functions in blocks:
-                columns = channel.encode([crowd.positions[name] for name in names], coins)
+                columns = channel.encode([crowd.positions[name] for name in names], randomness)
                 product = product * channel.decoded(functions, columns)
             found[part] = np.asarray(product).reshape(-1, times, crowd.n).sum(axis=2).T
         return found
 
-    def totals(self, crowd: Crowd, name: str, repetitions: int, coins: Coins) -> Floats:
+    def totals(self, crowd: Crowd, name: str, repetitions: int, randomness: Randomness) -> Floats:
         """Sums of features of one attribute over the people, (features, repetitions)."""
         channel = self.survey.channels[name]
         found = np.empty((channel.features, repetitions))
         for part in _parts(crowd.n, repetitions):
             times = part.stop - part.start
             codes = np.repeat(np.arange(times), crowd.n)
-            column = self._column(crowd, name, times, coins)
+            column = self._column(crowd, name, times, randomness)
             found[:, part] = channel.totals(column, codes, times)
         return found
 
-    def _column(self, crowd: Crowd, name: str, times: int, coins: Coins) -> npt.NDArray[Any]:
+    def _column(
+        self, crowd: Crowd, name: str, times: int, randomness: Randomness
+    ) -> npt.NDArray[Any]:
         positions = np.tile(crowd.positions[name], times)
-        return self.survey.channels[name].encode(positions, coins)
+        return self.survey.channels[name].encode(positions, randomness)
 
 
 def _parts(people: int, repetitions: int) -> Iterator[slice]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,21 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import SeededCoinsWarning
 from metricldp.channels import Floats, Integers
-from metricldp.coins.stream import Coins
 
 _AT_ONCE = 1 << 22
 """Products of factors written out at a time."""
 _SMALL = 1 << 16
 """A table with so many cells is never too large."""
-
-
-def seeded(seed: int) -> Coins:
-    """Coins that fall the same way every time: for simulations of one's own, never for people."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededCoinsWarning)
-        return Coins.seeded(seed)
 
 
 # People and questions

@@ -24,7 +24,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats, IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.lab.contest import Contender, Entry
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers import postprocess
@@ -136,7 +136,7 @@ def fitted(attributes: Mapping[str, Attribute], people: int) -> Iterator[Fitted]
 
 
 def refitted(
-    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins
+    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, randomness: Randomness
 ) -> Floats | None:
     """The errors of a survey's own answers from fits of its reports; None where that takes long."""
     survey, names = own.survey, list(asked.attributes)
@@ -148,19 +148,21 @@ def refitted(
     found = []
     for _ in range(repetitions):
         columns = {
-            name: channel.encode(crowd.positions[name], coins)
+            name: channel.encode(crowd.positions[name], randomness)
             for name, channel in survey.channels.items()
         }
         for block in survey.blocks.values():
-            drawn = block.channel.encode([crowd.positions[name] for name in block.names], coins)
+            drawn = block.channel.encode(
+                [crowd.positions[name] for name in block.names], randomness
+            )
             columns |= {block.columns[part]: column for part, column in drawn.items()}
         tally = Tally(Raw(survey, to_table(survey, columns)))
-        found.append(tally.fit(names).values(asked.functions))
+        found.append(tally.fit_distribution(names).values(asked.functions))
     return np.array(found) - crowd.truth(asked)
 
 
 def post_processed(
-    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, coins: Coins
+    own: Entry, crowd: Crowd, asked: Questions, repetitions: int, randomness: Randomness
 ) -> Iterator[tuple[Entry, Floats]]:
     """The errors of a survey's counts of one attribute, post-processed in each of ten ways.
 
@@ -171,7 +173,7 @@ def post_processed(
     if channel.size > _MOST:
         return
     person = np.eye(channel.size)
-    found = (channel.coefficients(person) @ own.totals(crowd, name, repetitions, coins)).T
+    found = (channel.coefficients(person) @ own.totals(crowd, name, repetitions, randomness)).T
     added = channel.moment(person) - person
     with_it = float(added.diagonal().mean())
     without = float(added[person == 0].mean())

@@ -157,8 +157,7 @@ def nearness(
         block = survey.block_of(name)
         if block is not None:
             raise QueryError(
-                f"{name} is blurred together with others; metricldp limit has the limit of "
-                f"{block.name}"
+                f"{name} is in a group; `metricldp lab limit` computes the limit of {block.name}"
             )
         raise QueryError(f"{name} has no channel of its own, so no limit of its own")
     _check_few(attribute.size, "values")
@@ -186,7 +185,8 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
     channel, own = block.channel, block.mechanism
     if not isinstance(channel, Cells) or not isinstance(own, OnCells):
         raise QueryError(
-            f"limits are found for shaped, designed and tents over cells, not for {own.name}"
+            "limits over cells are computed for additive, extremal and tight-constraints, not "
+            f"for {own.name}"
         )
     if prior is not None:
         raise QueryError(f"a limit of {block.name} is for people spread evenly; give no prior")

@@ -2,8 +2,8 @@
 
 On positions, with exact distances: `Line`, `Uniform`, `Window`, `Bent`, `Sensitive` and, for
 everything else, `Distances`. In the data's own words, as surveys and their files state them:
-`SensitiveSet`, `Graph`, `Tree`, `Table` and `Relative`. `Lp` joins the distances of several
-attributes.
+`SensitiveSet`, `Graph`, `Tree`, `DistanceMatrix` and `Relative`. `Lp` joins the distances of
+several attributes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import Change, Distances, added, tightened
 from metricldp.metrics.line import Line, Sensitive, Uniform
 from metricldp.metrics.lp import Lp
 from metricldp.metrics.relative import Relative
-from metricldp.metrics.stated import Graph, SensitiveSet, Table, Tree
+from metricldp.metrics.stated import DistanceMatrix, Graph, SensitiveSet, Tree
 from metricldp.metrics.window import Bent, Window, capped
 from metricldp.metrics.words import MetricInWords, Value
 
@@ -26,6 +26,7 @@ __all__ = [
     "METRICS",
     "Bent",
     "Change",
+    "DistanceMatrix",
     "Distances",
     "Graph",
     "Line",
@@ -35,7 +36,6 @@ __all__ = [
     "Relative",
     "Sensitive",
     "SensitiveSet",
-    "Table",
     "Tree",
     "Uniform",
     "Value",
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 METRICS: dict[str, type[MetricInWords]] = {
-    words.kind: words for words in (SensitiveSet, Graph, Tree, Table, Relative)
+    words.kind: words for words in (SensitiveSet, Graph, Tree, DistanceMatrix, Relative)
 }
 
 
@@ -56,7 +56,7 @@ def from_dict(data: Mapping[str, Any]) -> MetricInWords:
     rest = dict(data)
     kind = rest.pop("kind", None)
     if kind is None:
-        raise SurveyError(f"a metric needs a kind; choose {', '.join(METRICS)}")
+        raise InvalidSpecError(f"a metric needs a kind; choose {', '.join(METRICS)}")
     if not isinstance(kind, str) or kind not in METRICS:
-        raise SurveyError(f"a metric has kind {shown(kind)}; choose {', '.join(METRICS)}")
+        raise InvalidSpecError(f"a metric has kind {shown(kind)}; choose {', '.join(METRICS)}")
     return METRICS[kind].from_entries(rest)

@@ -7,7 +7,7 @@ a closed form answers for any number of positions; the others keep a table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -127,14 +127,6 @@ class Metric(ABC):
     def is_ring(self, size: int) -> bool:
         """Whether the last position is next to the first, as each is to the one after it."""
         return False
-
-    def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
-        """What to say of a metric in a few words: some pairs, and their distances."""
-        told = {"nearest": self.nearest(size), "farthest": self.farthest(size)}
-        return [
-            (f"{what}, {names(x)} against {names(other)}", self.distance(x, other))
-            for what, (x, other) in told.items()
-        ]
 
     def to_data(self, size: int) -> dict[str, Any]:
         """As plain data, with exact fractions as text: docs/formats-files.md, the client manifest.

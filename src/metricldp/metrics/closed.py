@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import shown
 from metricldp.metrics.base import Integers, Metric
 
@@ -123,7 +123,7 @@ def tightened(
     closed = closure(numbers)
     if (closed >= none).any():
         x, other = np.argwhere(closed >= none)[0]
-        raise SurveyError(
+        raise InvalidSpecError(
             f"nothing leads from {shown(names[x])} to {shown(names[other])}; "
             "state distances that connect all values"
         )
@@ -140,7 +140,7 @@ def common_unit(lengths: Iterable[Fraction]) -> Fraction:
         numerator = math.gcd(numerator, length.numerator)
         denominator = math.lcm(denominator, length.denominator)
         if denominator.bit_length() > _LARGEST_DENOMINATOR:
-            raise SurveyError(
+            raise InvalidSpecError(
                 "the distances have no common denominator of a reasonable length; "
                 "use decimals, or fractions with few different denominators"
             )
@@ -155,7 +155,7 @@ def added(metrics: Sequence[Metric], size: int) -> Metric:
     if len({metric.scaled(1 / metric.step) for metric in metrics}) == 1:
         return metrics[0].scaled(sum(metric.step for metric in metrics) / metrics[0].step)
     if size > MOST_POSITIONS:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"metrics of different kinds are added up for {MOST_POSITIONS:,} positions at most, "
             f"not {size:,}"
         )

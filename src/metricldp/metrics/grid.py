@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import floor_of
 from metricldp.metrics.base import Integers, Metric, in_json
 from metricldp.metrics.closed import common_unit, kind_for
@@ -185,13 +185,17 @@ def summed(metrics: Sequence[Metric], sizes: Sequence[int]) -> Grid | None:
 def in_plane(axes: Sequence[Axis]) -> Grid:
     """The straight line between two cells, never above the cap."""
     if len({axis.windows for axis in axes}) > 1:
-        raise SurveyError("say within for both, or per for both")
+        raise InvalidSpecError("say within for both, or per for both")
     if len({axis.cap for axis in axes}) > 1:
-        raise SurveyError("a cap is for the distance in the plane; state the same for both")
+        raise InvalidSpecError(
+            "max_epsilon is for the distance in the plane; state the same for both"
+        )
     steps = list(np.ndindex(*(axis.size for axis in axes)))
     if axes[0].windows:
         if len({axis.epsilon for axis in axes}) > 1:
-            raise SurveyError("epsilon within a distance in the plane must be the same for both")
+            raise InvalidSpecError(
+                "epsilon within a distance in the plane must be the same for both"
+            )
         unit = axes[0].epsilon
         numbers = [_windows(axes, apart) for apart in steps]
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -12,8 +12,6 @@ import numpy as np
 
 from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
-
-_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -165,14 +163,6 @@ class Sensitive(Metric):
 
     def sensitive_positions(self, size: int) -> frozenset[int]:
         return self.places
-
-    def telling_pairs(self, size: int, names: Callable[[int], str]) -> list[tuple[str, Fraction]]:
-        places = sorted(self.places)
-        told = ", ".join(names(place) for place in places[:_MOST_NAMES])
-        more = len(places) - _MOST_NAMES
-        told += f" and {more:,} more" if more > 0 else ""
-        near = f"a sensitive value ({told}) against any other", self.smallest(size)
-        return [near, ("any two others", self.diameter(size))]
 
     def mean(self, size: int) -> float:
         outside = size - len(self.places)

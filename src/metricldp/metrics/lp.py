@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE, as_written, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
@@ -16,17 +16,17 @@ from metricldp.basics.text import shown
 
 @dataclass(frozen=True)
 class Lp:
-    """How distances of several attributes are joined: E = (sum_d E_d^p)^(1/p), p >= 1.
+    """The norm over the distances of several attributes: E = (sum_d E_d^p)^(1/p), p >= 1.
 
-    The channels always keep the sum of the distances. Because the sum of D numbers is at most
-    D^(1 - 1/p) times their p-norm, distances shrunk by that factor keep the p-norm's promise.
+    Mechanisms guarantee the sum of the distances. The sum of D numbers is at most D^(1 - 1/p) times
+    their p-norm, so distances divided by that factor guarantee the p-norm.
     """
 
     p: float = 1.0
 
     def __post_init__(self) -> None:
         if not is_number(self.p) or math.isnan(self.p) or self.p < 1:
-            raise SurveyError(f"an Lp metric needs p of at least 1, not {shown(self.p)}")
+            raise InvalidSpecError(f"an Lp metric needs p of at least 1, not {shown(self.p)}")
         object.__setattr__(self, "p", float(self.p))
 
     def to_dict(self) -> dict[str, Any]:
@@ -37,9 +37,9 @@ class Lp:
     def from_dict(cls, entry: object) -> Lp:
         if not isinstance(entry, Mapping) or set(entry) != {"p"}:
             meant = "p = a number of at least 1"
-            raise SurveyError(f"the entry metric says {meant}, not {shown(entry)}")
+            raise InvalidSpecError(f"the entry metric says {meant}, not {shown(entry)}")
         if entry["p"] == math.inf:
-            raise SurveyError('an infinite p is written as text: p = "inf"')
+            raise InvalidSpecError('an infinite p is written as text: p = "inf"')
         return cls(math.inf if entry["p"] == "inf" else entry["p"])
 
     def share(self, attributes: int) -> Fraction:
@@ -53,7 +53,7 @@ class Lp:
         return Fraction(floor_of(lower * ONE), ONE)
 
     def proves(self, share: Fraction, attributes: int) -> bool:
-        """Whether distances multiplied with `share` keep this norm's promise, without rounding."""
+        """Whether distances times `share` give the guarantee of this norm, without rounding."""
         if self.p == 1 or attributes <= 1:
             return share <= 1
         if self.p == math.inf:

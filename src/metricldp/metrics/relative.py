@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.basics.checks import positive
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import as_written, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain, shown
@@ -53,19 +53,19 @@ class Relative(MetricInWords):
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", positive("by of a relative metric", self.by))
         if self.by > 1:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"Relative({plain(self.by)}) is a factor of {plain(1 + self.by)} at distance 1; by "
                 f"is a relative difference, at most 1 (a factor of 2){_intended(self.by)}; for a "
                 "larger factor use Relative(1) and a smaller epsilon"
             )
         if self.by < _SMALLEST:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a relative difference is at least {_SMALLEST:f}, not {shown(self.by)}"
             )
 
     def on(self, values: Sequence[Value], unit: Fraction) -> Metric:
         if not all(is_number(value) and value > 0 for value in values):
-            raise SurveyError(
+            raise InvalidSpecError(
                 "a relative metric needs numbers above 0; begin above 0, or use bins with edges"
             )
         return self.along([Fraction(value) for value in values], unit)
@@ -73,7 +73,7 @@ class Relative(MetricInWords):
     def along(self, points: Sequence[Fraction], unit: Fraction) -> Metric:
         """The metric on positions at these rising points; never more than between the points."""
         if len(points) > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a relative metric is kept for up to {MOST_POSITIONS:,} positions, not "
                 f"{len(points):,}; use bins"
             )
@@ -83,7 +83,7 @@ class Relative(MetricInWords):
             for below, above in pairwise(points)
         ]
         if min(steps) == 0:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"neighbouring values are too near to each other for steps of {plain(self.by)}; "
                 "use fewer values, or bins"
             )

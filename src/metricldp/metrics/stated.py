@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from metricldp.basics.checks import is_line, is_list
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics.line import Sensitive
 from metricldp.metrics.words import (
@@ -45,17 +45,17 @@ class SensitiveSet(MetricInWords):
 
     def __post_init__(self) -> None:
         if not is_list(self.values) and not isinstance(self.values, set | frozenset):
-            raise SurveyError(f"a sensitive set is a list of values, not {shown(self.values)}")
+            raise InvalidSpecError(f"a sensitive set is a list of values, not {shown(self.values)}")
         ordered = self.values if isinstance(self.values, Sequence) else sorted(self.values, key=str)
         values = tuple(value_of(value) for value in ordered)
         if not values:
-            raise SurveyError(
+            raise InvalidSpecError(
                 "a sensitive set needs at least one value; where none is sensitive, leave metric "
                 "out and double epsilon"
             )
         repeated = next((value for value in values if values.count(value) > 1), None)
         if repeated is not None:
-            raise SurveyError(f"the sensitive set names {shown(repeated)} twice")
+            raise InvalidSpecError(f"the sensitive set names {shown(repeated)} twice")
         object.__setattr__(self, "values", values)
 
     def settled(self, values: Sequence[Value]) -> Self:
@@ -84,12 +84,12 @@ class Graph(Stated):
 
     def __post_init__(self) -> None:
         if not is_list(self.edges):
-            raise SurveyError(f"a graph is a list of edges, not {shown(self.edges)}")
+            raise InvalidSpecError(f"a graph is a list of edges, not {shown(self.edges)}")
         edges = tuple(_edge(edge) for edge in self.edges)
         seen: set[frozenset[Value]] = set()
         for x, other, _ in edges:
             if frozenset((x, other)) in seen:
-                raise SurveyError(f"the graph has two edges {between(x, other)}; give one")
+                raise InvalidSpecError(f"the graph has two edges {between(x, other)}; give one")
             seen.add(frozenset((x, other)))
         object.__setattr__(self, "edges", edges)
 
@@ -113,31 +113,33 @@ class Graph(Stated):
 
 def _edge(edge: Any) -> tuple[Value, Value, Length]:
     if not is_list(edge) or len(edge) not in (2, 3):
-        raise SurveyError(f"an edge is (value, value) or (value, value, length), not {shown(edge)}")
+        raise InvalidSpecError(
+            f"an edge is (value, value) or (value, value, length), not {shown(edge)}"
+        )
     x, other = value_of(edge[0]), value_of(edge[1])
     if x == other:
-        raise SurveyError(f"the edge {between(x, other)} leads nowhere; leave it out")
+        raise InvalidSpecError(f"the edge {between(x, other)} leads nowhere; leave it out")
     return x, other, as_length(length_of(edge[2] if len(edge) == 3 else 1, between(x, other)))
 
 
 @dataclass(frozen=True)
-class Table(Stated):
+class DistanceMatrix(Stated):
     """A square of distances in the order of the attribute's values.
 
-    >>> from metricldp import Categorical, Table
-    >>> rows = Table([[0, 1, 2], [1, 0, 1.5], [2, 1.5, 0]])
+    >>> from metricldp import Categorical, DistanceMatrix
+    >>> rows = DistanceMatrix([[0, 1, 2], [1, 0, 1.5], [2, 1.5, 0]])
     >>> float(Categorical(["a", "b", "c"], epsilon=2, metric=rows).distance("b", "c"))
     3.0
     """
 
     rows: Sequence[Sequence[Any]]
 
-    kind: ClassVar[str] = "table"
+    kind: ClassVar[str] = "distance-matrix"
 
     def __post_init__(self) -> None:
         rows = self.rows.tolist() if isinstance(self.rows, np.ndarray) else self.rows
         if not is_list(rows) or not all(is_list(row) for row in rows):
-            raise SurveyError(f"a table of distances is a list of rows, not {shown(rows)}")
+            raise InvalidSpecError(f"a table of distances is a list of rows, not {shown(rows)}")
         entries = tuple(
             tuple(_entry(said, x, other) for other, said in enumerate(row))
             for x, row in enumerate(rows)
@@ -147,20 +149,20 @@ class Table(Stated):
     def said(self, values: Sequence[Value]) -> dict[tuple[int, int], Fraction]:
         size = len(values)
         if len(self.rows) != size:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the table has {len(self.rows)} rows for {size} values; give a row for each, "
                 "in the order of the values"
             )
         for value, row in zip(values, self.rows, strict=True):
             if len(row) != size:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"the row of {shown(value)} has {len(row)} distances for {size} values; "
                     "give one for each, 0 for the value itself"
                 )
         stated = {}
         for x in range(size):
             if self.rows[x][x] != 0:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"the distance {between(values[x], values[x])} must be 0, "
                     f"not {shown(self.rows[x][x])}"
                 )
@@ -168,7 +170,7 @@ class Table(Stated):
                 there, back = self.rows[x][other], self.rows[other][x]
                 stated[x, other] = length_of(there, between(values[x], values[other]))
                 if length_of(back, between(values[other], values[x])) != stated[x, other]:
-                    raise SurveyError(
+                    raise InvalidSpecError(
                         f"the distance {between(values[x], values[other])} is {shown(there)} but "
                         f"{between(values[other], values[x])} is {shown(back)}; give one to both"
                     )
@@ -184,13 +186,13 @@ class Table(Stated):
 def _entry(said: Any, row: int, column: int) -> Any:
     """An entry in the one way that files write it; a wrong number waits for the pair's names."""
     if not isinstance(said, int | float | str | Fraction):
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the table holds {shown(said)} in row {row + 1}, column {column + 1}; "
             "distances are numbers"
         )
     try:
         return as_length(length_of(said, ""))
-    except SurveyError:
+    except InvalidSpecError:
         return 0 if said == 0 else said
 
 
@@ -217,15 +219,17 @@ class Tree(Stated):
         try:
             object.__setattr__(self, "groups", _groups(self.groups))
         except RecursionError:
-            raise SurveyError("the groups of the tree are nested too deeply") from None
+            raise InvalidSpecError("the groups of the tree are nested too deeply") from None
         object.__setattr__(self, "lengths", _lengths(self.lengths))
         nodes = Counter(_nodes(self.groups))
         for name, count in nodes.items():
             if count > 1:
-                raise SurveyError(f"the tree names {shown(name)} twice; every name stands once")
+                raise InvalidSpecError(
+                    f"the tree names {shown(name)} twice; every name stands once"
+                )
         for name, _ in self.lengths:
             if name not in nodes:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"the tree has no {shown(name)} to give a length; it has {listed(nodes)}"
                     f"{guess(name, nodes)}"
                 )
@@ -252,7 +256,7 @@ class Tree(Stated):
 
         missing = set(range(len(values))) - set(depths(self.groups))
         if missing:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the tree has no place for {shown(values[min(missing)])}; "
                 "put every value into a group, if need be one of its own"
             )
@@ -271,9 +275,9 @@ class Tree(Stated):
 def _groups(groups: Any) -> tuple[Any, ...]:
     """Groups as (name, children) and values as themselves, all in tuples."""
     if not is_list(groups) and not isinstance(groups, Mapping):
-        raise SurveyError(f"a group of a tree holds values or groups, not {shown(groups)}")
+        raise InvalidSpecError(f"a group of a tree holds values or groups, not {shown(groups)}")
     if not groups:
-        raise SurveyError("a group of a tree is empty; leave it out")
+        raise InvalidSpecError("a group of a tree is empty; leave it out")
     if isinstance(groups, Mapping):
         return tuple((_name(name), _groups(inside)) for name, inside in groups.items())
     found: list[Any] = []
@@ -289,7 +293,9 @@ def _groups(groups: Any) -> tuple[Any, ...]:
 
 def _name(name: object) -> str:
     if not is_line(name):
-        raise SurveyError(f"a group of a tree has a line of text as its name, not {shown(name)}")
+        raise InvalidSpecError(
+            f"a group of a tree has a line of text as its name, not {shown(name)}"
+        )
     return name
 
 
@@ -297,7 +303,7 @@ def _lengths(lengths: Any) -> tuple[tuple[Value, Length], ...]:
     pairs = list(lengths.items()) if isinstance(lengths, Mapping) else lengths
     if not is_list(pairs) or any(not isinstance(p, Sequence) or len(p) != 2 for p in pairs):
         told = shown(lengths)
-        raise SurveyError(f"lengths of a tree are pairs of a name and a number, not {told}")
+        raise InvalidSpecError(f"lengths of a tree are pairs of a name and a number, not {told}")
     found = []
     for name, length in pairs:
         named = value_of(name)

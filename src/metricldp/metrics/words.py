@@ -20,7 +20,7 @@ import numpy as np
 
 from metricldp.basics.canonical import as_lists
 from metricldp.basics.checks import refuse_unknown
-from metricldp.basics.errors import SurveyError, TightenedMetricWarning
+from metricldp.basics.errors import InvalidSpecError, TightenedMetricWarning
 from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, plain, shown
@@ -66,7 +66,7 @@ class MetricInWords(ABC):
         known = [f.name for f in fields(cls)]
         refuse_unknown(f"a metric of kind {cls.kind}", entries, known)
         if known[0] not in entries:
-            raise SurveyError(f"a metric of kind {cls.kind} needs {known[0]!r}")
+            raise InvalidSpecError(f"a metric of kind {cls.kind} needs {known[0]!r}")
         return cls(**entries)
 
 
@@ -100,7 +100,7 @@ class Stated(MetricInWords):
 def _closure(words: Stated, values: Any) -> tuple[Distances, tuple[Change, ...]]:
     """Kept, because an attribute is made again several times on the way into a survey."""
     if len(values) > MOST_POSITIONS:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"a {words.kind} metric is kept for up to {MOST_POSITIONS:,} values, "
             f"not {len(values):,}; use fewer values"
         )
@@ -142,13 +142,13 @@ def value_of(value: object) -> Value:
         return value
     if is_whole(value):
         return int(value)
-    raise SurveyError(f"a metric names values by name or whole number, not {shown(value)}")
+    raise InvalidSpecError(f"a metric names values by name or whole number, not {shown(value)}")
 
 
 class _Positions(dict[Value, int]):
     def __missing__(self, value: Value) -> NoReturn:
         text = f"; write {str(value)!r}" if str(value) in self else guess(value, self)
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the metric names {shown(value)}, which is no value of the attribute; it can be "
             f"{listed(self)}{text}"
         )
@@ -182,13 +182,15 @@ def length_of(said: object, pair: str) -> Fraction:
         length = Fraction(int(said)) if isinstance(said, int | np.integer) else as_written(said)
     if length is None or length <= 0:
         same = "; values that nobody may tell apart are one value" if length == 0 else ""
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the distance {pair} must be a positive finite number, not {shown(said)}{same}"
         )
     if not _SHORTEST <= length <= _LONGEST:
-        raise SurveyError(f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}")
+        raise InvalidSpecError(
+            f"the distance {pair} must lie between 1e-18 and 1e18, not {shown(said)}"
+        )
     if max(length.as_integer_ratio()) >= 10**_MOST_DIGITS:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the distance {pair} must be a fraction of at most {_MOST_DIGITS} digits above and "
             f"below, not {shown(said)}; round it"
         )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metricldp.basics.errors import ReportRefused, ValueRefused
+from metricldp.basics.errors import InvalidReportError, InvalidValueError
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import counted, shown
+from metricldp.basics.text import counted, shown, type_name
 from metricldp.channels import Column, Field
 from metricldp.survey.agreement import FORMAT, Agreement
 
@@ -26,7 +26,7 @@ BATCH = 1 << 16
 """People encoded at a time, so that a batch stays in the cache."""
 _FINGERPRINT_DIGITS = 16
 """As many as the command line prints."""
-_RAW = "; are these raw values? encode them first, survey.encode(...)"
+_RAW = "; are these raw values? randomize them first, survey.randomize(...)"
 """The remedy for columns that cannot be reports."""
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
@@ -67,7 +67,7 @@ def is_marked(found: pa.Schema) -> bool:
 def check_people(found: pa.Schema, source: str) -> None:
     """Refuse reports in place of people: blurred again, they would pass for somebody's values."""
     if is_marked(found):
-        raise ValueRefused(f"{source} are reports already; name the people themselves")
+        raise InvalidValueError(f"{source} are reports already; name the people themselves")
 
 
 def accepts_unmarked(survey: Agreement, fingerprint: str | None) -> bool:
@@ -76,13 +76,13 @@ def accepts_unmarked(survey: Agreement, fingerprint: str | None) -> bool:
         return False
     digits = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
     if len(digits) < _FINGERPRINT_DIGITS or set(digits) - set("0123456789abcdef"):
-        raise ReportRefused(
+        raise InvalidReportError(
             "survey",
             f"fingerprint= takes at least the first {_FINGERPRINT_DIGITS} hexadecimal digits of "
             f"survey.fingerprint, not {shown(fingerprint)}",
         )
     if not survey.fingerprint.startswith(digits):
-        raise ReportRefused(
+        raise InvalidReportError(
             "survey",
             f"fingerprint= is of another survey ({digits[:32]}, this is "
             f"{survey.fingerprint[:32]}); use the survey file that the devices used",
@@ -102,17 +102,17 @@ def check_marks(
     if unmarked and not {_SURVEY_KEY, _VERSION_KEY} & marks.keys():
         return
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
-        raise ReportRefused(
+        raise InvalidReportError(
             "unmarked",
-            f"{source} carry no survey fingerprint, which other programs drop; raw values are "
-            "encoded first; if these are reports of this survey, pass its fingerprint, "
-            "survey.tally(..., fingerprint=...) or metricldp merge --fingerprint",
+            f"{source} carry no survey fingerprint, which other programs drop; raw values must be "
+            "randomized first; if these are reports of this survey, pass its fingerprint, "
+            "survey.tally(..., fingerprint=...) or --fingerprint",
         )
     version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))
     if version != str(FORMAT):
-        raise ReportRefused("version", f"{source} have version {version}, this is {FORMAT}")
+        raise InvalidReportError("version", f"{source} have version {version}, this is {FORMAT}")
     if owner != survey.fingerprint:
-        raise ReportRefused(
+        raise InvalidReportError(
             "survey",
             f"{source} belong to another survey ({owner[:32]}, this is {survey.fingerprint[:32]}); "
             "use the survey file that the devices used",
@@ -132,18 +132,18 @@ def check_table(
     be missing, and columns have any type that holds the same values.
     """
     if not isinstance(table, pa.Table):
-        raise ReportRefused("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
+        raise InvalidReportError("kind", f"reports are a pyarrow.Table, not {type(table).__name__}")
     check_marks(survey, table.schema, unmarked=unmarked)
     expected = schema(survey)
     for field in expected:
         times = len(table.schema.get_all_field_indices(field.name))
         if times != 1:
             found = f"{times} columns" if times else "no column"
-            raise ReportRefused("columns", f"these reports have {found} {field.name!r}")
+            raise InvalidReportError("columns", f"these reports have {found} {field.name!r}")
     try:
         names = table.schema.names
     except UnicodeDecodeError:
-        raise ReportRefused(
+        raise InvalidReportError(
             "columns", "these reports have a column whose name is no text"
         ) from None
     check_no_other_columns(names, expected.names)
@@ -155,7 +155,7 @@ def check_no_other_columns(names: Sequence[str], expected: Collection[str]) -> N
     """Reject a column by its place: of a table read without a header, names are values."""
     for place, name in enumerate(names):
         if name not in expected:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "columns",
                 f"column {place + 1} of these reports is not one of the survey's; leave it out",
             )
@@ -176,17 +176,17 @@ def check_columns(
     for field in expected:
         column = table[field.name]
         if column.null_count:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "missing",
                 f"column {field.name} has {counted(column.null_count, 'empty row')}",
             )
         if unmarked:
             column = _as(survey, field, column, before)
         if column.type != field.type:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "columns",
-                f"column {field.name!r} holds {column.type}, and reports of this survey hold "
-                f"{field.type}{_RAW}",
+                f"column {field.name!r} holds {type_name(column.type)}, and reports of this "
+                f"survey hold {field.type}{_RAW}",
             )
         columns.append(column)
     table = pa.Table.from_arrays(columns, schema=expected)
@@ -202,7 +202,7 @@ def _check_possible(survey: Agreement, name: str, values: Column, before: int) -
     """Reject a value that no report can have; the message has its number, but not the value."""
     wrong = survey.fields[name].invalid(values)
     if wrong.any():
-        raise ReportRefused(
+        raise InvalidReportError(
             "range",
             f"report {before + int(np.argmax(wrong)) + 1} has a value in column {name!r} that no "
             f"report of this survey can have ({survey.fields[name].possible}){_RAW}",
@@ -248,8 +248,9 @@ def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _to_numpy(array: pa.Array) -> Column:
-    if not pa.types.is_fixed_size_binary(array.type):
-        return np.asarray(array.to_numpy())
-    width = array.type.byte_width
-    raw = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-    return raw[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
+    rows = slice(array.offset, array.offset + len(array))
+    if pa.types.is_fixed_size_binary(array.type):
+        raw = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+        return raw.reshape(-1, array.type.byte_width)[rows]
+    # Not array.to_numpy(), which imports pandas.
+    return np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())[rows]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.channels import Column
 from metricldp.reports.arrow import batches, check_table, to_table
 from metricldp.survey.agreement import FORMAT, Agreement
@@ -68,7 +68,7 @@ def unpack(
     bad = np.flatnonzero(blame != "")
     if len(bad) and refused is None:
         at = int(bad[0])
-        raise ReportRefused(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
+        raise InvalidReportError(blame[at], _complaint(survey, blame[at], before + at, blobs[at]))
     if refused is not None:
         refused.update(blame[bad].tolist())
     return to_table(survey, columns)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
 from metricldp.attributes.scalars import is_missing
-from metricldp.basics.errors import MetricLdpError, ValueRefused
+from metricldp.basics.errors import InvalidValueError, MetricLdpError
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import counted, guess, listed, same_but_spelling
+from metricldp.basics.text import counted, guess, listed, same_but_spelling, type_name
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
 
@@ -47,7 +47,7 @@ def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Position
     }
     lengths = {name: len(column) for name, column in found.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueRefused(f"columns differ in length: {lengths}")
+        raise InvalidValueError(f"columns differ in length: {lengths}")
     return found
 
 
@@ -64,7 +64,7 @@ def positions_of(
             values.validate(full=True)
             values = _without_views(values)
     except pa.ArrowInvalid:
-        raise ValueRefused(
+        raise InvalidValueError(
             "holds text that is not UTF-8; save it as such", attribute=name
         ) from None
     if attribute.asks_whether:
@@ -78,7 +78,7 @@ def positions_of(
     found = np.full(len(values), attribute.position_if_any(None))
     try:
         found[rows] = _Column(attribute, some, name, clip).positions()
-    except ValueRefused as wrong:
+    except InvalidValueError as wrong:
         if wrong.reason in ("kind", "name"):
             wrong = wrong.adding("a missing value is left blank")
         raise (wrong if wrong.row is None else wrong.at(int(rows[wrong.row]))) from None
@@ -124,7 +124,7 @@ class _Column:
             return np.array(found, dtype=np.uint64).view(np.int64)
         try:
             return self.attribute.positions(numbers, self.name, clip=self.clip)
-        except ValueRefused as wrong:
+        except InvalidValueError as wrong:
             self._one(wrong.row or 0)  # in the words for the value as it was written
             raise
 
@@ -134,7 +134,7 @@ class _Column:
         value = values[row] if isinstance(values, list) else values[row].as_py()
         try:
             return self.attribute.position(value, self.name, clip=self.clip)
-        except ValueRefused as wrong:
+        except InvalidValueError as wrong:
             raise wrong.at(row) from None
 
     def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
@@ -160,7 +160,7 @@ class _Column:
         elif types.is_boolean(kind):
             self._one(0)
         elif not (types.is_integer(kind) or types.is_decimal(kind)):
-            self._refuse(f"holds {kind} values where numbers are needed")
+            self._refuse(f"holds {type_name(kind)} values where numbers are needed")
         for target in (pa.int64(), pa.float64()):
             try:
                 return np.asarray(values.cast(target).to_numpy())
@@ -179,7 +179,7 @@ class _Column:
     def _codes(self, values: pa.Array) -> npt.NDArray[Any] | None:
         kind, types = values.type, pa.types
         if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            self._refuse(f"holds {kind} values where names are needed")
+            self._refuse(f"holds {type_name(kind)} values where names are needed")
         codes = pc.index_in(values.cast(pa.string()), value_set=self._names)
         return None if codes.null_count else np.asarray(codes.to_numpy())
 
@@ -189,7 +189,7 @@ class _Column:
         return pa.array(names, pa.string())
 
     def _refuse(self, why: str) -> NoReturn:
-        raise ValueRefused(why, attribute=self.name)
+        raise InvalidValueError(why, attribute=self.name)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -221,17 +221,21 @@ def _frame(people: Any, names: Collection[str]) -> Any:
                 check_people(found.to_native().schema, "these")
             there = found.collect_schema().names()
         except TypeError:
-            raise ValueRefused(
-                f"people must be a pandas, polars or Arrow table or a dict of arrays, "
+            raise InvalidValueError(
+                f"data must be a pandas, polars or Arrow table or a dict of arrays, "
                 f"not {type(people).__name__}"
             ) from None
         except nw.exceptions.DuplicateError:
-            raise ValueRefused("people have two columns of one name; rename one") from None
+            raise InvalidValueError("people have two columns of one name; rename one") from None
         except UnicodeDecodeError:
-            raise ValueRefused("people have a column whose name is no text; rename it") from None
+            raise InvalidValueError(
+                "people have a column whose name is no text; rename it"
+            ) from None
     for name in names:
         if name not in there:
-            raise ValueRefused(f"people have no column {name!r}{column_hint(name, names, there)}")
+            raise InvalidValueError(
+                f"the data have no column {name!r}{column_hint(name, names, there)}"
+            )
     return _computed(found.select(names)) if lazy else found
 
 
@@ -260,7 +264,7 @@ def _arrow_table(people: Any) -> Any:
         return pa.Table.from_batches([people])
     if not isinstance(people, pa.RecordBatchReader):
         return people
-    return without_details(people.read_all, ValueRefused)
+    return without_details(people.read_all, InvalidValueError)
 
 
 def _column(people: Any, name: str) -> pa.Array | list[Any]:
@@ -271,7 +275,7 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
         why = (
             f"is a {type(column).__name__}, not a column: give a list or an array of one dimension"
         )
-        raise ValueRefused(f"{why}{hint}", attribute=name)
+        raise InvalidValueError(f"{why}{hint}", attribute=name)
     column = _opened(column)
     if not _alike(column):
         return list(column)
@@ -325,11 +329,11 @@ def is_lazy(frame: Any) -> bool:
     return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
 
 
-def collected_lazy(frame: Any, refusal: Refusal = ValueRefused) -> pa.Table:
+def collected_lazy(frame: Any, refusal: Refusal = InvalidValueError) -> pa.Table:
     return _computed(nw.from_native(frame), refusal).to_arrow()
 
 
-def _computed(frame: nw.LazyFrame[Any], refusal: Refusal = ValueRefused) -> nw.DataFrame[Any]:
+def _computed(frame: nw.LazyFrame[Any], refusal: Refusal = InvalidValueError) -> nw.DataFrame[Any]:
     return without_details(lambda: frame.collect("pyarrow"), refusal)
 
 

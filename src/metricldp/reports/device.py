@@ -12,10 +12,10 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import CertificateError, ValueRefused
+from metricldp.basics.errors import CertificateError, InvalidValueError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
@@ -82,13 +82,13 @@ class Device:
         self,
         person: Mapping[str, Any],
         *,
-        coins: Coins | None,
+        randomness: Randomness | None,
         clip: bool,
         memory: Memory | None = None,
     ) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
         positions = self._positions(person, clip)
-        return self._blurred(positions, Tape(coins or Coins()), memory)
+        return self._blurred(positions, Tape(randomness or Randomness()), memory)
 
     def from_tape(
         self,
@@ -104,12 +104,12 @@ class Device:
     def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
         if not isinstance(person, Mapping):
             kind = type(person).__name__
-            raise ValueRefused(f"a person is a dict of values by attribute, not {kind}")
+            raise InvalidValueError(f"a person is a dict of values by attribute, not {kind}")
         for name in self._needed:
             if name not in person:
                 there = [key for key in person if isinstance(key, str)]
-                why = f"the person has no value for {name!r}, only for {listed(there)}"
-                raise ValueRefused(f"{why}{guess(name, there)}", reason="missing")
+                why = f"the response has no value for {name!r}, only for {listed(there)}"
+                raise InvalidValueError(f"{why}{guess(name, there)}", reason="missing")
         # A misspelt name of what is needed is missed above; of what is optional it would read as no
         # answer. Refused whether or not there is one, so that this tells nothing of it.
         if len(self._needed) < len(self._asked) and not self._asked.issuperset(person):
@@ -119,7 +119,7 @@ class Device:
             if not isinstance(other, str):
                 named, meant = "something that is no name", ""
             why = f"the person has a value for {named}, which is not in the survey"
-            raise ValueRefused(f"{why}{meant or f'; it asks for {listed(names)}'}")
+            raise InvalidValueError(f"{why}{meant or f'; it has {listed(names)}'}")
         return [position(person.get(name), name, clip=clip) for name, position in self._attributes]
 
     def _blurred(self, positions: list[int], tape: Tape, memory: Memory | None) -> bytes:
@@ -150,8 +150,8 @@ class Device:
         )
         once = memory.get(key, drawn)
         if not is_whole(once) or not 0 <= once < kept.between:
-            raise ValueRefused(
-                f"the memory holds something that is no first blur of {kept.name!r}; "
+            raise InvalidValueError(
+                f"the memory has an entry that is not a first value of {kept.name!r}; "
                 "it was changed or is another's: restore it, or start a new one"
             )
         new[key] = int(once)

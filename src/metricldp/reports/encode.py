@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from metricldp.channels import Column
 from metricldp.coins.draws import round_at_random
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.reports.arrow import BATCH, to_table
 from metricldp.reports.columns import checked
 from metricldp.reports.shuffle import random_order
@@ -26,7 +26,7 @@ def encode(
     survey: Agreement,
     people: Any,
     *,
-    coins: Coins | None = None,
+    randomness: Randomness | None = None,
     clip: bool = False,
     shuffle: bool = False,
 ) -> pa.Table:
@@ -35,7 +35,7 @@ def encode(
     Reports stand in the order of the people, or in a random one.
     """
     found = checked(survey, people, clip=clip)
-    source = coins or Coins()
+    source = randomness or Randomness()
     columns = {}
     for name, column in found.items():
         block = survey.block_of(name)
@@ -53,7 +53,7 @@ def encode(
 
 
 def _encode_column(
-    survey: Agreement, name: str, positions: npt.NDArray[np.int64], coins: Coins
+    survey: Agreement, name: str, positions: npt.NDArray[np.int64], randomness: Randomness
 ) -> Column:
     """Batch by batch; where there are several, each has coins of its own, for any order."""
     channel = survey.channels[name]
@@ -61,7 +61,7 @@ def _encode_column(
     jobs = []
     for start in range(0, len(positions), BATCH):
         batch = slice(start, start + BATCH)
-        own = coins.spawn() if len(positions) > BATCH else coins
+        own = randomness.spawn() if len(positions) > BATCH else randomness
         jobs.append(partial(_encode_batch, survey, name, positions[batch], column[batch], own))
     # Integers are drawn in steps so short that threads would mostly wait for each other.
     threads = min(_cores(), len(jobs)) if channel.encodes_in_threads else 1
@@ -76,11 +76,15 @@ def _encode_column(
 
 
 def _encode_batch(
-    survey: Agreement, name: str, positions: npt.NDArray[np.int64], column: Column, coins: Coins
+    survey: Agreement,
+    name: str,
+    positions: npt.NDArray[np.int64],
+    column: Column,
+    randomness: Randomness,
 ) -> None:
     if survey.attributes[name].rounded_at_random:
-        positions = round_at_random(coins, positions)
-    column[:] = survey.channels[name].encode(positions, coins)
+        positions = round_at_random(randomness, positions)
+    column[:] = survey.channels[name].encode(positions, randomness)
 
 
 def _cores() -> int:

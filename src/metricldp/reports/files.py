@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import check_apart
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.reports import arrow, parquet
 from metricldp.reports.columns import column_hint, positions_of
 from metricldp.reports.encode import encode
@@ -40,14 +40,14 @@ def encode_file(
     people: str | Path,
     output: str | Path,
     *,
-    coins: Coins | None = None,
+    randomness: Randomness | None = None,
     clip: bool = False,
     shuffle: bool = True,
     progress: Callable[[float], None] = lambda done: None,
 ) -> int:
     """Encode a file of people into a file of reports, and say how many they were."""
-    people, source = _path(people), coins or Coins()
-    check_apart(output, [people], ValueRefused)
+    people, source = _path(people), randomness or Randomness()
+    check_apart(output, [people], InvalidValueError)
 
     def reports() -> Iterator[pa.Table]:
         count = 0
@@ -55,11 +55,11 @@ def encode_file(
         found = read_people(people, list(survey.asked), progress)
         for batch in arrow.regrouped(found, parquet.ROW_GROUP):
             with _rows_from(count):
-                table = encode(survey, batch, coins=source, clip=clip)
+                table = encode(survey, batch, randomness=source, clip=clip)
             yield table
             count += batch.num_rows
         if not count:
-            raise ValueRefused(f"{people} holds no people; each row after the header is one")
+            raise InvalidValueError(f"{people} holds no people; each row after the header is one")
 
     tables = reports()
     if shuffle:
@@ -86,7 +86,7 @@ def read_positions(
                 parts[name].append(found)
         count += batch.num_rows
     if not count:
-        raise ValueRefused(f"{people} holds no people; each row after the header is one")
+        raise InvalidValueError(f"{people} holds no people; each row after the header is one")
     return {name: np.concatenate(found) for name, found in parts.items()}
 
 
@@ -109,14 +109,16 @@ def _path(people: object) -> Path:
     if isinstance(people, str | Path):
         return Path(people)
     kind = type(people).__name__
-    raise ValueRefused(f"people are read from a .csv or .parquet file, not a {kind}; save them")
+    raise InvalidValueError(
+        f"people are read from a .csv or .parquet file, not a {kind}; save them"
+    )
 
 
 def read_columns(path: Path) -> dict[str, pa.Array]:
     """Every column of a file of people; those of a CSV file are text."""
     found = [*read_people(path, None, lambda done: None)]
     if not found:
-        raise ValueRefused(f"{path} holds no people; each row after the header is one")
+        raise InvalidValueError(f"{path} holds no people; each row after the header is one")
     whole = pa.concat_tables(found)
     return {name: whole.column(name).combine_chunks() for name in whole.column_names}
 
@@ -126,22 +128,24 @@ def read_people(
 ) -> Iterator[pa.Table]:
     """Tables of people, a batch at a time; with some columns, or all for None."""
     if path.is_dir():
-        raise ValueRefused(f"{path} is a directory; name a .csv or .parquet file")
+        raise InvalidValueError(f"{path} is a directory; name a .csv or .parquet file")
     if str(path) == "-" or (path.exists() and not path.is_file()):
-        raise ValueRefused(
+        raise InvalidValueError(
             f"people are not read from a pipe ({path}); name a .csv or .parquet file"
         )
     if not path.exists():
-        raise ValueRefused(f"there is no file {path}")
+        raise InvalidValueError(f"there is no file {path}")
     if path.suffix.lower() in _PACKED:
-        raise ValueRefused(f"{path} is compressed; unpack it and name the .csv or .parquet file")
+        raise InvalidValueError(
+            f"{path} is compressed; unpack it and name the .csv or .parquet file"
+        )
     is_parquet = path.suffix.lower() in parquet.ENDINGS
     try:
         for table, done in (_read_parquet if is_parquet else _read_csv)(path, names):
             yield table
             progress(done)
         return
-    except ValueRefused:
+    except InvalidValueError:
         raise
     except MemoryError:
         why = "it does not fit the memory"
@@ -150,7 +154,7 @@ def read_people(
         why = getattr(wrong, "strerror", None) or (
             f"it is damaged, or not a {'Parquet' if is_parquet else 'CSV'} file; save it again"
         )
-    raise ValueRefused(f"{path} cannot be read: {why}")
+    raise InvalidValueError(f"{path} cannot be read: {why}")
 
 
 def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, float]]:
@@ -191,7 +195,7 @@ def _read_csv(path: Path, names: list[str] | None) -> Iterator[tuple[pa.Table, f
                 why = "is not in UTF-8" if "UTF8" in str(wrong) else "has a row that does not end"
                 why = f"{path} {why}; save it again as CSV in UTF-8"
     if why:
-        raise ValueRefused(why)
+        raise InvalidValueError(why)
 
 
 def _header(path: Path) -> list[str]:
@@ -202,11 +206,11 @@ def _header(path: Path) -> list[str]:
     ):
         names = next((row for row in csv.reader(file) if row), [])
     if names is None:
-        raise ValueRefused(f"{path} is not a CSV file in UTF-8; save it as one")
+        raise InvalidValueError(f"{path} is not a CSV file in UTF-8; save it as one")
     if not names:
-        raise ValueRefused(f"{path} is empty; the first line names the columns")
+        raise InvalidValueError(f"{path} is empty; the first line names the columns")
     if names[0].lstrip().startswith(("{", "[")):
-        raise ValueRefused(f"{path} is JSON and not CSV; save it as CSV or Parquet")
+        raise InvalidValueError(f"{path} is JSON and not CSV; save it as CSV or Parquet")
     return names
 
 
@@ -228,9 +232,9 @@ def _require(path: Path, names: list[str], found: list[str]) -> None:
             hint = column_hint(name, names, found)
             if len(found) == 1 and any(mark in found[0] for mark in ";\t|"):
                 hint = "; separate columns by commas"
-            raise ValueRefused(f"{path} has no column {name!r}{hint}")
+            raise InvalidValueError(f"{path} has no column {name!r}{hint}")
         if found.count(name) > 1:
-            raise ValueRefused(f"{path} has more than one column {name!r}; rename the others")
+            raise InvalidValueError(f"{path} has more than one column {name!r}; rename the others")
 
 
 @contextlib.contextmanager
@@ -238,7 +242,7 @@ def _rows_from(start: int) -> Iterator[None]:
     """Count rows from the beginning of the file in messages, not of the batch."""
     try:
         yield
-    except ValueRefused as wrong:
+    except InvalidValueError as wrong:
         if wrong.row is None:
             raise
-        raise wrong.moved(start) from None
+        raise wrong.after(start) from None

@@ -18,9 +18,9 @@ from collections.abc import (
 )
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import path_of
 from metricldp.reports import parquet
@@ -63,7 +63,7 @@ def _pieces(
     counted: set[str],
 ) -> Iterator[pa.Table]:
     waiting: list[bytes] = []
-    seen: dict[Hashable, Path] = {}
+    seen: dict[Hashable, _Seen] = {}
     before = 0  # reports so far, refused ones too, so that messages count on
 
     def gathered() -> pa.Table:
@@ -93,6 +93,14 @@ def _pieces(
             yield table
     if waiting:
         yield gathered()
+
+
+class _Seen(NamedTuple):
+    """A file of this call."""
+
+    path: Path
+    numbered: bool
+    """Whether it has the number of a collection."""
 
 
 class TableKey(str):
@@ -140,13 +148,13 @@ def check_uncounted(new: Collection[str], counted: Collection[str], source: str)
     """Refuse to count a collection twice."""
     if twice := sorted({*new} & {*counted} - {UNNUMBERED}, key=len):
         if twice[0].startswith(_TABLE):
-            raise ReportRefused(
+            raise InvalidReportError(
                 "twice",
                 f"{source} were counted already: they come from the same table object; leave it "
                 "out, or pass a copy of the table if it holds other reports now",
             )
         known = f"collection {twice[0]}" if parquet.NUMBER.fullmatch(twice[0]) else "by its digest"
-        raise ReportRefused(
+        raise InvalidReportError(
             "twice",
             f"{source} were counted already ({known}): they are a copy of what was counted, or "
             "have a part in common with it; leave them out",
@@ -155,7 +163,7 @@ def check_uncounted(new: Collection[str], counted: Collection[str], source: str)
 
 def files_in(path: str | Path) -> list[Path]:
     """The file itself, those of a folder, or those that a pattern such as day-*.parquet means."""
-    place = path_of(path, partial(ReportRefused, "file"))
+    place = path_of(path, partial(InvalidReportError, "file"))
     try:
         is_folder, is_pattern = place.is_dir(), not place.exists() and glob.has_magic(str(path))
     except OSError:  # no name that the system can have; whoever opens it will say so
@@ -166,12 +174,12 @@ def files_in(path: str | Path) -> list[Path]:
         found = [p for p in found if not p.name.startswith((".", "_"))]
         if not found:
             endings = " or ".join(parquet.ENDINGS)
-            raise ReportRefused("file", f"no file in the folder {path} ends in {endings}")
+            raise InvalidReportError("file", f"no file in the folder {path} ends in {endings}")
         return found
     if is_pattern:
         matching = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 - any root
         if not matching:
-            raise ReportRefused("file", f"no file is named like {path}")
+            raise InvalidReportError("file", f"no file is named like {path}")
         return matching
     return [place]
 
@@ -181,7 +189,7 @@ def _items(collected: Any) -> Iterable[Any]:
         return [collected]
     if isinstance(collected, list | tuple | set | frozenset | Iterator | ValuesView):
         return collected
-    raise ReportRefused(
+    raise InvalidReportError(
         "kind",
         "reports are a table, a Parquet file or a folder of those, or a list or stream of tables, "
         f"files or bytes, not {type(collected).__name__}",
@@ -228,10 +236,10 @@ def _tables(item: Any) -> Generator[pa.Table]:
 def _stream(item: Any) -> pa.RecordBatchReader:
     with contextlib.suppress(pa.ArrowInvalid):
         return pa.RecordBatchReader.from_stream(item)
-    raise ReportRefused("kind", f"reports are a table of columns, not a {type(item).__name__}")
+    raise InvalidReportError("kind", f"reports are a table of columns, not a {type(item).__name__}")
 
 
-_unreadable = partial(ReportRefused, "file")
+_unreadable = partial(InvalidReportError, "file")
 
 
 def _from_files(
@@ -240,24 +248,30 @@ def _from_files(
     before: int,
     unmarked: bool,
     counted: set[str],
-    seen: dict[Hashable, Path],
+    seen: dict[Hashable, _Seen],
 ) -> Iterator[pa.Table]:
     for path in files_in(source):
         with parquet.opened(survey, path, unmarked=unmarked) as file:
             here = path.stat()
             if (here.st_dev, here.st_ino) in seen:
-                raise ReportRefused("twice", f"{path} is the same file again; name it once")
+                raise InvalidReportError("twice", f"{path} is the same file again; name it once")
             known, what, first = file.collections, f"the reports in {path}", before
             check_uncounted(known, counted, what)
             for table in file.tables(before):
                 before += table.num_rows
                 yield table
-            if file.content in seen:
-                why = f"{what} are the same as in {seen[file.content]}; leave one of them out"
-                raise ReportRefused("twice", f"{why}, or if both are meant, read them as tables")
+            # Few reports may agree by chance, but not if both files have numbers of their own.
+            twin = seen.get(file.reports)
+            if twin and (file.content or not (file.collections and twin.numbered)):
+                why = f"{what} are the same as in {twin.path}; leave one of them out"
+                raise InvalidReportError(
+                    "twice", f"{why}, or if both are meant, read them as tables"
+                )
             content = set() if file.content is None else {file.content}
             check_uncounted(file.collections - known | content, counted, what)
             counted |= file.collections or ({UNNUMBERED} if before > first else set())
             counted |= content
-            seen[here.st_dev, here.st_ino] = path
-            seen |= dict.fromkeys(content, path)
+            one = _Seen(path, bool(file.collections))
+            seen[here.st_dev, here.st_ino] = one
+            if file.reports:
+                seen[file.reports] = one

@@ -15,14 +15,14 @@ from typing import Any
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import counted, listed, plain
 from metricldp.basics.writing import replacing
 from metricldp.metrics import Metric
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.strength import against_no_answer, from_no_answer, times, up
+from metricldp.survey.explain import no_response, rounded_up, times
 
 FORMAT = 1
 """The version of client manifests."""
@@ -99,7 +99,7 @@ def save(survey: Agreement, path: Path) -> Saved:
     """Write the manifest, byte for byte what `pin` is of."""
     text = manifest(survey)
     data = text.encode("utf-8")
-    with replacing(path, SurveyError, "client manifest", [".json"]) as file:
+    with replacing(path, InvalidSpecError, "client manifest", [".json"]) as file:
         file.write(data)
     unknown = tuple(unknown_laws(survey))
     return Saved(survey.fingerprint, str(path), pin(text), len(data), unknown)
@@ -114,7 +114,7 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
     law = survey.channels[name].law()
     if attribute.asks_whether:
         source = attribute.source(name)
-        pairs = against_no_answer(from_no_answer(survey, source))
+        pairs = _against_no_answer(no_response(survey, source))
         words = f"whether {source} was answered: {'; '.join(pairs)}"
     else:
         words = _words(name, attribute, promised)
@@ -123,7 +123,7 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
     return found | {
         "law": law,
         "metric": promised.to_data(attribute.size),
-        "epsilon": up(float(promised.diameter(attribute.size))),
+        "epsilon": rounded_up(float(promised.diameter(attribute.size))),
         "says": words,
     }
 
@@ -142,10 +142,10 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
         far = float(grid.diameter(math.prod(block.sizes)))
         near = float(grid.smallest(math.prod(block.sizes)))
         names = " and ".join(block.names)
-        told = f"{names}, blurred together: the nearest answers: {times(near)}"
+        told = f"{names}, blurred together: the nearest answers: {_graded(near)}"
         found["metric"] = grid.to_data(math.prod(grid.sizes))
-        found["epsilon"] = up(far)
-        found["says"] = f"{told}; any answers: {times(far)}"
+        found["epsilon"] = rounded_up(far)
+        found["says"] = f"{told}; any answers: {_graded(far)}"
     return found
 
 
@@ -153,7 +153,7 @@ def _words(name: str, attribute: Attribute, metric: Metric) -> str:
     """The promise of one attribute in words, by some pairs of answers."""
     size = attribute.size
     if metric.is_uniform:
-        return f"{name}: any two answers: {times(float(metric.diameter(size)))}"
+        return f"{name}: any two answers: {_graded(float(metric.diameter(size)))}"
     pairs = {"the nearest": metric.nearest(size)}
     unit = getattr(attribute, "within", None) or getattr(attribute, "per", None)
     if unit and metric.by_difference(size) is not None:
@@ -163,7 +163,7 @@ def _words(name: str, attribute: Attribute, metric: Metric) -> str:
     x, other = metric.farthest(size)
     if (x, other) not in pairs.values():
         pairs[f"{attribute.label(x)} and {attribute.label(other)}, the farthest"] = x, other
-    far = {what: times(float(metric.distance(*pair))) for what, pair in pairs.items()}
+    far = {what: _graded(float(metric.distance(*pair))) for what, pair in pairs.items()}
     return f"{name}: {'; '.join(f'answers {what}: {told}' for what, told in far.items())}"
 
 
@@ -186,3 +186,20 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     if attribute.is_cyclic:
         found["cyclic"] = True
     return found
+
+
+# Words of this format; they change with it.
+_GRADES = ((1.5, "hardly a hint"), (10.0, "a hint"), (100.0, "a strong hint"))
+
+
+def _graded(epsilon: float) -> str:
+    grade = (word for most, word in _GRADES if epsilon <= math.log(most))
+    return f"{times(epsilon)}, {next(grade, 'hardly any protection')}"
+
+
+def _against_no_answer(epsilons: dict[str, float]) -> list[str]:
+    (middle, near), (end, far) = epsilons.items()
+    return [
+        f"no answer against {middle}, the middle: {_graded(near)}",
+        f"no answer against {end}: {_graded(far)}",
+    ]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
@@ -64,9 +64,14 @@ class Digest:
         self._n += table.num_rows
 
     @property
+    def reports(self) -> str | None:
+        """What files with the same reports in the same order have in common, if any reports."""
+        return self.of(()) if self._n else None
+
+    @property
     def content(self) -> str | None:
-        """What only copies have in common; None for so few reports that others may agree."""
-        return self.of(()) if self._n * self._survey.report_bits >= _MANY_BITS else None
+        """The same, but None for so few reports that those of others may agree."""
+        return self.reports if self._n * self._survey.report_bits >= _MANY_BITS else None
 
     def of(self, collections: Collection[str]) -> str:
         data = {
@@ -92,7 +97,7 @@ def write(
     Bits are random and do not compress; small integers are stored as small dictionary codes.
     """
     digest, rows = Digest(survey), 0
-    refusal = partial(ReportRefused, "file")
+    refusal = partial(InvalidReportError, "file")
     with replacing(path, refusal, "reports", ENDINGS, private=private) as sink:
         with pq.ParquetWriter(
             sink,
@@ -157,6 +162,8 @@ class ReportsFile:
 
     content: str | None = None
     """What copies have in common, whatever program wrote them; known once all is read."""
+    reports: str | None = None
+    """The same, where it may be so few reports that others agree by chance."""
 
     def __init__(
         self, survey: Agreement, path: str | Path, file: pq.ParquetFile, unmarked: bool
@@ -199,7 +206,7 @@ class ReportsFile:
         if self._checked and not as_written:
             raise _damaged(self._path)
         self.collections = self.said if as_written else frozenset()
-        self.content = digest.content
+        self.content, self.reports = digest.content, digest.reports
 
 
 def schema_in(path: str | Path) -> pa.Schema:
@@ -207,11 +214,11 @@ def schema_in(path: str | Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as wrong:
-        raise ReportRefused("file", f"{path} cannot be read: {why_not(wrong)}") from None
+        raise InvalidReportError("file", f"{path} cannot be read: {why_not(wrong)}") from None
 
 
-def _damaged(path: str | Path) -> ReportRefused:
-    return ReportRefused(
+def _damaged(path: str | Path) -> InvalidReportError:
+    return InvalidReportError(
         "checksum",
         f"{path} is damaged, or another program changed it: its digest is wrong; fetch it again, "
         "or to read it as it is, pass survey.tally(..., fingerprint=...)",
@@ -234,12 +241,12 @@ def opened(survey: Agreement, path: str | Path, *, unmarked: bool) -> Iterator[R
             if not (unmarked or _is_sealed_well(source)):
                 raise _damaged(path)
             yield ReportsFile(survey, path, file, unmarked)
-    except ReportRefused:
+    except InvalidReportError:
         raise
     except FileNotFoundError:
-        raise ReportRefused("file", f"there is no reports file {path}") from None
+        raise InvalidReportError("file", f"there is no reports file {path}") from None
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
         why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
         if os.fspath(path).endswith(".csv"):
-            why = f"{path} holds no reports, which are kept in Parquet; people are encoded first"
-        raise ReportRefused("file", why) from None
+            why = f"{path} has no reports, which are Parquet; randomize values first"
+        raise InvalidReportError("file", why) from None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from metricldp.basics.writing import scratch
 from metricldp.channels import Column
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.reports.arrow import batches, to_table
 from metricldp.survey.agreement import Agreement
 
@@ -22,17 +22,17 @@ _BUCKETS = 256
 """One for each value of a random byte."""
 
 
-def random_order(count: int, coins: Coins) -> npt.NDArray[np.int64]:
+def random_order(count: int, randomness: Randomness) -> npt.NDArray[np.int64]:
     """A permutation, each as likely as any other: the order of random words that all differ."""
     while True:
-        words = coins.words(count)
+        words = randomness.words(count)
         order = np.argsort(words)
         if not (np.diff(words[order]) == 0).any():
             return order
 
 
 def scattered(
-    survey: Agreement, tables: Iterable[pa.Table], coins: Coins, folder: str | Path
+    survey: Agreement, tables: Iterable[pa.Table], randomness: Randomness, folder: str | Path
 ) -> Iterator[pa.Table]:
     """All rows of a stream of reports in random order, in memory for a 256th of them.
 
@@ -45,7 +45,7 @@ def scattered(
     with scratch(folder) as file:
         for batch in (batch for table in tables for batch in batches(table)):
             records = _records(batch, kind)
-            bucket = np.frombuffer(coins.draw(len(records)), dtype=np.uint8)
+            bucket = np.frombuffer(randomness.draw(len(records)), dtype=np.uint8)
             ends = np.cumsum(np.bincount(bucket, minlength=_BUCKETS)) * kind.itemsize
             edges.append(file.tell() + np.concatenate([[0], ends]))
             file.write(records[np.argsort(bucket, kind="stable")].tobytes())
@@ -57,7 +57,7 @@ def scattered(
             if not any(parts):
                 continue
             records = np.frombuffer(b"".join(parts), dtype=kind)
-            records = records[random_order(len(records), coins)]
+            records = records[random_order(len(records), randomness)]
             yield to_table(survey, {name: records[name] for name in survey.fields})
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, QueryError
 from metricldp.reports import parquet
 from metricldp.reports.incoming import TableKey, check_uncounted
 from metricldp.store.bits import Batch, Cuts
@@ -49,7 +49,7 @@ class Store(ABC):
     ) -> None:
         """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
 
-        All of them or, if one is refused, none.
+        All of them or, if one is invalid, none.
         """
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Store(ABC):
     def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
         """How so many questions about these attributes, in the survey's order, will be answered.
 
-        A refusal if they cannot be. "auto" learns from it how often they were asked about.
+        An error if they cannot be. "auto" learns from it how often they were asked about.
         """
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Store(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no tables")
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
-        """The reports themselves, some columns of them; a refusal where they are not kept."""
+        """The reports themselves, some columns of them; an error where they are not stored."""
         raise QueryError(
             f"totals let the reports go, and {', '.join(names)} would be read from them one by "
             "one; tally them without keep="
@@ -99,9 +99,9 @@ class Store(ABC):
 
     def check_mergeable(self, other: Store) -> None:
         if other.survey != self.survey:
-            raise ReportRefused("survey", "tallies of two different surveys cannot be merged")
+            raise InvalidReportError("survey", "tallies of two different surveys cannot be merged")
         if type(other) is not type(self):
-            raise ReportRefused(
+            raise InvalidReportError(
                 "keep", "a tally of reports and totals cannot be merged; make both with keep="
             )
         check_uncounted(other.counted, self.counted, "these reports")

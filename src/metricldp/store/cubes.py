@@ -94,7 +94,7 @@ class Table:
         for name, channel in self.channels.items():
             if not channel.linear:
                 raise QueryError(
-                    f"cells of {name} do not add up to what {channel.mechanism} answers; "
+                    f"cells of {name} do not add up to the estimates of {channel.mechanism}; "
                     "use layout 'prefix' or 'reports'"
                 )
         functions = [part.functions for part in readings.parts]

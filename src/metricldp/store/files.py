@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.parquet import NUMBER, UNNUMBERED
 
@@ -61,7 +61,7 @@ def write(path: str | Path, saved: Saved) -> None:
     parts = [_MAGIC + _VERSION, _header(saved)]
     parts += [table.astype("<i8").tobytes() for table in saved.tables]
     digest = hashlib.sha256()
-    with replacing(path, partial(ReportRefused, "file"), "totals", [SUFFIX]) as file:
+    with replacing(path, partial(InvalidReportError, "file"), "totals", [SUFFIX]) as file:
         for part in parts:
             digest.update(part)
             file.write(part)
@@ -73,26 +73,30 @@ def read(path: str | Path) -> Saved:
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ReportRefused("file", f"there is no totals file {path}") from None
+        raise InvalidReportError("file", f"there is no totals file {path}") from None
     except (OSError, ValueError) as wrong:
         why = f"cannot read the totals file {path}: {why_not(wrong)}"
-        raise ReportRefused("file", why) from None
+        raise InvalidReportError("file", why) from None
     first = _FIRST.match(data)
     if not first:
-        raise ReportRefused("file", f"{path} is not a file of totals; save a tally with keep=")
+        raise InvalidReportError("file", f"{path} is not a file of totals; save a tally with keep=")
     if first[0] != _MAGIC + _VERSION:
         version = first[1].decode("ascii")
-        raise ReportRefused("version", f"the totals in {path} have version {version}, this is 1")
+        raise InvalidReportError(
+            "version", f"the totals in {path} have version {version}, this is 1"
+        )
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
-        raise ReportRefused("checksum", f"{path} is damaged or cut short: its checksum is wrong")
+        raise InvalidReportError(
+            "checksum", f"{path} is damaged or cut short: its checksum is wrong"
+        )
     line, _, tables = body[first.end() :].partition(b"\n")
     header = _checked(line)
     if header is None:
-        raise ReportRefused("header", f"the header of {path} is not written as it should be")
+        raise InvalidReportError("header", f"the header of {path} is not written as it should be")
     shapes = header["shapes"]
     if len(tables) != 8 * sum(math.prod(shape) for shape in shapes):
-        raise ReportRefused(
+        raise InvalidReportError(
             "length", f"{path} has {len(tables):,} bytes of tables, not as many as its header says"
         )
     collections = header.get("collections", [UNNUMBERED])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.errors import QueryError, SurveyError
+from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import counted
 from metricldp.channels import Channel, Floats
 from metricldp.store import cubes, scan
@@ -60,7 +60,7 @@ class Lake(Tabled):
         self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
     ) -> None:
         if refused is not None:
-            raise SurveyError("engines read no bytes of single reports; leave refused= out")
+            raise InvalidSpecError("engines do not read single reports; leave rejected= out")
         numbers = set(self.counted)
         place = sources.opened(
             self.survey, collected, self.engine, fingerprint=fingerprint, counted=numbers
@@ -119,8 +119,8 @@ class Lake(Tabled):
         known = {name: self.survey.tabled[name] for name in names if name in self.survey.tabled}
         if len(known) < len(names):
             raise QueryError(
-                f"a profile of {attribute} over {' x '.join(names)} needs the reports one by one; "
-                "ask for counts one after the other, or tally the reports without engine="
+                f"a profile of {attribute} over {' x '.join(names)} needs single reports; "
+                "use counts one after the other, or tally the reports without engine="
             )
         if self.layout in ("auto", REPORTS) and names not in self._tables and len(names) > 1:
             sums = self._feature_sums(readings, attribute, known)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metricldp.basics.errors import ReportRefused, SurveyError
+from metricldp.basics.errors import InvalidReportError, InvalidSpecError
 from metricldp.basics.text import shown
 from metricldp.store import files
 from metricldp.store.base import Store
@@ -28,12 +28,12 @@ def opened(
 ) -> Store:
     """From reports in any form, which are kept; or, with `keep`, only totals of them."""
     if not isinstance(survey, Agreement):
-        raise SurveyError(f"a tally is of a survey, not of {shown(survey)}")
+        raise InvalidSpecError(f"a tally is of a survey, not of {shown(survey)}")
     if isinstance(collected, Mapping):
-        raise ReportRefused(
+        raise InvalidReportError(
             "kind",
-            "reports are not a dict; people are encoded first, survey.tally(survey.encode("
-            "people)), and a where-clause is asked of the tally, tally.count(where)",
+            "reports are not a dict; randomize values first, survey.tally(survey.randomize(data)); "
+            "a condition belongs to a query, tally.count(where)",
         )
     saved = isinstance(collected, str | Path) and Path(collected).suffix == files.SUFFIX
     if keep is None and not saved:
@@ -41,7 +41,9 @@ def opened(
             return Lake.of(survey, collected, engine, layout=layout, fingerprint=fingerprint)
         return Raw.of(survey, collected, refused=refused, layout=layout, fingerprint=fingerprint)
     if not isinstance(layout, str) or layout != "auto":
-        raise SurveyError(f"keep= has one layout, its tables; leave layout={shown(layout)} out")
+        raise InvalidSpecError(
+            f"keep= has one layout, its tables; leave layout={shown(layout)} out"
+        )
     if saved and keep is None:
         return Totals.load(survey, collected)
     totals = Totals(survey, () if keep is None else keep)

@@ -61,7 +61,8 @@ class Raw(Tabled):
         fingerprint: str | None = None,
     ) -> Raw:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
-        raw = cls(survey, arrow.schema(survey).empty_table(), layout)
+        # Not schema.empty_table(), which imports pandas.
+        raw = cls(survey, pa.Table.from_batches([], arrow.schema(survey)), layout)
         raw.add(collected, refused=refused, fingerprint=fingerprint)
         return raw
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.answered import answered
-from metricldp.basics.errors import QueryError, ReportRefused, SurveyError
+from metricldp.basics.errors import InvalidReportError, InvalidSpecError, QueryError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
@@ -47,10 +47,10 @@ class Totals(Store):
 
     @classmethod
     def load(cls, survey: Agreement, path: str | Path) -> Totals:
-        """From a file that `save` wrote, refused unless it is this survey's."""
+        """From a file that `save` wrote for this survey."""
         saved = files.read(path)
         if saved.fingerprint != survey.fingerprint:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "survey",
                 f"the totals in {path} belong to another survey ({shown(saved.fingerprint[:16])}, "
                 f"this is {survey.fingerprint[:16]!r}); use the survey file that the devices used",
@@ -59,13 +59,15 @@ class Totals(Store):
         for names, table in zip(saved.keep, saved.tables, strict=True):
             wanted = tuple(channels[name].features for name in names if name in channels)
             if table.shape != wanted:
-                raise ReportRefused(
+                raise InvalidReportError(
                     "shapes",
                     f"the table over {shown(' x '.join(names))} in {path} has shape "
                     f"{shown(table.shape)}, not {wanted}",
                 )
         if not all(saved.keep) or not saved.keep or _checked(survey, saved.keep) != saved.keep:
-            raise ReportRefused("keep", f"{path} keeps sets of attributes that no survey would")
+            raise InvalidReportError(
+                "keep", f"{path} keeps sets of attributes that no survey would"
+            )
         tables = {
             names: cubes.Table({name: channels[name] for name in names}, table)
             for names, table in zip(saved.keep, saved.tables, strict=True)
@@ -81,7 +83,7 @@ class Totals(Store):
         collections: Collection[str],
         source: str | Path = "these counts",
     ) -> Totals:
-        """From tables that somebody else has summed, if they can be sums over n reports."""
+        """From tables of sums by another program, if they can be sums over n reports."""
         totals = cls(survey, tables)
         totals._tables = {names: tables[names] for names in totals.keep}
         totals._n = n
@@ -93,7 +95,7 @@ class Totals(Store):
     def _check_size(self) -> None:
         for names, table in self._tables.items():
             if self.n * table.largest_product >= 1 << 63:
-                raise ReportRefused(
+                raise InvalidReportError(
                     "sums",
                     f"sums over {' x '.join(names)} of {self.n:,} reports could outgrow 64 bits; "
                     "keep them apart",
@@ -106,13 +108,13 @@ class Totals(Store):
             most = self.n * table.largest_product
             counts = all(channel.cumulates for channel in table.channels.values())
             if table.sums.min() < (0 if counts else -most) or table.sums.max() > most:
-                raise ReportRefused("sums", self._no_sums(names, path))
+                raise InvalidReportError("sums", self._no_sums(names, path))
             whole = tuple(name for name in names if not table.channels[name].free_when_whole)
             shared = {tuple(name for name in names if name in other) for other in self.keep}
             for common in {whole, *shared}:
                 margin = table.over(common).sums
                 if not np.array_equal(agreed.setdefault(common, margin), margin):
-                    raise ReportRefused("sums", self._no_sums(names, path))
+                    raise InvalidReportError("sums", self._no_sums(names, path))
 
     def _no_sums(self, names: tuple[str, ...], path: str | Path) -> str:
         return (
@@ -151,7 +153,7 @@ class Totals(Store):
     def merge(self, other: Totals) -> Totals:
         if other.keep != self.keep:
             kept = f"{_words(self.keep)} and {_words(other.keep)}"
-            raise ReportRefused("keep", f"totals that keep {kept} cannot be merged")
+            raise InvalidReportError("keep", f"totals that keep {kept} cannot be merged")
         merged = Totals(self.survey, self.keep)
         merged._n = self._n + other._n
         merged.counted = self.counted | other.counted
@@ -189,8 +191,9 @@ class Totals(Store):
                         "them without keep="
                     )
             raise QueryError(
-                f"these totals keep {_words(self.keep)}, so {' x '.join(names)} has no answer; "
-                "name it in keep= before the reports come in"
+                f"these totals keep {_words(self.keep)}, so {' x '.join(names)} cannot be "
+                "estimated; "
+                "name it in keep= before reports arrive"
             )
         channels = {name: self.survey.tabled[name] for name in names}
         return cubes.quickest(channels, self.survey.blocks) if names else REPORTS
@@ -235,7 +238,7 @@ def _words(keep: Iterable[Sequence[str]]) -> str:
 
 def _agreed(survey: object) -> Agreement:
     if not isinstance(survey, Agreement):
-        raise SurveyError(f"totals are of a survey, not of {shown(survey)}")
+        raise InvalidSpecError(f"totals are of a survey, not of {shown(survey)}")
     return survey
 
 
@@ -253,7 +256,9 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
             if isinstance(name, str) and name in survey.blocks and name in survey.tabled:
                 continue  # as a file has it
             if attribute_of(survey, name).is_public:
-                raise QueryError(f"{name} is a public weight; totals are over blurred attributes")
+                raise QueryError(
+                    f"{name} is a public weight; totals are over randomized attributes"
+                )
             block = survey.block_of(name)
             if block is not None and block.name not in survey.tabled:
                 raise QueryError(

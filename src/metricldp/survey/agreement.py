@@ -1,6 +1,6 @@
 """The agreement of a survey: what its people and its collector both know, as pure data.
 
-`metricldp.Survey` is this with verbs: encode, report, tally, predict, certify, explain.
+`metricldp.Survey` adds methods: randomize, report, tally, expected_error, certify, explain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.canonical import canonical
 from metricldp.basics.checks import is_line, refuse_unknown
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
@@ -29,7 +29,7 @@ from metricldp.design import registry
 from metricldp.design.auto import choose
 from metricldp.design.bins import with_best_bins
 from metricldp.metrics import Lp, Metric
-from metricldp.survey import files
+from metricldp.survey import files, format2
 from metricldp.survey.blocks import Block, blocks_of, joint_from
 
 FORMAT = 2
@@ -52,11 +52,11 @@ class Agreement:
         metric: Lp | None = None,
         joint: Any = None,
     ) -> None:
-        _check(attributes)
+        check_attributes(attributes)
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
-            raise SurveyError(f"a survey's metric is Lp(p), not {shown(metric)}")
+            raise InvalidSpecError(f"a survey's metric is Lp(p), not {shown(metric)}")
         blocks = blocks_of(joint, attributes)
         together = {name: names for names in blocks for name in names}
         alone = [n for n, a in attributes.items() if not a.is_public and n not in together]
@@ -65,7 +65,7 @@ class Agreement:
         self.share = self.metric.share(self.parts)
         """What the norm over several attributes leaves to each."""
         if not self.parts:
-            raise SurveyError("a survey needs at least one attribute that is blurred")
+            raise InvalidSpecError("a survey needs at least one attribute that is randomized")
         # What was said of each mechanism, before anything is settled.
         self.stated: Mapping[str, Any] = {name: a.mechanism for name, a in attributes.items()}
         settled: dict[str, Attribute] = {}
@@ -92,8 +92,8 @@ class Agreement:
                 channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
                 if said.mechanism.name not in registry.BUILT_IN:
                     _check_kept(channels[name], kept[name], said)
-            except (CertificateError, SurveyError) as wrong:
-                raise SurveyError(f"attribute {name}: {wrong}") from None
+            except (CertificateError, InvalidSpecError) as wrong:
+                raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
         self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
         self.channels: Mapping[str, Channel] = MappingProxyType(channels)
@@ -148,7 +148,7 @@ class Agreement:
         data["attributes"] = {name: self._entry(name) for name in self.asked}
         if self.blocks:
             data["joint"] = [block.to_dict() for block in self.blocks.values()]
-        return data
+        return format2.written(data)
 
     def _entry(self, name: str) -> dict[str, Any]:
         entry = self.attributes[name].to_dict()
@@ -160,22 +160,39 @@ class Agreement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
-            raise SurveyError(f"a survey file holds an object, not a {type(data).__name__}")
+            raise InvalidSpecError(f"a survey file holds an object, not a {type(data).__name__}")
         refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
+        if version is None and "attributes" in data:
+            raise InvalidSpecError(
+                "this is a spec, not a designed survey; design it first: Survey.design(spec), "
+                "metricldp design"
+            )
         if type(version) is not int or version != FORMAT:
             said = "and this one does not" if version is None else f"not {shown(version)}"
-            raise SurveyError(f"a survey file says metricldp = {FORMAT}, {said}")
+            raise InvalidSpecError(f"a survey file says metricldp = {FORMAT}, {said}")
         attributes = data.get("attributes")
         if not isinstance(attributes, Mapping) or not attributes:
-            raise SurveyError("a survey file needs a table [attributes.NAME] for each attribute")
+            raise InvalidSpecError(
+                "a survey file needs a table [attributes.NAME] for each attribute"
+            )
         for name, entry in attributes.items():
             if not isinstance(entry, Mapping):
-                raise SurveyError(f"attribute {name} must be a table, not {shown(entry)}")
-        found = {name: from_dict(dict(entry), name) for name, entry in attributes.items()}
+                raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
+        data = format2.read(data)
+        found = {n: from_dict(dict(entry), n) for n, entry in data["attributes"].items()}
         metric = data.get("metric")
         norm = None if metric is None else Lp.from_dict(metric)
-        return cls(found, metric=norm, joint=joint_from(data.get("joint", [])))
+        joint = joint_from(data.get("joint", []))
+        _check_designed(found, joint)
+        return cls.fixed(found, metric=norm, joint=joint)
+
+    @classmethod
+    def fixed(cls, attributes: Mapping[str, Attribute], **more: Any) -> Self:
+        """The survey of these attributes; what mechanisms leave open is searched for."""
+        survey = cls.__new__(cls)
+        Agreement.__init__(survey, attributes, **more)
+        return survey
 
     def to_toml(self) -> str:
         """The survey as a TOML file, the form for people."""
@@ -193,9 +210,9 @@ class Agreement:
     def from_json(cls, text: str) -> Self:
         return cls.from_dict(files.from_json(text))
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write a .toml or .json file."""
-        files.write(self.to_dict(), path, "survey")
+        files.write(self.to_dict(), path, "survey", overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, fingerprint: str | None = None) -> Self:
@@ -209,8 +226,8 @@ class Agreement:
             survey = cls.from_dict(data)
             if fingerprint is not None:
                 survey.verify(fingerprint)
-        except SurveyError as wrong:
-            raise SurveyError(f"{path}: {wrong}") from None
+        except InvalidSpecError as wrong:
+            raise files.in_file(path, wrong) from None
         return survey
 
     # Its mark ------------------------------------------------------------------------------------
@@ -222,27 +239,23 @@ class Agreement:
         laws = {name: channel.law() for name, channel in self.channels.items()}
         data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
         joint = [{**block.to_dict(), "law": block.channel.law()} for block in self.blocks.values()]
-        return canonical({**data, "joint": joint, "laws": laws})
+        return canonical(format2.written({**data, "joint": joint, "laws": laws}))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical text: equal exactly for equal agreements."""
         return hashlib.sha256(self.canonical.encode("utf-8")).hexdigest()
 
-    def is_published_as(self, fingerprint: str) -> bool:
-        """Whether its fingerprint is this, or begins with it."""
+    def verify(self, fingerprint: str) -> None:
+        """Raise an error unless this is the survey that was published with this fingerprint."""
         said = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
         if len(said) < SHORTEST_FINGERPRINT or set(said) - set("0123456789abcdef"):
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a fingerprint is at least {SHORTEST_FINGERPRINT} hexadecimal digits, "
                 f"not {shown(fingerprint)}"
             )
-        return self.fingerprint.startswith(said)
-
-    def verify(self, fingerprint: str) -> None:
-        """Refuse the survey unless it is the one that was published under this fingerprint."""
-        if not self.is_published_as(fingerprint):
-            raise SurveyError(
+        if not self.fingerprint.startswith(said):
+            raise InvalidSpecError(
                 f"this is survey {self.fingerprint}, not {fingerprint.strip()}; do not report to it"
             )
 
@@ -257,6 +270,34 @@ class Agreement:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.asked)}>"
+
+
+def _check_designed(attributes: Mapping[str, Attribute], joint: Any) -> None:
+    """Reject a survey file with something that only a search can find."""
+    if isinstance(joint, str) or not all(
+        registry.mechanism(said, joint=True).is_designed for said in joint.values()
+    ):
+        raise InvalidSpecError(f"the groups of joint are not designed; {_DESIGN_IT}")
+    grouped = {name for names in joint for name in names}
+    for name, attribute in attributes.items():
+        alone = not attribute.is_public and name not in grouped
+        if attribute.undecided or (alone and not _has_mechanism_data(name, attribute)):
+            raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
+
+
+def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
+    """Whether the mechanism of an attribute is named, with all that a search would find."""
+    only = attribute.only_mechanism
+    said = only or attribute.mechanism
+    try:
+        if registry.asks_for_best(said) is not None:
+            return False
+        return registry.mechanism(said, ordered=attribute.ordered, only=only).is_designed
+    except InvalidSpecError as wrong:
+        raise InvalidSpecError(f"attribute {name}: {wrong}") from None
+
+
+_DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
 
 
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
@@ -294,8 +335,8 @@ def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
         return
     for x, other in channel.proving_pairs(metric):
         if not at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other)):
-            raise SurveyError(
-                f"mechanism {attribute.mechanism} tells {attribute.label(x)} from "
+            raise InvalidSpecError(
+                f"mechanism {attribute.mechanism} distinguishes {attribute.label(x)} from "
                 f"{attribute.label(other)} better than the metric allows; run check_channel on it"
             )
 
@@ -308,27 +349,28 @@ def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
         if attribute.optional is not None:
             try:
                 found[answered(name)] = Answered.about(name, attribute)
-            except SurveyError as wrong:
-                raise SurveyError(f"attribute {name}: as optional, {wrong}") from None
+            except InvalidSpecError as wrong:
+                raise InvalidSpecError(f"attribute {name}: as optional, {wrong}") from None
     return found
 
 
-def _check(attributes: Any) -> None:
+def check_attributes(attributes: Any) -> None:
+    """Reject what is not a dict of named attributes."""
     if not isinstance(attributes, Mapping) or not attributes:
-        raise SurveyError("a survey needs a dict of at least one attribute by name")
+        raise InvalidSpecError("a survey needs a dict of at least one attribute by name")
     if len(attributes) > MOST_ATTRIBUTES:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"{len(attributes):,} attributes are too many for one survey; "
             f"use at most {MOST_ATTRIBUTES:,}"
         )
     for name, attribute in attributes.items():
         if not is_line(name) or "=" in name:
-            raise SurveyError(
+            raise InvalidSpecError(
                 "an attribute's name must be a non-empty line of text without '=', "
                 f"not {shown(name)}"
             )
         if not isinstance(attribute, Attribute):
-            raise SurveyError(
-                f"attribute {name} must be an Integer, Continuous, Real, Ordinal, Categorical "
-                f"or Weight, not {shown(attribute)}"
+            raise InvalidSpecError(
+                f"attribute {name} must be an Integer, Continuous, Ordinal, Categorical or "
+                f"Weight, not {shown(attribute)}"
             )

@@ -10,14 +10,14 @@ from typing import Any
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
 from metricldp.design import registry
 from metricldp.metrics import Lp, Metric
 
-USUAL = "shaped"
+USUAL = "additive"
 """What blurs attributes together where nothing is said."""
 
 
@@ -43,16 +43,19 @@ class Block:
         told = f"the joint attributes {', '.join(attributes)}"
         for name, attribute in attributes.items():
             if attribute.is_public or attribute.is_weight or attribute.rounded_at_random:
-                raise SurveyError(
-                    f"{told}: {name} is {attribute.kind}; integer, continuous, ordinal and "
-                    "categorical attributes can be blurred together"
+                kind = "weight" if attribute.is_weight else "rounded at random"
+                raise InvalidSpecError(
+                    f"{told}: {name} is {kind}; integer, continuous, ordinal and "
+                    "categorical attributes can be in a group"
                 )
             if attribute.optional is not None:
-                raise SurveyError(f"{told}: {name} is optional, which needs a report of its own")
+                raise InvalidSpecError(
+                    f"{told}: {name} is optional, which needs a report of its own"
+                )
             if attribute.undecided:
-                raise SurveyError(f"{told}: say how many bins {name} has")
+                raise InvalidSpecError(f"{told}: say how many bins {name} has")
             if attribute.mechanism != registry.AUTO:
-                raise SurveyError(
+                raise InvalidSpecError(
                     f"{told}: {name} has a mechanism of its own, {shown(attribute.mechanism)}; "
                     "drop it"
                 )
@@ -62,11 +65,11 @@ class Block:
             mechanism = mechanism.about(attributes, share)
             if norm.p > (most := mechanism.largest_norm):
                 what = "joint attributes" if most == 2 else mechanism.name
-                raise SurveyError(f"a survey with {what} has a norm with p up to {most}")
+                raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
             mechanism = mechanism.decided(attributes)
             channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
-        except (CertificateError, SurveyError) as wrong:
-            raise SurveyError(f"{told}: {wrong}") from None
+        except (CertificateError, InvalidSpecError) as wrong:
+            raise InvalidSpecError(f"{told}: {wrong}") from None
         return cls(tuple(attributes), mechanism, metrics, channel)
 
     @property
@@ -116,32 +119,35 @@ def blocks_of(
     if is_list(joint):
         joint = _listed(joint)
     if not isinstance(joint, Mapping):
-        raise SurveyError(
+        raise InvalidSpecError(
             "joint= is a list of sets of attributes, such as [['age', 'hours']], or maps them to a "
-            f"mechanism, {{('age', 'hours'): 'shaped'}}; not {shown(joint)}"
+            f"mechanism, {{('age', 'hours'): 'additive'}}; not {shown(joint)}"
         )
     found: dict[tuple[str, ...], JointMechanism] = {}
     seen: set[str] = set()
     for names, said in joint.items():
         if isinstance(names, str) or not isinstance(names, Sequence) or len(names) < 2:
-            raise SurveyError(f"two attributes or more are blurred together, not {shown(names)}")
+            raise InvalidSpecError(f"a group has two attributes or more, not {shown(names)}")
         for name in names:
             if name not in attributes:
                 there = f"{listed(attributes)}{guess(name, attributes)}"
-                raise SurveyError(f"joint= names {shown(name)}; the survey has {there}")
+                raise InvalidSpecError(f"joint= names {shown(name)}; the survey has {there}")
             if name in seen:
-                raise SurveyError(f"{name} is named twice in joint=; it can be in one block only")
+                raise InvalidSpecError(
+                    f"{name} is named twice in joint=; it can be in one group only"
+                )
             seen.add(name)
         ordered = tuple(name for name in attributes if name in names)
         if "+" in "".join(ordered) or "+".join(ordered) in attributes:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{shown(list(ordered))} are called {shown('+'.join(ordered))} together, and "
                 "another may be called so, too; use names without +"
             )
         mechanism = registry.mechanism(said, joint=True)
         if not isinstance(mechanism, JointMechanism):
-            raise SurveyError(
-                f"mechanism {mechanism.name!r} blurs one attribute; name it there, not in joint="
+            raise InvalidSpecError(
+                f"mechanism {mechanism.name!r} randomizes one attribute; name it there, not in "
+                "joint="
             )
         found[ordered] = mechanism
     return found
@@ -152,9 +158,9 @@ def _listed(joint: Sequence[Any]) -> dict[Any, str]:
     found: dict[Any, str] = {}
     for names in joint:
         if not is_list(names) or not all(isinstance(name, str) for name in names):
-            raise SurveyError(f"two attributes or more are blurred together, not {shown(names)}")
+            raise InvalidSpecError(f"a group has two attributes or more, not {shown(names)}")
         if tuple(names) in found:
-            raise SurveyError(f"{listed(names)} are named twice in joint=; leave one out")
+            raise InvalidSpecError(f"{listed(names)} are named twice in joint=; leave one out")
         found[tuple(names)] = USUAL
     return found
 
@@ -164,19 +170,21 @@ def joint_from(entries: Any) -> dict[tuple[str, ...], Any] | str:
     if isinstance(entries, str) and entries == registry.AUTO:
         return entries
     if not isinstance(entries, list):
-        raise SurveyError(f"joint is a list of tables [[joint]], not {shown(entries)}")
+        raise InvalidSpecError(f"joint is a list of tables [[joint]], not {shown(entries)}")
     found: dict[tuple[str, ...], Any] = {}
     for said in entries:
         entry = {"attributes": list(said)} if is_list(said) else said
         known = {"attributes", "mechanism"}
         if not isinstance(entry, Mapping) or not {"attributes"} <= set(entry) <= known:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"a table [[joint]] has attributes and a mechanism, not {shown(entry)}"
             )
         names = entry["attributes"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise SurveyError(f"attributes of [[joint]] is a list of names, not {shown(names)}")
+            raise InvalidSpecError(
+                f"attributes of [[joint]] is a list of names, not {shown(names)}"
+            )
         if tuple(names) in found:
-            raise SurveyError(f"two tables [[joint]] are about {shown(names)}; leave one out")
+            raise InvalidSpecError(f"two tables [[joint]] are about {shown(names)}; leave one out")
         found[tuple(names)] = entry.get("mechanism", USUAL)
     return found

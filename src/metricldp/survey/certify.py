@@ -24,7 +24,7 @@ from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.strength import warnings_of
+from metricldp.survey.explain import weak_guarantees
 
 _SAME = 1e-12
 """Losses that differ by no more are the same: machines round the last digits differently."""
@@ -90,7 +90,7 @@ class Certificate:
     public: tuple[str, ...] = ()
     """Public weights: sent as they are, nothing is promised for them."""
     warnings: tuple[str, ...] = ()
-    """Where a promise is proved, but is none."""
+    """A line for each guarantee that is weak although it is proved."""
 
     @property
     def holds(self) -> bool:
@@ -188,7 +188,7 @@ def certify(survey: Agreement) -> Certificate:
         proofs.append(Proof(name, said.name, pairs, count, labels, promised, any_two, alone))
     proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
-    return Certificate(survey.fingerprint, tuple(proofs), public, warnings_of(survey))
+    return Certificate(survey.fingerprint, tuple(proofs), public, weak_guarantees(survey))
 
 
 def _implies(survey: Agreement, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""What one person has given away over several collections: metrics that add up (appendix B).
+"""The privacy accountant: the metrics of several collections add up (appendix B of the paper).
 
-Reports about the same value that were blurred with independent coins keep the sum of their metrics,
-pair by pair. A device that keeps a ledger can tell its owner what is spent, and stop in time.
+Reports about the same value with independent randomness guarantee the sum of their metrics, pair by
+pair. A device can show its owner the total and stop at a limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_line
-from metricldp.basics.errors import QueryError, SurveyError, ValueRefused
+from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
 from metricldp.survey import files
@@ -28,18 +28,18 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """One collection that the person took part in."""
+    """One collection that the respondent took part in."""
 
     survey: Agreement
     note: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What attributes are called in the ledger, where that is not their name in the survey."""
+    """Names of attributes in the accountant, where they differ from those of the survey."""
     remembered: Mapping[str, int] = field(default_factory=dict)
     """Of reports from a memory: for attributes of the survey, how many values it holds so far."""
 
     @cached_property
     def called(self) -> dict[str, str]:
-        """The name in the ledger of every attribute, to its name in the survey."""
+        """The name in the accountant of every attribute, to its name in the survey."""
         return {_called(name, self.names, self.survey): name for name in self.survey.attributes}
 
     def attribute(self, called: str) -> Attribute:
@@ -77,7 +77,7 @@ def kept(survey: Agreement, name: str) -> Metric:
 
 @dataclass(frozen=True)
 class Spent:
-    """Two values, in the data's words, and how far all reports together may tell them apart."""
+    """Two values and the epsilon that all reports together guarantee for them."""
 
     attribute: str
     x: str
@@ -88,14 +88,14 @@ class Spent:
         return f"{self.attribute} {self.x} | {self.other}: epsilon {_number(self.epsilon)}"
 
 
-class Ledger:
-    """The collections of one person, in order, and what they add up to.
+class Accountant:
+    """The collections of one respondent, in order, and their total privacy loss.
 
-    >>> from metricldp import Integer, Ledger, Survey
-    >>> ledger = Ledger()
-    >>> ledger.add(Agreement({"age": Integer(0, 99, epsilon=1, per=5)}), note="spring")
-    >>> ledger.add(Agreement({"age": Integer(0, 99, epsilon=1, per=10)}), note="autumn")
-    >>> float(ledger.spent("age", 30, 40))
+    >>> from metricldp import Integer, Accountant, Survey
+    >>> accountant = Accountant()
+    >>> accountant.add(Survey.design({"age": Integer(0, 99, epsilon=1, per=5)}), note="spring")
+    >>> accountant.add(Survey.design({"age": Integer(0, 99, epsilon=1, per=10)}), note="autumn")
+    >>> float(accountant.spent("age", 30, 40))
     3.0
     """
 
@@ -110,18 +110,17 @@ class Ledger:
         names: Mapping[str, str] | None = None,
         memory: Mapping[str, int] | None = None,
     ) -> None:
-        """Enter a report to this survey; refused where an attribute has another domain by now.
+        """Add a report to this survey; an error if an attribute has another domain by now.
 
-        `names` says what attributes are called in the ledger. One on another domain goes under a
-        name of its own: it cannot be compared pair by pair then, but counts in full together.
+        `names` renames attributes in the accountant. An attribute with another domain needs another
+        name: it is not compared pair by pair then, but counts in full in the total.
 
-        `memory` is the one that the report was made with. Of an attribute whose first blur is
-        remembered the reports to one survey from its memory then count once for every value that it
-        holds, however many they are. Without a memory every report counts. The ledger keeps the
-        number of values, not the values.
+        `memory` is the one that the report was made with. For a memoised attribute, all reports to
+        one survey count once for every value in the memory. Without a memory every report counts.
+        The accountant stores the number of values, not the values.
         """
         if not isinstance(survey, Agreement):
-            raise SurveyError(f"a ledger adds up surveys, not {shown(survey)}")
+            raise InvalidSpecError(f"an accountant adds surveys, not {type(survey).__name__}")
         _check_note(note)
         held = {} if memory is None else values_in(memory, survey)
         self._enter(Entry(survey, note, _checked_names(names, survey), held))
@@ -135,7 +134,7 @@ class Ledger:
 
     @property
     def attributes(self) -> dict[str, Attribute]:
-        """Every blurred attribute that was reported, as it was first seen."""
+        """Every randomized attribute that was reported, as it was first added."""
         found: dict[str, Attribute] = {}
         for entry in self.entries:
             for called, name in entry.called.items():
@@ -145,12 +144,12 @@ class Ledger:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """Public weights: sent as they are, nothing protects them."""
+        """Public weights: sent as they are, without protection."""
         names = (n for e in self.entries for n in e.called if e.attribute(n).is_public)
         return tuple(dict.fromkeys(names))
 
     def spent(self, attribute: str, x: object, other: object) -> Fraction:
-        """The epsilon at which all reports together may tell two values apart."""
+        """The epsilon that all reports together guarantee for two values."""
         if self._described(attribute).asks_whether:
             for word in (x, other):
                 if word not in ("no", "yes"):
@@ -160,7 +159,7 @@ class Ledger:
             parts = [k * e.distance(attribute, x, other) for e, k in self._times(attribute)]
             whether = answered(attribute)
             parts += [entry.distance(whether, x, other) for entry in self._with(whether)]
-        except ValueRefused as wrong:
+        except InvalidValueError as wrong:
             raise QueryError(f"{attribute} {wrong.why}") from None
         return sum(parts, Fraction(0))
 
@@ -171,7 +170,7 @@ class Ledger:
         return added(metrics, described.size)
 
     def worst(self, attribute: str) -> Spent:
-        """The two values that are told apart best."""
+        """The two values with the largest epsilon."""
         described, total = self._described(attribute), self.total(attribute)
         x, other = total.farthest(described.size)
         names = described.label(x), described.label(other)
@@ -179,9 +178,9 @@ class Ledger:
 
     @property
     def together(self) -> Fraction:
-        """The epsilon of two people who differ as much as possible in everything reported.
+        """The epsilon of two respondents who differ as much as possible in everything reported.
 
-        Attributes that were blurred together count together, with what that report keeps.
+        The attributes of a group count together, with the guarantee of that report.
         """
         blocks = (block for entry in self.entries for block in entry.survey.blocks.values())
         found = sum((block.diameter for block in blocks), Fraction(0))
@@ -192,11 +191,11 @@ class Ledger:
         return found
 
     def _farthest(self, name: str, entries: list[tuple[Entry, int]]) -> Fraction:
-        """At most so far apart are two people in one attribute, who answered each time or not.
+        """The largest epsilon of one attribute, for respondents who left it out or not.
 
-        Who left it out in one collection and not in another counts with two values. So only where
-        everybody has to answer are distances added up pair by pair. Whether somebody answered is
-        told anew by every report, also by one that has no new value to tell.
+        A respondent who left it out in one collection and not in another counts with two values,
+        so distances are added pair by pair only for required attributes. Every report reveals
+        anew whether there is a response, also one without a new value.
         """
         size, whether = self.attributes[name].size, answered(name)
         always = [
@@ -213,12 +212,12 @@ class Ledger:
         return len(self.entries)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ledger) and self.entries == other.entries
+        return isinstance(other, Accountant) and self.entries == other.entries
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        return f"<Ledger of {counted(len(self), 'collection')} about {listed(self.attributes)}>"
+        return f"<Accountant of {counted(len(self), 'collection')} about {listed(self.attributes)}>"
 
     def __str__(self) -> str:
         if not self.entries:
@@ -244,7 +243,7 @@ class Ledger:
     # The ledger as a file ------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the surveys whole, so that nothing has to be looked up."""
+        """Plain data, with the surveys in full."""
         entries = [
             {"note": e.note, "survey": e.survey.to_dict()}
             | ({"names": dict(e.names)} if e.names else {})
@@ -254,23 +253,27 @@ class Ledger:
         return {"metricldp-ledger": FORMAT, "entries": entries}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+    def from_dict(cls, data: Mapping[str, Any]) -> Accountant:
         version = data.get("metricldp-ledger") if isinstance(data, Mapping) else None
         if type(version) is not int or version != FORMAT:
-            raise SurveyError(f"a ledger says metricldp-ledger = {FORMAT}, not {shown(version)}")
+            raise InvalidSpecError(
+                f"metricldp-ledger of an accountant file is {FORMAT}, not {shown(version)}"
+            )
         entries = data.get("entries")
         if set(data) != {"metricldp-ledger", "entries"} or not isinstance(entries, list):
-            raise SurveyError("a ledger holds metricldp-ledger and a list of entries, nothing else")
+            raise InvalidSpecError(
+                "an accountant file has metricldp-ledger and a list of entries, and nothing else"
+            )
         ledger = cls()
         for place, entry in enumerate(entries):
             extra = {"names", "remembered"}
             if not isinstance(entry, Mapping) or set(entry) - extra != {"note", "survey"}:
-                raise SurveyError(
-                    f"entry {place + 1} of the ledger needs a note and a survey, and may have "
+                raise InvalidSpecError(
+                    f"entry {place + 1} of the accountant needs a note and a survey, and may have "
                     "names and remembered"
                 )
             if not isinstance(entry["survey"], Mapping):
-                raise SurveyError(f"entry {place + 1} of the ledger has no survey to read")
+                raise InvalidSpecError(f"entry {place + 1} of the accountant has no survey")
             survey = Agreement.from_dict(entry["survey"])
             held = _checked_counts(entry.get("remembered", {}), survey, place)
             _check_note(entry["note"])
@@ -281,16 +284,16 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write a .json file."""
-        files.write(self.to_dict(), path, "ledger", json_only=True)
+        files.write(self.to_dict(), path, "accountant", json_only=True)
 
     @classmethod
-    def load(cls, path: str | Path) -> Ledger:
+    def load(cls, path: str | Path) -> Accountant:
         """Read a JSON file."""
-        data = files.read(path, "ledger", json_only=True)
+        data = files.read(path, "accountant", json_only=True)
         try:
             return cls.from_dict(data)
-        except SurveyError as wrong:
-            raise SurveyError(f"{path}: {wrong}") from None
+        except InvalidSpecError as wrong:
+            raise InvalidSpecError(f"{path}: {wrong}") from None
 
     def _times(self, name: str) -> Iterator[tuple[Entry, int]]:
         """The entries with an attribute, and how often each counts.
@@ -318,14 +321,17 @@ class Ledger:
         if isinstance(name, str) and name in self.public:
             raise QueryError(f"{name} was sent in the clear: nothing protects it")
         raise QueryError(
-            f"the ledger has no attribute {shown(name)}; it has {listed(known)}{guess(name, known)}"
+            f"the accountant has no attribute {shown(name)}; it has "
+            f"{listed(known)}{guess(name, known)}"
         )
 
 
 def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
-    """How many values a memory holds of each attribute of a survey whose first blur it keeps."""
+    """The number of values in a memory, for each memoised attribute of a survey."""
     if not isinstance(memory, Mapping):
-        raise SurveyError(f"a memory is the dict that reports were made with, not {shown(memory)}")
+        raise InvalidSpecError(
+            f"a memory is the dict that reports were made with, not {type(memory).__name__}"
+        )
     found = {
         name: 0 for name, channel in survey.channels.items() if channel.lifetime is not channel
     }
@@ -336,7 +342,7 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
             found[name] += 1
     empty = next((name for name, count in found.items() if not count), None)
     if empty is not None:
-        raise SurveyError(
+        raise InvalidSpecError(
             f"the memory holds no value of {empty!r} for this survey; enter a report after it was "
             "made, with the memory that it was made with"
         )
@@ -345,24 +351,31 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
 
 def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, int]:
     if not isinstance(counts, Mapping):
-        raise SurveyError(f"entry {place + 1} of the ledger: remembered is an object of counts")
+        raise InvalidSpecError(
+            f"entry {place + 1} of the accountant: remembered is an object of counts"
+        )
     for name, count in counts.items():
         channel = survey.channels.get(name)
         if channel is None or channel.lifetime is channel:
-            raise SurveyError(
-                f"entry {place + 1} of the ledger: its survey remembers nothing of {shown(name)}"
+            raise InvalidSpecError(
+                f"entry {place + 1} of the accountant: its survey remembers nothing of "
+                f"{shown(name)}"
             )
         if type(count) is not int or count < 1:
-            raise SurveyError(
-                f"entry {place + 1} of the ledger: {name!r} has {shown(count)} values remembered; "
+            raise InvalidSpecError(
+                f"entry {place + 1} of the accountant: {name!r} has {shown(count)} values "
+                "remembered; "
                 "write a whole number of at least 1"
             )
     return dict(counts)
 
 
 def _check_note(note: object) -> None:
-    if not isinstance(note, str) or not note.isprintable():
-        raise SurveyError(f"a note is a line of text, not {shown(note)}")
+    # No message shows the note: it may be a memory that was passed in its place.
+    if not isinstance(note, str):
+        raise InvalidSpecError(f"a note is a line of text, not {type(note).__name__}")
+    if not note.isprintable():
+        raise InvalidSpecError("a note is a line of text, without line breaks")
 
 
 def _note(entry: Entry, name: str, times: int) -> str:
@@ -378,9 +391,9 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
     if first == second:
         return
     key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
-    raise SurveyError(
+    raise InvalidSpecError(
         f"{name} cannot be added up pair by pair: its {key} was {shown(first.get(key))} and now is "
-        f"{shown(second.get(key))}; enter it in the same ledger under another name, "
+        f"{shown(second.get(key))}; enter it in the same accountant under another name, "
         f"names={{{name!r}: ...}}, so that both count in full"
     )
 
@@ -389,24 +402,29 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
     if names is None:
         return {}
     if not isinstance(names, Mapping):
-        raise SurveyError(f"names map attributes to names in the ledger, not {shown(names)}")
-    for name, called in names.items():
+        kind = type(names).__name__
+        raise InvalidSpecError(f"names map attributes to names in the accountant, not {kind}")
+    for called in names.values():  # first, for a memory maps to numbers and its keys are private
+        if not is_line(called):
+            wrong = "not empty" if isinstance(called, str) else f"not {type(called).__name__}"
+            raise InvalidSpecError(f"a name in the accountant is a line of text, {wrong}")
+    for name in names:
         if name not in survey.asked:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"the survey has no attribute {shown(name)} to be called another name; "
                 f"it has {listed(survey.asked)}{guess(name, survey.asked)}"
             )
-        if not is_line(called):
-            raise SurveyError(f"a name in the ledger is a line of text, not {shown(called)}")
     all_names = [_called(name, names, survey) for name in survey.attributes]
     twice = next((called for called in all_names if all_names.count(called) > 1), None)
     if twice is not None:
-        raise SurveyError(f"two attributes of one survey are called {twice!r}; give each its own")
+        raise InvalidSpecError(
+            f"two attributes of one survey are called {twice!r}; give each its own"
+        )
     return dict(names)
 
 
 def _called(name: str, names: Mapping[str, str], survey: Agreement) -> str:
-    """What an attribute is called in the ledger; whether it was answered is called after it."""
+    """The name of an attribute in the accountant; that of its presence follows it."""
     source = survey.attributes[name].source(name)
     called = names.get(source, source)
     return called if source == name else answered(called)

@@ -78,7 +78,7 @@ def audit(
     """
     if not is_whole(n) or not SMALLEST <= n <= LARGEST:
         raise QueryError(
-            f"an audit asks for {SMALLEST:,} to {LARGEST:,} reports, not {shown(n)}; "
+            f"an audit needs {SMALLEST:,} to {LARGEST:,} reports, not {shown(n)}; "
             f"n={REPORTS:,} is usual"
         )
     if not is_number(false_alarm) or not 0 < false_alarm < 1:

@@ -195,13 +195,14 @@ def client_of(survey: Agreement, encoder: Any, clip: bool) -> Client:
     if encoder is None:
         device = Device(survey)
         return Function(
-            lambda person: device.report(person, coins=None, clip=clip), "metricldp's own device"
+            lambda person: device.report(person, randomness=None, clip=clip),
+            "metricldp's own device",
         )
     if hasattr(encoder, "reports"):
         client: Client = encoder
         return client
     if not callable(encoder):
         raise QueryError(
-            f"an encoder is a function from a person to the bytes of a report, not {shown(encoder)}"
+            f"a client is a function from a response to the bytes of a report, not {shown(encoder)}"
         )
     return Function(encoder, getattr(encoder, "__qualname__", type(encoder).__name__))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import ValueRefused
+from metricldp.basics.errors import InvalidValueError
 from metricldp.basics.text import plain
 from metricldp.survey.agreement import Agreement
 
@@ -312,6 +312,6 @@ def _outside(survey: Agreement, clip: bool) -> list[tuple[str, Person]]:
 def _refuses(attribute: Attribute, value: Any) -> bool:
     try:
         attribute.position_if_any(value)
-    except ValueRefused:
+    except InvalidValueError:
         return True
     return False

@@ -9,7 +9,7 @@ import re
 from functools import partial
 from typing import Any, ClassVar
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import shown
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.lab.peers.condensed import Condensed
@@ -80,7 +80,7 @@ class Hierarchies:
     def named(self, name: str) -> Simple:
         found = self._NAME.fullmatch(name)
         if not found or int(found[1]) < 2:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"mechanism {shown(name)} names no tree; write hierarchy-B, hierarchy-B-plain or "
                 "hierarchy-B-unary with a whole number B of at least 2, such as hierarchy-4"
             )

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import ClassVar
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels import Channel
 from metricldp.channels.mechanism import Label, Mechanism
@@ -55,7 +55,7 @@ class Condensed(Mechanism):
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         """Rows rounded down, but not below 2^-32; the own report has what is left."""
         if size > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} positions are too many for condensed; use at most {MOST_POSITIONS:,}"
             )
         apart = metric.whole(size).tolist()

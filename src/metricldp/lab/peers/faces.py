@@ -42,13 +42,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import shortened
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.geometric import Geometric, power_above
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 MOST_CORNERS = 1 << 16
@@ -75,7 +75,7 @@ class Faces(JointChannel):
     @classmethod
     def for_steps(cls, sizes: Sizes, steps: tuple[Fraction, ...]) -> Faces:
         if math.prod(sizes) > MOST_CORNERS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{' x '.join(map(str, sizes))} corners are too many for a report; "
                 f"use at most {MOST_CORNERS:,}"
             )
@@ -105,7 +105,7 @@ class Faces(JointChannel):
 
     # The device
 
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         count = len(positions[0])
         below = np.ones((count, *self.sizes), dtype=np.int64)
         for d, (size, x) in enumerate(zip(self.sizes, positions, strict=True)):
@@ -115,7 +115,7 @@ class Faces(JointChannel):
             shape = (count, *(size - (e == d) for e, size in enumerate(self.sizes)))
             drawn = np.empty(math.prod(shape), dtype=np.int64)
             middle = np.full(len(drawn), _UNBOUNDED)
-            noise.blur(coins, middle, 2 * _UNBOUNDED + 1, drawn)
+            noise.blur(randomness, middle, 2 * _UNBOUNDED + 1, drawn)
             self._add(below, d, (drawn - _UNBOUNDED).reshape(shape))
         rows = np.clip(below + self.reach, 0, 2 * self.reach + 1).reshape(count, -1).T
         return {

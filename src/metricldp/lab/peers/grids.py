@@ -22,7 +22,7 @@ from itertools import combinations
 import numpy as np
 
 from metricldp.answers.postprocess import norm_sub
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.channels import Floats, Integers
 
 _FINE, _COARSE = 0.7, 0.03
@@ -109,7 +109,7 @@ def collected(
     count, people = len(sizes), len(positions[0])
     kinds = [(a,) for a in range(count)] * hybrid + list(combinations(range(count), 2))
     if count < 2 or people < len(kinds):
-        raise SurveyError(
+        raise InvalidSpecError(
             f"grids need two attributes and a person for each of {len(kinds)} groups, not "
             f"{count} and {people}"
         )

@@ -24,7 +24,7 @@ import numpy as np
 from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.walsh import SignChannel, odd, transform
 
@@ -40,14 +40,14 @@ class Hadamard(SignChannel):
         """K, the smallest power of two above size."""
         return 1 << self.size.bit_length()
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Any y; if it is of the wrong half, the lowest one of the row is flipped in it.
 
         That changes the sign, and pairs the y of one half with those of the other.
         """
         count = len(positions)
-        keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
-        drawn = uniform(coins, self.outputs, count)
+        keep = lanes(bernoulli(randomness, self.keep, words_for(count)), count)
+        drawn = uniform(randomness, self.outputs, count)
         rows = positions.astype(np.int64) + 1
         report = np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows))
         return report.astype(self.field.dtype)

@@ -37,11 +37,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
 from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.supports import Supports
 
@@ -71,7 +71,7 @@ class LocalHashing(Supports, NumberChannel):
         prime = prime_from(size) if size**3 <= _LARGEST else size
         buckets = min(prime, max(2, round(exp_bounds(epsilon)[0] + 1)))
         if prime**3 * buckets > _LARGEST:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"local-hashing of {size:,} positions into {buckets:,} buckets needs reports of "
                 "more than 63 bits; use fewer positions or a smaller epsilon"
             )
@@ -93,10 +93,10 @@ class LocalHashing(Supports, NumberChannel):
         found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
         return {**found, "buckets": self.buckets, "keep": hexadecimal(self.keep)}
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
-        drawn = uniform(coins, self.prime**3, len(positions)).astype(np.uint64)
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+        drawn = uniform(randomness, self.prime**3, len(positions)).astype(np.uint64)
         buckets = self._hashed(drawn, positions.astype(np.uint64))
-        blurred = self.response.encode(buckets.astype(np.int64), coins)
+        blurred = self.response.encode(buckets.astype(np.int64), randomness)
         return (drawn * np.uint64(self.buckets) + blurred).astype(self.field.dtype)
 
     def blur(self, position: int, tape: Tape) -> int:

@@ -36,7 +36,7 @@ from metricldp.channels import Channel, Column, Floats, Integers
 from metricldp.channels.base import farthest
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
 from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
@@ -118,12 +118,14 @@ class UnaryHierarchy(Tree, Channel):
         tree = {"counts": self.counts, "widths": self.widths}
         return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
-        levels = uniform(coins, len(self.counts), len(positions))
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+        levels = uniform(randomness, len(self.counts), len(positions))
         column = self.field.labelled(levels)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
             rows = np.flatnonzero(levels == level)
-            column[rows, : oracle.field.width] |= oracle.encode(positions[rows] // width, coins)
+            column[rows, : oracle.field.width] |= oracle.encode(
+                positions[rows] // width, randomness
+            )
         return column
 
     def blur(self, position: int, tape: Tape) -> int:

@@ -47,7 +47,7 @@ from metricldp.basics.exact import ONE, log
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
@@ -163,18 +163,18 @@ class HadamardBoxes(Boxes):
     def law(self) -> dict[str, Any]:
         return {**super().law(), "keep": hexadecimal(self.keep)}
 
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
         columns: dict[Part, Column] = {}
         sign: Integers = np.zeros(len(positions[0]), dtype=np.int64)
         for d, tree in enumerate(self.trees):
-            level = uniform(coins, len(tree.levels), len(sign))
+            level = uniform(randomness, len(tree.levels), len(sign))
             digits = np.array(tree.digits, dtype=np.uint64)[level]
-            words = coins.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
+            words = randomness.words(len(sign)) >> (np.uint64(63) - digits) >> np.uint64(1)
             index = words.astype(np.int64)
             sign = sign ^ odd(index & positions[d] // np.array(tree.levels)[level])
             columns[d] = (np.array(tree.starts)[level] + index).astype(self.fields[d].dtype)
-        return {**columns, SIGN: self.sign.encode(sign, coins)}
+        return {**columns, SIGN: self.sign.encode(sign, randomness)}
 
     def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
         codes, sign = [], 0

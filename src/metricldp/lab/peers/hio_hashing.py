@@ -37,7 +37,7 @@ import numpy.typing as npt
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import Boxes, products
@@ -69,14 +69,14 @@ class HashedBoxes(Boxes):
     def law(self) -> dict[str, Any]:
         return {**self.oracle.law(), **super().law()}
 
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         columns: dict[Part, Column] = {}
         box: Integers = np.zeros(len(positions[0]), dtype=np.int64)
         for d, tree in enumerate(self.trees):
-            level = uniform(coins, len(tree.levels), len(box))
+            level = uniform(randomness, len(tree.levels), len(box))
             box = box * np.array(tree.sizes)[level] + positions[d] // np.array(tree.levels)[level]
             columns[d] = level.astype(self.fields[d].dtype)
-        return {**columns, BOX: self.oracle.encode(box, coins)}
+        return {**columns, BOX: self.oracle.encode(box, randomness)}
 
     def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
         levels = [tape.uniform(len(tree.levels)) for tree in self.trees]

@@ -15,9 +15,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
-from metricldp.channels import Floats, Matrix
+from metricldp.channels import Floats, MatrixChannel
 from metricldp.design.plans import MOST_POSITIONS
 from metricldp.lab.peers.unary import AlikeUnary
 
@@ -25,7 +25,7 @@ _GRID = 1 << 10
 """Thresholds are multiples of 1 / 2^10: the variance is flat there, within a millionth."""
 
 
-class HistogramSum(Matrix):
+class HistogramSum(MatrixChannel):
     """The noisy numbers, in whole steps: two-sided geometric noise of epsilon/2 per unit.
 
     Published variance of each number: 8 / epsilon^2, that of Laplace noise. Geometric noise has
@@ -41,7 +41,7 @@ class HistogramSum(Matrix):
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
         """Every value a row of its own; without a reach the noise is never clipped."""
         if size > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} positions are too many for mechanism 'histogram-sum'; "
                 f"use at most {MOST_POSITIONS:,}"
             )

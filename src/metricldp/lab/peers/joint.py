@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from metricldp.attributes.base import LARGEST_SIZE
-from metricldp.basics.errors import SurveyError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
 from metricldp.channels.base import LARGEST_EPSILON
@@ -33,7 +33,7 @@ class _OnTrees(JointMechanism):
 
     def __post_init__(self) -> None:
         if not is_whole(self.branching) or self.branching < 2:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"branching is a whole number of at least 2, not {shown(self.branching)}"
             )
         # No attribute has more positions, so more branches mean the same.
@@ -77,7 +77,7 @@ class Hio(_OnTrees):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.consistent, bool):
-            raise SurveyError(f"consistent is true or false, not {shown(self.consistent)}")
+            raise InvalidSpecError(f"consistent is true or false, not {shown(self.consistent)}")
 
     def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel:
         return HadamardBoxes.for_epsilon(sizes, branchings, epsilon, consistent=self.consistent)
@@ -105,14 +105,14 @@ class PlanarLaplace(JointMechanism):
 
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         if len(sizes) != 2:
-            raise SurveyError(f"planar Laplace noise is for two attributes, not {len(sizes)}")
+            raise InvalidSpecError(f"planar Laplace noise is for two attributes, not {len(sizes)}")
         if not all(metric.is_line for metric in metrics):
-            raise SurveyError(
+            raise InvalidSpecError(
                 "planar Laplace noise is for distances along lines: numbers or levels"
             )
         first, second = (m.per_step(size) for m, size in zip(metrics, sizes, strict=True))
         if min(first, second) < SMALLEST_STEP:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"epsilon {float(min(first, second)):.3g} per step is too small for planar Laplace "
                 f"noise; use a coarser grid, for at least {float(SMALLEST_STEP):.3g} per step"
             )
@@ -140,7 +140,9 @@ class LaplaceFaces(JointMechanism):
 
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
         if not all(ordered):
-            raise SurveyError("Laplace faces are for attributes with an order: numbers or levels")
+            raise InvalidSpecError(
+                "Laplace faces are for attributes with an order: numbers or levels"
+            )
         return Faces.for_steps(sizes, self._steps(sizes, metrics))
 
     def _steps(self, sizes: Sizes, metrics: Metrics) -> tuple[Fraction, ...]:

@@ -32,7 +32,7 @@ from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.tree import Written
 from metricldp.lab.peers.walsh import SignChannel, odd, power_of_two, transform
@@ -89,13 +89,15 @@ class OneLevel(SignChannel):
         tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
         return {"law": "levels", "size": self.size, "keep": hexadecimal(self.keep), **tree}
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count = len(positions)
-        level = uniform(coins, len(self.counts), count)
+        level = uniform(randomness, len(self.counts), count)
         orders = np.array(self._orders)[level]
         digits = np.array([order.bit_length() for order in self._orders], dtype=np.uint64)[level]
-        index = (coins.words(count) >> np.uint64(1) >> (np.uint64(64) - digits)).astype(np.int64)
-        keep = lanes(bernoulli(coins, self.keep, words_for(count)), count)
+        index = (randomness.words(count) >> np.uint64(1) >> (np.uint64(64) - digits)).astype(
+            np.int64
+        )
+        keep = lanes(bernoulli(randomness, self.keep, words_for(count)), count)
         node, minus = self._seen(positions.astype(np.int64), np.array(self.widths)[level])
         minus = minus ^ odd(node & index) ^ 1 ^ keep
         report = np.array(self._starts)[level] + minus * orders + index

@@ -38,11 +38,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 
 MOST_CELLS = 1 << 10
@@ -80,7 +80,7 @@ class Planar(JointChannel):
     def for_steps(cls, sizes: tuple[int, int], steps: tuple[Fraction, Fraction]) -> Planar:
         """The law of that epsilon per step, proved for all pairs of cells."""
         if math.prod(sizes) > MOST_CELLS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{' x '.join(map(str, sizes))} cells are too many for planar Laplace noise; "
                 f"use at most {MOST_CELLS:,}"
             )
@@ -90,7 +90,7 @@ class Planar(JointChannel):
             if not at_most_exp(ratio, channel.distance(x, other)):
                 here, there = (", ".join(map(str, cell)) for cell in (x, other))
                 raise CertificateError(
-                    f"planar Laplace noise tells {here} from {there} too well with 64-bit coins; "
+                    f"planar Laplace noise tells {here} from {there} too well with 64-bit words; "
                     "use a larger epsilon per step"
                 )
         return channel
@@ -117,10 +117,10 @@ class Planar(JointChannel):
         """Of every cell's law up to each report, without the last."""
         return np.cumsum(self.table[:, :-1], axis=1, dtype=np.uint64)
 
-    def encode(self, positions: Sequence[Integers], coins: Coins) -> dict[Part, Column]:
+    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """One uniform word for each person, looked up in the sums of their cell's law."""
         cells = self._cell(positions)
-        words = coins.words(len(cells))
+        words = randomness.words(len(cells))
         drawn = np.empty(len(cells), dtype=np.int64)
         order = np.argsort(cells, kind="stable")
         for people in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):

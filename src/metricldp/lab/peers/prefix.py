@@ -17,12 +17,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.errors import SurveyError
-from metricldp.channels import Matrix
+from metricldp.basics.errors import InvalidSpecError
+from metricldp.channels import MatrixChannel
 from metricldp.design.plans import MOST_POSITIONS
 
 
-class Prefix(Matrix):
+class Prefix(MatrixChannel):
     """A noisy indicator of "at most k" for every k but the last, in windows that never clip."""
 
     mechanism: ClassVar[str] = "prefix"
@@ -30,7 +30,7 @@ class Prefix(Matrix):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
         if size > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} positions are too many for prefix sums; use at most {MOST_POSITIONS:,}"
             )
         return cls.of(np.tri(size, dtype=np.int64)[:-1], [epsilon] * (size - 1), reach)

@@ -29,7 +29,7 @@ from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
 from metricldp.channels.fields import Bits, Mask
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Coins
+from metricldp.coins.stream import Randomness
 from metricldp.coins.tape import Tape
 from metricldp.lab.peers.supports import Supports
 
@@ -70,7 +70,7 @@ class SubsetSelection(Supports, BitChannel):
         keep = floor_of(ones * most / (ones * most + size - ones) * ONE)
         if keep * size <= ones * ONE:
             raise CertificateError(
-                f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+                f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
             )
         return cls(size, ones, keep)
 
@@ -86,7 +86,7 @@ class SubsetSelection(Supports, BitChannel):
         found = {"law": self.mechanism, "size": self.size, "ones": self.ones}
         return {**found, "keep": hexadecimal(self.keep)}
 
-    def encode(self, positions: Integers, coins: Coins) -> Column:
+    def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Others in random order, as many as are sent; if the own value is, the last one makes way.
 
         The order is a shuffle that stops as soon as the first few are drawn.
@@ -96,11 +96,11 @@ class SubsetSelection(Supports, BitChannel):
         for start in range(0, len(positions), step):
             own = positions[start : start + step].astype(np.int64)
             count = len(own)
-            keep = lanes(bernoulli(coins, self.keep, words_for(count)), count).astype(bool)
+            keep = lanes(bernoulli(randomness, self.keep, words_for(count)), count).astype(bool)
             people = np.arange(count)
             moves = np.tile(np.arange(1, self.size), (count, 1))
             for k in range(self.ones):
-                drawn = k + uniform(coins, self.size - 1 - k, count)
+                drawn = k + uniform(randomness, self.size - 1 - k, count)
                 moves[people, drawn], moves[:, k] = moves[:, k], moves[people, drawn]
             moves[keep, self.ones - 1] = 0
             bits = np.zeros((count, self.size), dtype=np.uint8)

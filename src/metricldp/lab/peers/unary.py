@@ -7,7 +7,8 @@ Frequency Estimation" (USENIX Security 2017), who write n people's variance as a
 v = q (1 - q) / (p - q)^2, that of one person with another value: the published estimator of a
 frequency is the sum of (b - q)/(p - q) over people.
 
-The decoder here is that of `Unary`: it takes off a level first, because exactly one value is true.
+The estimator is that of `UnaryChannel`: it subtracts a level first, because exactly one value is
+true.
 Of m values, the variance of a frequency is then v (1 - 1/m) + (w - v)/m^2 for other people and
 v (1 - 1/m) + (w - v)(1 - 1/m)^2 for those with the value, where w = p (1 - p) / (p - q)^2. That is
 about 1/m less than the published v and w.
@@ -20,10 +21,10 @@ from typing import ClassVar, Self
 
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
-from metricldp.channels import Unary
+from metricldp.channels import UnaryChannel
 
 
-class AlikeUnary(Unary):
+class AlikeUnary(UnaryChannel):
     """Unary encoding in which all values have the same p and q."""
 
     @classmethod
@@ -32,7 +33,7 @@ class AlikeUnary(Unary):
         if not 0 < other < own < ONE:
             raise CertificateError(
                 f"the bits of {cls.mechanism} are ones with probability {own / ONE:.3g} and "
-                f"{other / ONE:.3g}, too near for 64-bit coins; use another epsilon"
+                f"{other / ONE:.3g}, too near for 64-bit words; use another epsilon"
             )
         return cls(size, (own,) * size, (other,) * size)
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.errors import CertificateError, SurveyError
+from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, Integers
 from metricldp.channels.table import Table
@@ -35,7 +35,7 @@ class SquareWave(Table):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> SquareWave:
         if size > MOST_POSITIONS:
-            raise SurveyError(
+            raise InvalidSpecError(
                 f"{size:,} positions are too many for a square wave; use at most {MOST_POSITIONS:,}"
             )
         most = exp_bounds(epsilon)[0]
@@ -54,7 +54,7 @@ def wave(size: int, width: int, epsilon: Fraction, total: int = ONE) -> list[lis
     high, left = divmod(total - (size - 1) * low, width)
     if high <= low:
         raise CertificateError(
-            f"epsilon {float(epsilon):.3g} is too small for 64-bit coins; use a larger epsilon"
+            f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
         )
     rows = []
     for x in range(size):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.errors import MetricLdpError, QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, MetricLdpError, QueryError
 from metricldp.basics.text import counted, shown
 from metricldp.channels.fields import Number
 from metricldp.reports import arrow
@@ -37,7 +37,9 @@ class Files:
     def check(self) -> None:
         for path, mark in self._seen.items():
             if _mark(path) != mark:
-                raise ReportRefused("sums", f"{path} changed since it was checked; tally it again")
+                raise InvalidReportError(
+                    "sums", f"{path} changed since it was checked; tally it again"
+                )
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:
@@ -61,7 +63,7 @@ class Rows:
         for name in survey.fields:
             if columns.count(name) != 1:
                 times = f"{columns.count(name)} columns" if name in columns else "no column"
-                raise ReportRefused("columns", f"these reports have {times} {name!r}")
+                raise InvalidReportError("columns", f"these reports have {times} {name!r}")
         arrow.check_no_other_columns(columns, survey.fields)
 
     def table(self, names: tuple[str, ...]) -> Sums:
@@ -101,12 +103,12 @@ class Rows:
             table = self.engine.grouped(columns, weight).combine_chunks()
         try:
             checked = arrow.check_columns(self.survey, table, columns, 0, unmarked=True)
-        except ReportRefused as wrong:
+        except InvalidReportError as wrong:
             if wrong.reason != "range":
                 raise
             # The number is that of a group, not of a report.
             why = str(wrong).partition(" has ")[2]
-            raise ReportRefused("range", f"these reports have {why}") from None
+            raise InvalidReportError("range", f"these reports have {why}") from None
         counts = np.asarray(table[REPORTS].to_numpy(), dtype=np.int64)
         self._check_count(int(counts.sum()))
         batch: dict[str, Any] = {REPORTS: counts}
@@ -130,13 +132,13 @@ class Rows:
     def _check_weight(self, name: str) -> None:
         low, high = self.survey.attributes[name].public_ends or (0.0, 0.0)
         if wrong := self.engine.outside(name, low, high):
-            raise ReportRefused(
+            raise InvalidReportError(
                 "range", f"{counted(wrong, 'report')} have an impossible value for {name}"
             )
 
     def _check_count(self, found: int) -> None:
         if found != self.n:
-            raise ReportRefused(
+            raise InvalidReportError(
                 "sums",
                 f"{self.engine.name} counted {counted(found, 'report')} where {self.n:,} were "
                 "expected; the reports changed meanwhile: tally them again",
@@ -149,9 +151,9 @@ class Rows:
             most *= field.outputs if isinstance(field, Number) else 1 << min(field.bits, 64)
         if most > MOST_GROUPS:
             raise QueryError(
-                f"{' x '.join(columns)} has {shown(most)} combinations of values, so that this "
-                f"needs the reports one by one, which stay with {self.engine.name}; tally them "
-                "without engine=, or ask about fewer attributes together, without a weight or "
+                f"{' x '.join(columns)} has {shown(most)} combinations of values, so this "
+                f"query needs single reports, which stay in {self.engine.name}; tally them "
+                "without engine=, or use fewer attributes together, without a weight or "
                 "layout='reports'"
             )
 
@@ -168,7 +170,7 @@ def _asking(engine: Engine, files: Files) -> Iterator[None]:
     except Exception as wrong:
         # Not in the engine's own words, which may quote a value.
         why = getattr(wrong, "strerror", None) or type(wrong).__name__
-        raise ReportRefused(
+        raise InvalidReportError(
             "file",
-            f"{engine.name} could not read the reports: {why}; ask {engine.name} itself for more",
+            f"{engine.name} could not read the reports: {why}; {engine.name} itself can tell more",
         ) from None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from metricldp.basics.errors import QueryError, ReportRefused
+from metricldp.basics.errors import InvalidReportError, QueryError
 from metricldp.basics.optional import require
 from metricldp.basics.text import listed, shown
 from metricldp.reports import parquet
@@ -43,7 +43,7 @@ def opened(
         return _frame(survey, collected, owner, engine, unmarked, counted)
     paths = list(collected) if isinstance(collected, list | tuple) else [collected]
     if not paths or not all(isinstance(path, str | Path) for path in paths):
-        raise ReportRefused(
+        raise InvalidReportError(
             "kind",
             "an engine reads Parquet files, a folder of them, an address, or a frame of its own, "
             f"not {shown(collected)}; tally others without engine=",
@@ -89,7 +89,7 @@ def _frame(
 
 def _check_vouched(unmarked: bool, what: str) -> None:
     if not unmarked:
-        raise ReportRefused(
+        raise InvalidReportError(
             "unmarked",
             f"{what} has no survey fingerprint that could be checked; if it holds reports of this "
             "survey, none of them counted yet, pass survey.tally(..., fingerprint=...)",
@@ -118,7 +118,9 @@ def _footers(survey: Agreement, files: Sequence[Path], counted: set[str]) -> int
             check_uncounted(file.said, counted, f"the reports in {path}")
             for key in filter(None, [(here.st_dev, here.st_ino), file.digest]):
                 if key in seen:
-                    raise ReportRefused("twice", f"{path} is the same as {seen[key]}; name it once")
+                    raise InvalidReportError(
+                        "twice", f"{path} is the same as {seen[key]}; name it once"
+                    )
                 seen[key] = path
             n += file.count
     counted.add(UNNUMBERED)

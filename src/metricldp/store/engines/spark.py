@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.errors import ReportRefused
+from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy, optional
 from metricldp.store.engines.base import Fold, Sums
 from metricldp.store.engines.sql import SqlEngine
@@ -56,11 +56,11 @@ class Spark(SqlEngine):
             return np.asarray(parts.treeAggregate(np.zeros(size, dtype=np.int64), _plus, np.add))
         except Exception as wrong:
             if told := _REFUSED.search(str(wrong)):
-                raise ReportRefused(_reason(told[1]), told[1]) from None
+                raise InvalidReportError(_reason(told[1]), told[1]) from None
             raise
 
 
-_REFUSED = re.compile(r"ReportRefused: (.+)")
+_REFUSED = re.compile(r"InvalidReportError: (.+)")
 
 
 def _reason(why: str) -> str:

@@ -1,0 +1,1 @@
+"""Conditions of queries, and the estimates that answer them."""

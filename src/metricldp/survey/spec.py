@@ -1,0 +1,214 @@
+"""What people write about a survey: attributes, guarantees and groups, before it is designed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from metricldp.attributes.base import Attribute
+from metricldp.attributes.continuous import STOCHASTIC, AutoBins
+from metricldp.attributes.kinds import from_dict
+from metricldp.attributes.rounded import RoundedContinuous
+from metricldp.basics.checks import refuse_unknown
+from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.text import listed, shown
+from metricldp.channels.mechanism import Mechanism
+from metricldp.design.workloads import Workload
+from metricldp.metrics import Lp
+from metricldp.survey import files
+from metricldp.survey.agreement import check_attributes
+from metricldp.survey.blocks import USUAL, blocks_of, joint_from
+
+_KEYS = ("metric", "attributes", "joint", "together")
+_WIDTH = 96
+"""Letters in a line of comments."""
+_MOST_ENTRIES = 1 << 14
+"""Of the rows of a workload in a spec file."""
+
+
+class SurveySpec:
+    """Attributes with their guarantees, and the groups that one mechanism randomizes together.
+
+    `joint` lists groups of attributes, maps groups to mechanisms, or is "auto": then the partition
+    with the smallest expected error is chosen, for sets of attributes that are queried `together`.
+    `metric` is an `Lp` norm over all attributes. `Survey.design(spec)` fixes all numbers.
+    `comments` are lines for the file: by attribute, and with the key "" for the top.
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Attribute],
+        *,
+        joint: Any = None,
+        metric: Lp | None = None,
+        together: Any = None,
+        comments: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        check_attributes(attributes)
+        if metric is not None and not isinstance(metric, Lp):
+            raise InvalidSpecError(f"the metric of a survey is Lp(p), not {shown(metric)}")
+        if together is not None and joint != "auto":
+            raise InvalidSpecError('together= belongs to joint="auto"; state that as well')
+        if not isinstance(joint, str) or joint != "auto":
+            blocks_of(joint, attributes)  # rejects groups that cannot be
+        if comments is not None and not isinstance(comments, Mapping):
+            raise InvalidSpecError(
+                f"comments map names of attributes to lines, not {shown(comments)}"
+            )
+        self.attributes: Mapping[str, Attribute] = MappingProxyType(dict(attributes))
+        self.joint, self.metric, self.together = joint, metric, together
+        self.comments: Mapping[str, Sequence[str]] = MappingProxyType(dict(comments or {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in a spec file."""
+        data: dict[str, Any] = {}
+        if self.metric is not None:
+            data["metric"] = self.metric.to_dict()
+        data["attributes"] = {name: _entry(a) for name, a in self.attributes.items()}
+        if self.joint is not None:
+            data["joint"] = _joint_entries(self.joint)
+        if self.together is not None:
+            data["together"] = _plain(self.together)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """From plain data, as in a spec file."""
+        if not isinstance(data, Mapping):
+            raise InvalidSpecError(f"a spec file holds a table, not a {type(data).__name__}")
+        if "metricldp" in data:
+            raise InvalidSpecError(
+                "this is a designed survey, not a spec; read it with Survey.load, or remove the "
+                "line metricldp = ... and all mechanism data to design it again"
+            )
+        refuse_unknown("a spec", data, _KEYS)
+        attributes = attribute_tables(data)
+        metric = data.get("metric")
+        return cls(
+            {name: _attribute(name, entry) for name, entry in attributes.items()},
+            metric=None if metric is None else Lp.from_dict(metric),
+            joint=joint_from(data["joint"]) if "joint" in data else None,
+            together=data.get("together"),
+        )
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a .toml or .json file; JSON has no comments."""
+        files.write(self.to_dict(), path, "spec", overwrite=overwrite, toml=str(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a .toml or .json file."""
+        data = files.read(path, "spec")
+        try:
+            return cls.from_dict(data)
+        except InvalidSpecError as wrong:
+            raise files.in_file(path, wrong) from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SurveySpec) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        """The spec as a TOML file, with its comments."""
+        text = files.to_toml(self.to_dict())
+        for name in self.attributes:
+            table = files.to_toml({"attributes": {name: {}}})
+            text = text.replace(table, table + _comment_lines(self.comments.get(name, ())), 1)
+        top = _comment_lines(self.comments.get("", ()))
+        return f"{top}\n{text}" if top else text
+
+    def __repr__(self) -> str:
+        return f"<SurveySpec of {listed(self.attributes)}>"
+
+
+def attribute_tables(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The tables [attributes.NAME] of a file."""
+    attributes = data.get("attributes")
+    if not isinstance(attributes, Mapping) or not attributes:
+        raise InvalidSpecError("a table [attributes.NAME] is needed for each attribute")
+    for name, entry in attributes.items():
+        if not isinstance(entry, Mapping):
+            raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
+    return dict(attributes)
+
+
+def _attribute(name: str, entry: Mapping[str, Any]) -> Attribute:
+    """An attribute of a spec file; one that is rounded stochastically has its own internal kind."""
+    rest = dict(entry)
+    if rest.get("kind") == RoundedContinuous.kind:
+        raise InvalidSpecError(
+            f'attribute {name}: write kind = "continuous", rounding = "{STOCHASTIC}" for kind '
+            f'"{RoundedContinuous.kind}"'
+        )
+    if rest.get("kind") == "continuous" and "rounding" in rest:
+        rounding = rest.pop("rounding")
+        if rounding != STOCHASTIC:
+            raise InvalidSpecError(
+                f'attribute {name}: rounding is "{STOCHASTIC}" or left out, not {shown(rounding)}'
+            )
+        if "points" not in rest:
+            raise InvalidSpecError(
+                f"attribute {name}: rounding needs points, the number of points of the grid"
+            )
+        rest["kind"] = RoundedContinuous.kind
+    return from_dict(rest, name)
+
+
+def _entry(attribute: Attribute) -> dict[str, Any]:
+    entry = attribute.to_dict()
+    metric = entry.pop("metric", None)
+    if entry["kind"] == RoundedContinuous.kind:
+        entry |= {"kind": "continuous", "rounding": STOCHASTIC}
+    if isinstance(entry.get("bins"), AutoBins):
+        entry["bins"] = _plain(entry["bins"].to_dict())
+    if attribute.mechanism not in ("auto", attribute.only_mechanism):
+        entry["mechanism"] = _plain(attribute.mechanism)
+    return entry if metric is None else {**entry, "metric": metric}
+
+
+def _plain(value: Any) -> Any:
+    """A mechanism, a workload or another stated value as lists, tables, numbers and texts."""
+    if isinstance(value, Mechanism):
+        return _plain(value.to_dict())
+    if isinstance(value, Workload):
+        return _plain(_rows(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _rows(workload: Workload) -> list[list[float]]:
+    if workload.rows * workload.size > _MOST_ENTRIES:
+        raise InvalidSpecError(
+            f"a workload of {workload.rows:,} rows over {workload.size:,} values is too large for "
+            "a spec file; name it, such as workload='ranges', or design the survey and save that"
+        )
+    rows: list[list[float]] = workload.rows_block(0, workload.rows).tolist()
+    return rows
+
+
+def _joint_entries(joint: Any) -> Any:
+    if isinstance(joint, str):
+        return joint
+    if isinstance(joint, Mapping):
+        return [
+            {"attributes": list(names)} | ({} if said == USUAL else {"mechanism": _plain(said)})
+            for names, said in joint.items()
+        ]
+    return [{"attributes": list(names)} for names in joint]
+
+
+def _comment_lines(comments: Sequence[str]) -> str:
+    wrapped = (
+        textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ")
+        for text in comments
+    )
+    return "".join(f"{text}\n" for text in wrapped)
