@@ -20,12 +20,12 @@ SLACK = 25
 
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
-    "src/metricldp": (187, 203, ""),
+    "src/metricldp": (189, 203, ""),
     "src/metricldp/answers": (6_517, 7_564, ""),
     "src/metricldp/attributes": (
-        1_451,
+        1_467,
         1_346,
-        "positions on a circle; bands by edges; a guarantee needs a distance",
+        "positions on a circle; bands by edges; a guarantee needs a distance; workload=",
     ),
     "src/metricldp/basics": (505, 516, ""),
     "src/metricldp/channels": (2_215, 2_192, "fields name values that no report can have"),
@@ -33,7 +33,7 @@ BUDGETS = {
     "src/metricldp/coins": (436, 484, ""),
     "src/metricldp/collector": (2_106, 2_206, ""),
     "src/metricldp/collector/page": (1_237, 1_450, ""),
-    "src/metricldp/design": (3_575, 3_796, ""),
+    "src/metricldp/design": (3_585, 3_796, ""),
     "src/metricldp/estimate": (
         1_326,
         0,
@@ -62,7 +62,7 @@ TREES = {
     # whole trees, with all folders below them
     "src": (32_980, 36_843, ""),
     "tests": (
-        43_015,
+        43_060,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names",
     ),

@@ -111,11 +111,10 @@ EXTRA_MEMBERS = {
     "Continuous, rounded": EXTRA_OF_EVERY_ATTRIBUTE + "extent grid step",
     "Ordinal": EXTRA_OF_EVERY_ATTRIBUTE + "field_name step values",
     "Categorical": EXTRA_OF_EVERY_ATTRIBUTE + "field_name values",
-    "Weight": EXTRA_OF_EVERY_ATTRIBUTE + "ends extent max_epsilon",
+    "Weight": EXTRA_OF_EVERY_ATTRIBUTE + "ends extent max_epsilon workload",
 }
 """Other public members, which are to become private."""
 MISSING_MEMBERS = {
-    "Survey": "manifest",
     "Fit": """
         contributions correlation covariance fit_distribution goodness_of_fit_test
         independence_test linear_regression std top_k trend_test variance
@@ -128,11 +127,7 @@ MISSING_MEMBERS = {
         cdf contributions correlation covariance fit_distribution goodness_of_fit_test
         histogram independence_test linear_regression n std top_k trend_test variance workload
     """,
-    "Integer": "workload",
-    "Continuous": "workload",
-    "Continuous, rounded": "rounding workload",
-    "Ordinal": "workload",
-    "Categorical": "workload",
+    "Continuous, rounded": "rounding",
 }
 """Members that the interface defines and that do not exist yet."""
 

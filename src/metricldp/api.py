@@ -31,6 +31,7 @@ from metricldp.planning.plan import Plan
 from metricldp.planning.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.reports.device import Device, Memory
+from metricldp.reports.manifest import manifest
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
 from metricldp.survey.explain import Explanation, explain, weak_guarantees
@@ -209,6 +210,10 @@ class Survey(Agreement):
         workload it is the root of the mean squared error over the rows of `tally.workload`.
         """
         return expected_error(self, where, n, prior, weights, attribute, workload)
+
+    def manifest(self) -> str:
+        """All that a device needs, as one line of JSON: the same survey has the same manifest."""
+        return manifest(self)
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""

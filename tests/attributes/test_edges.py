@@ -120,7 +120,7 @@ def test_equal_edges_are_a_line_and_a_file_gives_them_back():
         ({"edges": [0, 1, 2], "bins": 2}, "bins or edges, not both"),
         ({"edges": [0, 1, 2], "low": 1}, "low is 1, but the edges end at 0"),
         ({"edges": [0, 1, 2, 1e18]}, "adds almost no noise"),
-        ({"low": 0, "bins": 3}, "needs 'low', 'high' and at least 2 bins, or 'edges'"),
+        ({"low": 0, "bins": 3}, "needs its lowest and highest value"),
     ],
 )
 def test_edges_that_cannot_be_are_refused(said, why):

@@ -250,10 +250,27 @@ def test_the_best_bins_grow_with_people_and_with_epsilon():
 
     assert best(1_000, 1) < best(100_000, 1) < best(10_000_000, 1)
     assert best(10_000, 0.5) < best(10_000, 2)
-    assert best(10_000, 1) < best(10_000, 1, smoothness=4)
+    assert best(10_000, 1) < best(10_000, 1, smoothness=8)
     even = best(10_000, 1, prior=(1.0,) * 20)
     assert even == best(10_000, 1)
     assert best(10_000, 1, prior=(1.0, *[0.0] * 19)) > even
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 200_000), (0, 1), (-37.5, 62.5), (0, 37)])
+@pytest.mark.parametrize("n", [1000, 10_000, 1_000_000])
+def test_best_bins_have_round_widths_where_they_cost_little(low, high, n):
+    bins = AutoBins(n=n)
+    curve = trade_off(Continuous(low, high, bins=bins, epsilon=1, within=(high - low) / 20))
+    width = Fraction(high - low) / curve.best
+    mantissa = width / Fraction(10) ** math.floor(math.log10(width))
+    chosen = curve.total[list(curve.bins).index(curve.best)]
+    assert chosen <= 1.25 * curve.total.min()
+    assert mantissa in (1, 2, Fraction(5, 2), 5, 10) or (n == 1000 and high == 37)
+
+
+def test_bins_of_a_domain_without_round_widths_have_the_smallest_error():
+    curve = trade_off(Continuous(0, 99.9, bins="auto", epsilon=1, within=5))
+    assert curve.best == curve.bins[np.argmin(curve.total)]
 
 
 def test_the_curve_is_what_it_says():

@@ -130,6 +130,27 @@ def test_mechanisms_with_data_round_trip(name, tmp_path):
     check_round_trip(SurveySpec({"v": attribute}), tmp_path)
 
 
+def test_workload_of_an_attribute_is_the_workload_of_its_mechanism(tmp_path):
+    stated = {"name": "auto", "workload": "values"}
+    named = Integer(0, 20, epsilon=1, within=3, max_epsilon=4, workload="values")
+    assert named == Integer(0, 20, epsilon=1, within=3, max_epsilon=4, mechanism=stated)
+    check_round_trip(SurveySpec({"v": named}), tmp_path)
+    plain = Integer(0, 20, epsilon=1, within=3, max_epsilon=4)
+    surveys = [Survey.design({"v": attribute}) for attribute in (plain, named)]
+    values, ranges = (
+        [s.expected_error(c, n=1).stderr for s in surveys] for c in ("v == 3", "v < 9")
+    )
+    assert values[1] < 0.95 * values[0] and ranges[0] < ranges[1]
+
+
+@pytest.mark.parametrize("mechanism", [{"name": "additive", "workload": "values"}, Unary()])
+def test_second_workload_of_an_attribute_is_rejected(mechanism):
+    with pytest.raises(InvalidSpecError, match="states its own workload or takes none"):
+        Ordinal(LEVELS, epsilon=1, mechanism=mechanism, workload="ranges")
+    matrix = Ordinal(LEVELS, epsilon=1, mechanism=Matrix(), workload="prefixes")
+    assert matrix.mechanism == Matrix(workload="prefixes")
+
+
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.parametrize("metric", [None, Lp(2), Lp(float("inf"))])
 def test_groups_and_norms_round_trip(name, metric, tmp_path):

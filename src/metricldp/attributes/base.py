@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -66,6 +66,8 @@ class Attribute(ABC):
     """No two values may be told apart better than this, however far apart they are."""
     mechanism: Any = "auto"
     """The mechanism: a name, a table or a Mechanism."""
+    workload: Any = None
+    """The queries that the mechanism is designed for; it becomes a part of `mechanism`."""
     optional: float | None = None
     """Whether a person may leave it out: the epsilon of that, or True for the attribute's own."""
 
@@ -110,6 +112,21 @@ class Attribute(ABC):
             object.__setattr__(self, "optional", positive("optional", self.optional))
         if self.max_epsilon is not None:
             object.__setattr__(self, "max_epsilon", positive("max_epsilon", self.max_epsilon))
+        if self.workload is not None:
+            object.__setattr__(self, "mechanism", self._designed_for(self.workload))
+            object.__setattr__(self, "workload", None)
+
+    def _designed_for(self, workload: Any) -> Any:
+        """The mechanism together with the workload that it is designed for."""
+        stated = self.mechanism
+        if isinstance(stated, str):
+            return {"name": stated, "workload": workload}
+        if isinstance(stated, Mapping) and "workload" not in stated:
+            return {**stated, "workload": workload}
+        takes_one = is_dataclass(stated) and "workload" in (f.name for f in fields(stated))
+        if takes_one and stated.workload is None:
+            return replace(stated, workload=workload)
+        raise InvalidSpecError("the mechanism states its own workload or takes none; leave it out")
 
     @property
     @abstractmethod
@@ -332,7 +349,7 @@ class Attribute(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a survey file, without the mechanism."""
-        own = [f.name for f in fields(self) if f.name not in _LAST and f.name != "mechanism"]
+        own = [f.name for f in fields(self) if f.name not in (*_LAST, "mechanism", "workload")]
         data: dict[str, Any] = {"kind": self.kind}
         for name in (*own, *(name for name in _LAST if hasattr(self, name))):
             value = getattr(self, name)

@@ -91,10 +91,11 @@ class AutoBins:
 class Continuous(Interval, OnLine):
     """A real number between low and high, reported as one of `bins` equal bins.
 
-    `bins="auto"`, or an AutoBins with more information, is chosen by `Survey.design`. With `edges`
-    you place the bins yourself, for values that many respondents share: 0, or round numbers. The
-    distance of two bins is that of their middles. With metric=Relative(...) all bins have the same
-    ratio of edges, and the distance is that of the middles on a log scale.
+    Without `bins`, or with an AutoBins, `Survey.design` chooses their number; it prefers edges at
+    round numbers. With `edges` you place the bins yourself, for values that many respondents share:
+    0, or round numbers. The distance of two bins is that of their middles. With
+    metric=Relative(...) all bins have the same ratio of edges, and the distance is that of the
+    middles on a log scale.
     """
 
     low: float = field(default=None, kw_only=False)  # type: ignore[assignment]
@@ -123,11 +124,13 @@ class Continuous(Interval, OnLine):
             self._settle_relative(self.metric)
         if self.edges is not None:
             self._place_edges(self.edges)
-        elif any(needed is None for needed in (self.low, self.high, self.bins)):
+        elif self.low is None or self.high is None:
             raise InvalidSpecError(
-                "a continuous attribute needs 'low', 'high' and at least 2 bins, or 'edges', "
-                f"not {shown((self.low, self.high, self.bins))}"
+                "a continuous attribute needs its lowest and highest value, "
+                "such as Continuous(0, 100, ...), or edges=[0, 10, 50, 100]"
             )
+        elif self.bins is None:
+            object.__setattr__(self, "bins", "auto")
         super().__post_init__()
         if self.cyclic and self._uneven:
             raise InvalidSpecError(

@@ -27,7 +27,6 @@ MAX_WEIGHED = 2048
 """Positions up to which the exact error of additive noise takes some seconds."""
 FAR_ENOUGH = 1
 """From this epsilon per step on, additive noise gains less than 1% over geometric noise."""
-_SEARCHED = ("additive", "extremal")
 _WORTH = 0.99
 """A mechanism that comes later in the list has to be better by more than a hundredth."""
 _NOTHING = 1e-12
@@ -92,17 +91,6 @@ def _competing(
                 yield settled, 0.0
             else:
                 yield settled, mean_variance(settled.channel(size, metric), workload, prior)
-
-
-def without_search(size: int, metric: Metric, *, ordered: bool, workload: str) -> dict[str, float]:
-    """What the mechanisms would have that are made at once, to compare another one with."""
-    found = {}
-    for name in _candidates(size, metric, ordered):
-        if name not in _SEARCHED:
-            with contextlib.suppress(CertificateError, QueryError, InvalidSpecError):
-                channel = BUILT_IN[name].settled(size, metric).channel(size, metric)
-                found[name] = mean_variance(channel, workload)
-    return found
 
 
 def _candidates(

@@ -33,6 +33,9 @@ else:
     pa = lazy("pyarrow")
 
 _MOST_BINS = 4096
+_ROUND_MANTISSAS = (Fraction(1), Fraction(2), Fraction(5, 2), Fraction(5))
+_FOR_ROUND_WIDTHS = 1.25
+"""Round widths may cost this factor of the smallest squared error."""
 _CHANNELS: dict[str, tuple[type[Geometric] | type[Threshold], ...]] = {
     "threshold": (Threshold,),
     "geometric": (Geometric,),
@@ -52,9 +55,20 @@ class TradeOff:
     def total(self) -> npt.NDArray[np.float64]:
         return self.estimation + self.truncation
 
+    width: Fraction
+    """Of the whole domain."""
+
     @property
     def best(self) -> int:
-        return int(self.bins[np.argmin(self.total)])
+        """The number with the smallest error, and preferably with a round width.
+
+        A query can only use the edges of bins, so edges at 5,000 are worth more than edges at
+        5,882.35, unless they cost more than a quarter of the squared error.
+        """
+        least = float(self.total.min())
+        widths = ((error, int(m)) for error, m in zip(self.total, self.bins, strict=True))
+        cheap = [(error, m) for error, m in widths if error <= _FOR_ROUND_WIDTHS * least]
+        return min([one for one in cheap if _is_round(self.width / one[1])] or cheap)[1]
 
     def to_arrow(self) -> pa.Table:
         columns = {"bins": self.bins, "estimation": self.estimation}
@@ -84,20 +98,32 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
         / as_written(attribute.within or attribute.per or 1)
         * share
     )
-    bins = [m for m in _candidates() if whole / m >= SMALLEST_STEP]
+    bins = [m for m in _candidates(width) if whole / m >= SMALLEST_STEP]
     if not bins:
         raise InvalidSpecError("epsilon is too small for any number of bins; use a larger one")
     estimation = [_estimation(mechanism, m, whole / m) for m in bins]
     sizes = np.array(bins, dtype=np.int64)
     truncation = (wanted.n * wanted.density / sizes) ** 2 / 6
-    return TradeOff(sizes, wanted.n * np.array(estimation), truncation)
+    return TradeOff(sizes, wanted.n * np.array(estimation), truncation, width)
 
 
-def _candidates() -> list[int]:
-    """Every number up to 64, then steps of about four per cent."""
-    found = set(range(2, 65))
-    found |= {round(64 * 1.04**k) for k in range(math.ceil(math.log(_MOST_BINS / 64, 1.04)))}
-    return sorted(found | {_MOST_BINS})
+def _candidates(width: Fraction) -> list[int]:
+    """Every number up to 64, then steps of about four per cent, and all of round widths."""
+    numbers = {*range(2, 65), _MOST_BINS}
+    numbers |= {round(64 * 1.04**k) for k in range(math.ceil(math.log(_MOST_BINS / 64, 1.04)))}
+    largest = math.floor(math.log10(width))
+    widths = (
+        mantissa * Fraction(10) ** power
+        for power in range(largest - math.ceil(math.log10(_MOST_BINS)) - 1, largest + 1)
+        for mantissa in _ROUND_MANTISSAS
+    )
+    numbers |= {int(width / one) for one in widths if (width / one).denominator == 1}
+    return sorted(m for m in numbers if 2 <= m <= _MOST_BINS)
+
+
+def _is_round(width: Fraction) -> bool:
+    """Whether a width is 1, 2, 2.5 or 5 times a power of ten."""
+    return width / Fraction(10) ** math.floor(math.log10(width)) in (*_ROUND_MANTISSAS, 10)
 
 
 def _estimation(mechanism: str, bins: int, step: Fraction) -> float:
