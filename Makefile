@@ -6,6 +6,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Tests start many interpreters, which compile the package again and again without cached bytecode.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: adult client demo demo-web oracle test test-slow check fuzz bench docs docs-live notebooks vectors format clean
 
 demo: .venv/.runs
