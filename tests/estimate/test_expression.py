@@ -313,6 +313,8 @@ ERRORS = [
     ("class == 1", 0, "`class` has backticks"),
     ("age > 0x1", 6, "not a number"),
     ("age > 1and age < 3", 6, "not a number"),
+    ("age in 18..29", 7, "written with comparisons"),
+    ("age between 1 and 3", 4, "written with comparisons"),
     ("age + 1 > 2", 4, "no arithmetic"),
     ("age > --1", 6, "no arithmetic"),
     ("age > 2 - 1", 8, "no arithmetic"),

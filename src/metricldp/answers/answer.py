@@ -538,7 +538,7 @@ def check_method(method: object) -> None:
 def normal_reach(level: float) -> float:
     """How many standard errors a two-sided normal interval of that level reaches each way."""
     if not is_number(level) or not 0.5 < 0.5 + level / 2 < 1:
-        raise QueryError(f"a confidence level is between 0 and 1, not {shown(level)}")
+        raise QueryError(f"a confidence level is between 0 and 1, such as 0.95, not {shown(level)}")
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 

@@ -149,11 +149,15 @@ class Source:
                 if before.kind == token.kind == "name":
                     name = _short(self.text[before.start : _end(token)])
                     message = f"two names follow each other; a name with a space is `{name}`"
+                    if token.text == "between":
+                        message = f"a range is written with comparisons, as in {EXAMPLE}"
                 raise self.error(message, token.start)
 
     def _check_number(self, token: Token, after: Token) -> None:
         if after.start == _end(token) and after.kind in ("name", "number"):
             message = f"{_short(token.text + after.text)} is not a number such as 50_000"
+            if ".." in token.text + after.text:
+                message = f"a range is written with comparisons, as in {EXAMPLE}"
             raise self.error(message, token.start)
 
     def _check_operator(self, token: Token, before: Token | None, after: Token | None) -> None:

@@ -130,7 +130,7 @@ class Readings:
 def attribute_of(survey: Agreement, name: object) -> Attribute:
     """An attribute by name, or the names there are."""
     if not isinstance(name, str) or name not in survey.attributes:
-        there = f"{listed(survey.attributes)}{guess(name, survey.attributes)}"
+        there = f"{listed(survey.asked)}{guess(name, survey.asked)}"
         order = "; the attribute comes before where" if isinstance(name, Mapping) else ""
         raise QueryError(f"the survey has no attribute {shown(name)}; it has {there}{order}")
     return survey.attributes[name]
