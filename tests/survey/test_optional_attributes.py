@@ -113,7 +113,7 @@ def test_what_cannot_be_optional():
     with pytest.raises(InvalidSpecError, match="in the clear and cannot be optional"):
         Weight(0, 1, optional=1)
     ages = {"x": Integer(0, 9, epsilon=1, optional=1, per=1), "y": Integer(0, 9, epsilon=1, per=1)}
-    with pytest.raises(InvalidSpecError, match="x is optional, which needs a report of its own"):
+    with pytest.raises(InvalidSpecError, match="x is optional; remove optional"):
         Survey.design(SurveySpec(ages, joint={("x", "y"): "hio"}))
 
 

@@ -17,11 +17,11 @@ from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
 from metricldp.basics.text import shown
 from metricldp.estimate.display import (
-    CONTRADICTION,
     EMPTY,
     Display,
     bounded,
     interval_text,
+    percent,
     rounded,
     rounded_error,
 )
@@ -451,15 +451,14 @@ class Estimate:
         low, high = self.confidence_interval(confidence_level)
         place = -1 if self.value < low else 1 if self.value > high else 0
         least, most = self._attainable
+        first, last = self._interval(confidence_level)
         notes = self.notes
-        if (
-            self._interval(confidence_level)[1] < least
-            or self._interval(confidence_level)[0] > most
-        ):
-            notes = (*notes, CONTRADICTION)
-        value = place if place else 0
+        if last < least or first > most:
+            unbiased = f"the unbiased estimate is {self._shown(self.value)}"
+            level = percent(confidence_level)
+            notes = (*notes, f"{unbiased}; no possible value is in its {level} CI")
         ends = (self._shown(low), self._shown(high))
-        shown_value = bounded(self._shown(self.value), *ends, value)
+        shown_value = bounded(self._shown(self.value), *ends, place)
         error = rounded_error(self.stderr, whole=self._counts)
         return Display(shown_value, error, self._shown_ends(low, high), notes)
 

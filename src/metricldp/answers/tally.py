@@ -313,7 +313,8 @@ class Tally(Asking, Statistics):
     ) -> EstimateTable:
         """A count for every value of an attribute, or for bins between edges.
 
-        `bins` is a list of edges, left-closed, or a number of bins of equal width.
+        `bins` is a list of edges, left-closed, or a number of bins. They have equal widths if the
+        number of values can be divided by it, and nearly equal ones otherwise.
         """
         described = attribute_of(self.survey, attribute)
         parts = self._parts(where, attribute)

@@ -95,7 +95,7 @@ class Target:
         """What the error is."""
         if self.confidence_level is None:
             return "standard error"
-        return f"margin of error of a {percent(self.confidence_level)} CI"
+        return f"{percent(self.confidence_level)} margin of error"
 
     @property
     def unit(self) -> str:
