@@ -470,7 +470,7 @@ class Estimate:
 
     def to_text(self, confidence_level: float = 0.95) -> str:
         """The estimate, its standard error and its interval in one line."""
-        unit = self.unit if self.unit in _WORDS or " per " in self.unit else ""
+        unit = self.unit if self.unit in _WORDS or " per " in f" {self.unit}" else ""
         return self.display(confidence_level).line(unit, confidence_level)
 
     def _repr_html_(self) -> str:
@@ -523,8 +523,12 @@ def plain_number(value: Any) -> Any:
 
 
 def barely(size: float, error: float) -> str:
-    """What to note of a ratio over a group that may be empty."""
-    return f"the group is estimated at {size:,.0f} people (SE {error:,.0f})"
+    """The note of a ratio over a group that may be empty; a bound in place of negative people."""
+    value, high = (
+        f"{max(number, 0.0):,.0f}" for number in (size, size + normal_reach(0.95) * error)
+    )
+    people = bounded(value, "0", high, -1 if size < 0 else 0)
+    return f"the group is estimated at {people} people (SE {rounded_error(error, whole=True)})"
 
 
 def check_method(method: object) -> None:

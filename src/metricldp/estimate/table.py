@@ -130,10 +130,11 @@ class EstimateTable:
         except TypeError:
             row = None
         if row is None:
-            words = [str(one) for one in self.labels]
+            like = [one for one in self.labels if str(one) == str(label)]
+            hint = guess(str(label), [str(one) for one in self.labels])
+            hint = f"; did you mean {like[0]!r}?" if like else hint
             raise QueryError(
-                f"the table has no row {shown(label)}; it has {listed(self.labels)}"
-                f"{guess(str(label), words)}"
+                f"the table has no row {shown(label)}; it has {listed(self.labels)}{hint}"
             )
         return self._estimates[row]
 
