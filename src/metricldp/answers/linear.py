@@ -202,9 +202,10 @@ class RowLabels(Sequence[str]):
         return iter(self._workload.labels(self._words))
 
 
-def workload_table(workload: Workload, profile: Profile | Apart) -> EstimateTable:
-    """The estimates of a workload as a table."""
+def workload_table(workload: Workload, profile: Profile | Apart, among: str = "") -> EstimateTable:
+    """The estimates of a workload as a table; `among` states the condition in its label."""
     rows = WorkloadRows(workload, profile)
     labels = RowLabels(workload, rows.words)
     name = profile.attribute
-    return EstimateTable([Grouping(name, labels, labels)], rows, label=f"workload over {name}")
+    label = f"workload over {name}{among}"
+    return EstimateTable([Grouping(name, labels, labels)], rows, label=label)
