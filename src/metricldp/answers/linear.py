@@ -203,8 +203,8 @@ class RowLabels(Sequence[str]):
         return iter(self._workload.labels(self._words))
 
 
-def workload_table(workload: Workload, profile: Profile | Apart) -> EstimateTable:
-    """The estimates of a workload as a table."""
+def workload_table(workload: Workload, profile: Profile | Apart, among: str = "") -> EstimateTable:
+    """The estimates of a workload as a table; `among` states the condition in its label."""
     rows = WorkloadRows(workload, profile)
     name = profile.attribute
     if workload.row_per_value:
@@ -212,4 +212,4 @@ def workload_table(workload: Workload, profile: Profile | Apart) -> EstimateTabl
     else:
         labels = RowLabels(workload, rows.words)
         grouping = Grouping(name, labels, labels)
-    return EstimateTable([grouping], rows, label=f"workload over {name}")
+    return EstimateTable([grouping], rows, label=f"workload over {name}{among}")

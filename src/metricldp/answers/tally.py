@@ -421,7 +421,7 @@ class Tally(Asking, Statistics):
         """
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute), target)
-        return workload_table(asked, profile)
+        return workload_table(asked, profile, self._among(where))
 
     def fit_distribution(
         self,
