@@ -56,7 +56,7 @@ else:
     pa = lazy("pyarrow")
 
 SYNTHETIC = "metricldp.synthetic"
-WARNING = "made-up people, drawn from a fit: biased, and nothing is guaranteed of them"
+WARNING = "synthetic respondents, sampled from a fitted distribution: biased, no guarantee"
 """What a table of a sample is marked with."""
 MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""

@@ -169,12 +169,12 @@ class Fitting:
         found = beyond * column.scale**2 / max(size, 1.0)
         said = f"{found:.3g}"
         if math.isfinite(error):
-            said += f" ± {error * column.scale**2 / max(size, 1.0):.2g}"
-        merged = "join levels, " if ": " in column.label else ""
+            said += f" (SE {error * column.scale**2 / max(size, 1.0):.2g})"
+        merged = "merge levels, " if ": " in column.label else ""
         return QueryError(
-            f"{column.label} does not clearly vary beyond the other predictors: the variance that "
-            f"is its own is estimated at {said}; leave it out, {merged}ask about more people, or "
-            "collect more reports"
+            f"{column.label} is nearly determined by the other predictors: its residual variance "
+            f"is estimated at {said}; leave it out, {merged}use a larger group, or collect more "
+            "reports"
         )
 
     def _contributions(self, weights: Floats) -> dict[str, tuple[Floats, float]]:

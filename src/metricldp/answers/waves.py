@@ -97,7 +97,7 @@ class Waves:
         for (one, before), (other, after) in combinations(pairs, 2):
             if not before < after:
                 raise QueryError(
-                    f"waves stand in time order, but {shown(other)} follows {shown(one)}"
+                    f"waves are listed in time order, but {shown(other)} follows {shown(one)}"
                 )
         for (one, first), (other, second) in combinations(self._named, 2):
             if first.store is second.store or first.store.counted & second.store.counted:

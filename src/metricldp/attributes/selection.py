@@ -182,7 +182,7 @@ def is_reversed(low: Any, high: Any) -> bool:
 def swapped(low: object, high: object, name: str, *, may_go_round: bool = False) -> QueryError:
     """The refusal of a range that ends before it begins, where values do not go round."""
     asked, meant = range_words(low, high), range_words(high, low)
-    why = f"{name} {asked} is an empty range: its ends are swapped; ask for {meant}"
+    why = f"{name} {asked} is an empty range: its ends are swapped; use {meant}"
     around = (
         f", or make {name} cyclic in the survey if its ranges should wrap around; here it is not"
     )

@@ -315,8 +315,8 @@ class ShapedOnCells(OnCells):
         far = torus.too_far(self.patterns)
         if far is not None:
             raise InvalidSpecError(
-                f"the patterns of additive noise tell people {far} steps apart better than the "
-                "metric allows; leave around and patterns out, and the best are found"
+                f"the patterns of additive noise exceed the metric for values {far} steps apart; "
+                "leave around and patterns out, and the best are found"
             )
         return torus.channel(self.patterns)
 

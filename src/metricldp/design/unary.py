@@ -81,8 +81,8 @@ class Unary(Mechanism):
         pair = too_near(bits, metric, size)
         if pair is not None:
             raise InvalidSpecError(
-                f"the bits of {label(pair[0])} and {label(pair[1])} tell more than their distance "
-                "allows; leave bits out, and the best are found"
+                f"the bits of {label(pair[0])} and {label(pair[1])} exceed their distance; "
+                "leave bits out, and the best are found"
             )
         return UnaryChannel.for_losses(bits)
 
@@ -182,7 +182,7 @@ def _classes(metric: Metric, size: int) -> _Classes:
         return _Classes(of, np.array([[1, 1], [1, 2]])[: of.max() + 1, : of.max() + 1], metric.step)
     if size > MOST_DIFFERENT:
         raise InvalidSpecError(
-            f"unary bits serve up to {MOST_DIFFERENT:,} values that the metric tells apart, "
+            f"unary bits support up to {MOST_DIFFERENT:,} values with positive distances, "
             f"not {size:,}; use another mechanism"
         )
     numbers = metric.whole(size)

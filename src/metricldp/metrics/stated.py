@@ -224,9 +224,7 @@ class Tree(Stated):
         nodes = Counter(_nodes(self.groups))
         for name, count in nodes.items():
             if count > 1:
-                raise InvalidSpecError(
-                    f"the tree names {shown(name)} twice; every name stands once"
-                )
+                raise InvalidSpecError(f"the tree names {shown(name)} twice; write each name once")
         for name, _ in self.lengths:
             if name not in nodes:
                 raise InvalidSpecError(

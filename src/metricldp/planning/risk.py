@@ -115,7 +115,9 @@ def risk(survey: Agreement, attribute: Any, *, within: Any = 0, prior: Any = "un
     """The risk of one attribute, or of a group that is randomized jointly: "east+north"."""
     group = survey.blocks.get(attribute) if isinstance(attribute, str) else None
     if group is None and attribute_of(survey, attribute).is_public:
-        raise QueryError(f"{attribute} is a public weight: everybody knows it")
+        raise QueryError(
+            f"{attribute} is a public weight and not protected, so it has no risk of a guess"
+        )
     names = [attribute] if group is None else list(group.names)
     size = math.prod(survey.attributes[name].size for name in names)
     if size > MOST_POSITIONS:

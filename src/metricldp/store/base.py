@@ -85,8 +85,8 @@ class Store(ABC):
     def batches(self, names: Sequence[str]) -> list[Batch]:
         """The reports themselves, some columns of them; an error where they are not stored."""
         raise QueryError(
-            f"totals let the reports go, and {', '.join(names)} would be read from them one by "
-            "one; tally them without keep="
+            f"totals have no single reports, which {', '.join(names)} need; tally the reports "
+            "without keep="
         )
 
     @abstractmethod

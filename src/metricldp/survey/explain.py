@@ -325,7 +325,7 @@ class Explanation:
 
 
 PREFACE = (
-    "Each value is randomized on the respondent's device. A factor says how many times as likely "
+    "Each value is randomized on the respondent's device. A factor is how many times as likely "
     "a report can be for one value as for another, all else being equal."
 )
 _ERRORS = {"stderr_uniform": "uniform values", "stderr_worst": "worst case"}
@@ -502,14 +502,18 @@ def _bins_note(attribute: Any) -> str:
     )
 
 
+def group_guarantee(survey: Agreement, group: Block) -> str:
+    """The guarantee of a group of attributes that are randomized jointly, in a sentence."""
+    return (
+        f"A report is {times(group_epsilon(survey, group))} for one respondent as for another who "
+        "differs in these attributes alone."
+    )
+
+
 def _group_section(survey: Agreement, group: Block) -> Section:
-    epsilon, grid = group_epsilon(survey, group), group.mechanism.grid
+    grid = group.mechanism.grid
     names = " and ".join(group.names)
     title = f"{names}: randomized jointly by {group.mechanism.name}"
-    text = (
-        f"A report is {times(epsilon)} for one respondent as for another who differs in these "
-        "attributes alone."
-    )
     notes: list[str] = []
     if grid is not None and not grid.axes:
         notes = ["Distances of the attributes add up."]
@@ -525,7 +529,7 @@ def _group_section(survey: Agreement, group: Block) -> Section:
             f"Locations within an ellipse with the radii {' and '.join(lengths)} have a factor of "
             f"at most {factor(step)}, up to twice as far apart {factor(2 * step)}, and so on."
         ]
-    return Section(title, text, (), tuple(notes))
+    return Section(title, group_guarantee(survey, group), (), tuple(notes))
 
 
 def _together(survey: Agreement, private: int) -> str:
