@@ -86,7 +86,7 @@ class Trace:
         if self.stop is not None:
             found += f"; {self.stop:,} were best for half of the reports"
         if self.gap is not None:
-            found += f"; ln of the likelihood is at most {self.gap:,.1f} below the best there is"
+            found += f"; the log-likelihood is at most {self.gap:,.1f} below its maximum"
         return found
 
 
@@ -323,7 +323,7 @@ class Fit:
     def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
         """The same fit for a tally with more reports in it, from where this one ended."""
         if not isinstance(getattr(tally, "store", None), Store):
-            raise QueryError(f"a fit is brought up to date with a tally, not {shown(tally)}")
+            raise QueryError(f"update takes a tally, not {shown(tally)}")
         return fit(tally, self.attributes, start=self, progress=progress)
 
     @cached_property
@@ -383,7 +383,7 @@ def fit(
 def check_progress(progress: object) -> None:
     if not callable(progress):
         raise QueryError(
-            f"progress= is a function of the share that is done, not {shown(progress)}"
+            f"progress= is a function of the completed fraction, not {shown(progress)}"
         )
 
 

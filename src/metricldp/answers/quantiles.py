@@ -281,8 +281,8 @@ class Quantile(Estimate):
 
     def __sub__(self, other: object) -> NoReturn:
         raise QueryError(
-            "quantiles have no standard error, so none is subtracted from another; compare their "
-            "intervals, or subtract means or shares of people up to a value: tally.mean(...)"
+            "quantiles have no standard error, so they cannot be subtracted; compare their "
+            "intervals, or subtract means or fractions up to a value"
         )
 
     __rsub__ = __add__ = __radd__ = __truediv__ = __rtruediv__ = __sub__

@@ -68,7 +68,9 @@ class Regression:
         if missing := [name for name in names if name not in person]:
             raise QueryError(f"a prediction needs {listed(missing)} as well")
         if unknown := [name for name in person if name not in names]:
-            raise QueryError(f"{shown(unknown[0])} is no predictor; there are {listed(names)}")
+            raise QueryError(
+                f"{shown(unknown[0])} is not a predictor; predictors are {listed(names)}"
+            )
         row = []
         for column in self._fitting.columns:
             if not column.name:
@@ -85,7 +87,7 @@ class Regression:
         if described.named:
             places = np.flatnonzero(described.choose(value, name).inside)
             if len(places) != 1:
-                raise QueryError(f"a person has one {name}, not {shown(value)}")
+                raise QueryError(f"{name} takes a single value, not {shown(value)}")
             return value, int(places[0])
         if not is_number(value) or not math.isfinite(value):
             raise QueryError(f"{name} takes a number, not {shown(value)}")
@@ -150,7 +152,9 @@ def regression(
     if y.binned:
         notes.append(f"{outcome} is taken at the middle of its bins; the line is that of middles")
     elif y.step:
-        notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
+        notes.append(
+            f"{outcome} is rounded at random; R^2 assumes that it is uniform between points"
+        )
     fitting = Fitting(people, y, tuple(columns))
     return _result(fitting, bases, tuple(dict.fromkeys(notes)))
 

@@ -211,8 +211,7 @@ class Through(Estimate):
     ) -> tuple[float, float]:
         if flag("anytime", anytime):
             raise QueryError(
-                f"no interval of the {self.question} is known that stays right while one watches; "
-                "leave anytime out, and look once"
+                f"there is no confidence sequence of the {self.question}; leave anytime out"
             )
         if self.between:
             return super()._interval(confidence_level, method)

@@ -38,7 +38,7 @@ from metricldp.survey.agreement import Agreement
 _YEAR = 365.25
 _CENTURIES = 1900, 2100
 """Whole numbers between these are years."""
-_OWN_PEOPLE = "as if each wave had drawn its own people from the population"
+_OWN_PEOPLE = "assuming that each wave sampled other respondents from the population"
 
 
 def waves(
@@ -88,7 +88,7 @@ class Waves:
     def _check(self) -> None:
         for label, tally in zip(self.labels, self.tallies, strict=True):
             if not isinstance(tally, Tally):
-                raise QueryError(f"wave {shown(label)} is {shown(tally)}, no tally")
+                raise QueryError(f"wave {shown(label)} is {shown(tally)}, not a tally")
             if not tally.n:
                 raise QueryError(f"wave {shown(label)} has no reports; leave it out")
         if len(self.tallies) < 2:

@@ -189,7 +189,7 @@ class Interval(Attribute):
 
 def beyond_circle(length: float) -> str:
     """What to do with a value outside a circle, of which no end is nearest."""
-    return f"around a circle nothing is clipped; move it by whole turns of {plain(length)}"
+    return f"cyclic values are not clipped; reduce it modulo {plain(length)}"
 
 
 def no_line(name: str) -> QueryError:

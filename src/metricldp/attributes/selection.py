@@ -192,7 +192,7 @@ def swapped(low: object, high: object, name: str, *, may_go_round: bool = False)
 def empty(words: object, name: str, domain: str) -> QueryError:
     """The refusal of a range that holds nothing."""
     asked = range_words(*words) if isinstance(words, tuple) else str(words)
-    return QueryError(f"{name} {asked} is an empty range; {name} goes {domain}")
+    return QueryError(f"{name} {asked} is an empty range; {name} is {domain}")
 
 
 def members_of(words: object, name: str) -> list[Any]:

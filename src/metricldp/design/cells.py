@@ -137,7 +137,7 @@ def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
     for name, axis in axes.items():
         if axis is None:
             raise InvalidSpecError(
-                f"{name} is no side of a plane: that takes evenly spaced numbers along a line"
+                f"{name} cannot be an axis of a plane; use evenly spaced numbers, not cyclic"
             )
     return in_plane([axis for axis in axes.values() if axis])
 

@@ -143,7 +143,7 @@ class _Laws:
         public = next((name for name, a in survey.attributes.items() if a.is_public), None)
         if public is not None:
             raise QueryError(
-                f"{public} is sent in the clear with every report, so shuffling does not "
+                f"{public} is sent without protection in each report, so shuffling does not "
                 "protect it; leave it out, or make it private"
             )
         self.chances = {name: _chances(name, one) for name, one in _parts(survey)}
@@ -169,10 +169,12 @@ class _Laws:
             yield from self._usual()
             return
         if not isinstance(pairs, Sequence) or isinstance(pairs, str):
-            raise QueryError(f"pairs is a list of two values or people each, not {shown(pairs)}")
+            raise QueryError(
+                f"pairs is a list of two values or respondents each, not {shown(pairs)}"
+            )
         for pair in pairs:
             if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-                raise QueryError(f"a pair is two values or two people, not {shown(pair)}")
+                raise QueryError(f"a pair is two values or two respondents, not {shown(pair)}")
             yield self._person(pair[0]), self._person(pair[1])
 
     def _person(self, said: Any) -> dict[str, float]:
@@ -180,14 +182,14 @@ class _Laws:
         if not isinstance(said, Mapping):
             if len(asked) != 1:
                 raise QueryError(
-                    f"with several attributes a person is a dict of values, not {shown(said)}"
+                    f"with several attributes a respondent is a dict of values, not {shown(said)}"
                 )
             said = {next(iter(asked)): said}
         places: dict[str, float] = {}
         for name, attribute in self.survey.attributes.items():
             source = attribute.source(name)
             if said.get(source) is None and attribute.optional is None and source == name:
-                raise QueryError(f"a person needs a value for {name!r}: {shown(dict(said))}")
+                raise QueryError(f"a respondent needs a value for {name!r}: {shown(dict(said))}")
             place = attribute.position_if_any(said.get(source), name)
             places[name] = place / 2**32 if attribute.rounded_at_random else place
         return self._joined(places)

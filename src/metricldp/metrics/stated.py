@@ -187,7 +187,7 @@ def _entry(said: Any, row: int, column: int) -> Any:
     """An entry in the one way that files write it; a wrong number waits for the pair's names."""
     if not isinstance(said, int | float | str | Fraction):
         raise InvalidSpecError(
-            f"the table holds {shown(said)} in row {row + 1}, column {column + 1}; "
+            f"the table has {shown(said)} in row {row + 1}, column {column + 1}; "
             "distances are numbers"
         )
     try:
@@ -255,8 +255,7 @@ class Tree(Stated):
         missing = set(range(len(values))) - set(depths(self.groups))
         if missing:
             raise InvalidSpecError(
-                f"the tree has no place for {shown(values[min(missing)])}; "
-                "put every value into a group, if need be one of its own"
+                f"the tree does not contain {shown(values[min(missing)])}; add it to a group"
             )
         return stated
 

@@ -149,7 +149,7 @@ class _Positions(dict[Value, int]):
     def __missing__(self, value: Value) -> NoReturn:
         text = f"; write {str(value)!r}" if str(value) in self else guess(value, self)
         raise InvalidSpecError(
-            f"the metric names {shown(value)}, which is no value of the attribute; it can be "
+            f"the metric names {shown(value)}, which is not a value of the attribute; it can be "
             f"{listed(self)}{text}"
         )
 

@@ -163,7 +163,7 @@ def _nearby(survey: Agreement, name: str, within: Any) -> Runs:
     if not is_number(within) or not 0 <= within < math.inf:
         raise QueryError(f"within is a number of at least 0, not {shown(within)}")
     if within and not attribute.ordered:
-        raise QueryError(f"{name} has no order, so no guess of it is near; leave within out")
+        raise QueryError(f"{name} has no order, so its values have no difference; leave within out")
     runs = _runs(attribute, name, float(within))
     if within and runs.length.max() == 1:
         raise QueryError(f"no two values of {name} are within {plain(2 * within)}; use within=0")

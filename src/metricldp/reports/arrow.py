@@ -144,7 +144,7 @@ def check_table(
         names = table.schema.names
     except UnicodeDecodeError:
         raise InvalidReportError(
-            "columns", "these reports have a column whose name is no text"
+            "columns", "these reports have a column whose name is not text"
         ) from None
     check_no_other_columns(names, expected.names)
     # From here on the schema is the survey's own, so that all its tables can be joined.
