@@ -91,7 +91,7 @@ class Trace:
 
 
 class Fit:
-    """How people are spread over some attributes, as far as reports tell; biased."""
+    """How people are spread over some attributes, estimated from reports; biased."""
 
     def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares, trace: Trace) -> None:
         self._tally, self._axes = tally, tuple(axes)
@@ -234,7 +234,7 @@ class Fit:
     def values(self, functions: Mapping[str, Floats]) -> Floats:
         """The sums over people of many products of functions, (k, size) for each attribute.
 
-        Values alone, for simulations; all other questions have the unbiased answer beside them.
+        Values alone, for simulations; all other queries have the unbiased estimate beside them.
         """
         count = len(next(iter(functions.values())))
         rows = ({name: rows[k] for name, rows in functions.items()} for k in range(count))

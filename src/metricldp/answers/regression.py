@@ -35,8 +35,8 @@ NOTE = "noise in predictors does not pull coefficients towards zero: moments are
 class Regression:
     """A least-squares line through what people reported.
 
-    `coefficients` are answers by label: "intercept", a numeric predictor by its name, a level of a
-    categorical one as "region: south", against the level that `base` names.
+    `coefficients` are estimates by label: "intercept", a numeric predictor by its name, a level of
+    a categorical one as "region: south", against the level that `base` names.
     """
 
     outcome: str
@@ -61,7 +61,7 @@ class Regression:
         return found
 
     def predict(self, person: Mapping[str, Any]) -> Estimate:
-        """What the line says of a person with these values of all predictors."""
+        """The predicted outcome for these values of all predictors."""
         if not isinstance(person, Mapping):
             raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
         names = [name for name in dict.fromkeys(c.name for c in self._fitting.columns) if name]

@@ -56,7 +56,7 @@ class TestResult:
 
     @property
     def finding(self) -> str:
-        """What the p-value says, in words."""
+        """The conclusion from the p-value, in words."""
         return self.findings[self.pvalue >= 0.05]
 
     def to_text(self, confidence_level: float = 0.95) -> str:

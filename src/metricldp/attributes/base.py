@@ -141,7 +141,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def usual(self) -> Metric:
-        """The metric on positions where nothing else is said."""
+        """The metric on positions that is used by default."""
 
     @cached_property
     def distances(self) -> Metric:

@@ -44,7 +44,7 @@ class AutoBins:
     """What the best number of bins depends on: how many people, and how unevenly they lie.
 
     `smoothness` is how dense people lie where ranges end, as a multiple of an even spread; a
-    `prior`, shares of people in equal parts of the domain, says the same in more detail.
+    `prior`, shares of people in equal parts of the domain, has the same information in more detail.
     """
 
     n: int = 10_000

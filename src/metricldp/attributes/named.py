@@ -105,7 +105,7 @@ class Ordinal(Named, OnLine):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Named):
-    """Named categories without an order; every two are equally far apart, unless `metric` says."""
+    """Named categories without an order; every two are equally far apart without `metric`."""
 
     categories: Sequence[str] = field(kw_only=False)
 

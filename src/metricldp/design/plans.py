@@ -105,7 +105,7 @@ class Matrix(Mechanism):
         return replace(checked, workload=named, strategy=strategy, epsilons=epsilons)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        """The rows with their noise, if their epsilons keep the metric and tell every value."""
+        """The rows with their noise, if they keep the metric and determine all counts."""
         if self.epsilons is None:
             return self.settled(size, metric, label=label).channel(size, metric, label=label)
         rows = rows_of(self.strategy, size)

@@ -202,7 +202,7 @@ class Source:
                 opened.append(token)
             closes = token.kind == "operator" and token.text in ")]"
             if closes and (not opened or opened.pop().text + token.text not in ("()", "[]")):
-                raise self.error(f"{token.text} has no opening bracket", token.start)
+                raise self.error(f"{token.text} has no opening parenthesis", token.start)
             if token.text == "," and not opened:
                 message = "use commas in lists only; join conditions by and"
                 raise self.error(message, token.start)

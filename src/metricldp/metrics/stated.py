@@ -200,7 +200,7 @@ def _entry(said: Any, row: int, column: int) -> Any:
 class Tree(Stated):
     """Groups of values and of other groups; the distance of two values is the path between them.
 
-    The edge above a value or group has length 1/2 unless `lengths` says otherwise. So two values
+    The edge above a value or group has length 1/2 unless `lengths` has another one. So two values
     of one group are 1 apart, and 1 more for each group that has to be left on both sides.
 
     >>> from metricldp import Categorical, Tree
