@@ -36,7 +36,7 @@ _TOLD = {
     "version": "the report has another version; update the client",
     "survey": "the report belongs to another survey; use its own address",
     "padding": "the report has bits set after its last field",
-    "range": "the report has a value outside of its range",
+    "range": "the report has a value that no device could send",
     "late": "the id is older than the replay window; the report is not accepted any more",
     "early": "the id has a date in the future; check the clock",
     "too-many": "too many reports in one upload; send fewer at a time",

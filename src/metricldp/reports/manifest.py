@@ -122,7 +122,7 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
         source = attribute.source(name)
         words = f"{label(name)}: {_against_no_response(no_response(survey, source))}"
     else:
-        words = f"{name}: {guarantee(survey, name)}"
+        words = f"{name}: {_guarantee(survey, name)}"
     if law["law"] == "memoised":
         words += f" {_MEMOISED}"
     return found | {
@@ -144,12 +144,18 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
     }
     grid = block.mechanism.about(described, survey.share).grid
     if grid is not None:
-        parts = [f"{name}: {guarantee(survey, name)}" for name in block.names]
+        parts = [f"{name}: {_guarantee(survey, name)}" for name in block.names]
         parts.append(f"{' and '.join(block.names)}: {group_guarantee(survey, block)}")
         found["metric"] = grid.to_data(math.prod(grid.sizes))
         found["epsilon"] = rounded_up(float(grid.diameter(math.prod(block.sizes))))
         found["says"] = "\n".join(parts)
     return found
+
+
+def _guarantee(survey: Agreement, name: str) -> str:
+    """The guarantee by the metric, which a device proves; the mechanism may guarantee more."""
+    attribute = survey.attributes[name]
+    return guarantee(survey, name, attribute.distances.diameter(attribute.size))
 
 
 def _described(name: str, attribute: Attribute) -> dict[str, Any]:

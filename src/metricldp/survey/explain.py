@@ -120,13 +120,16 @@ def no_response(survey: Agreement, name: str) -> dict[str, float]:
 # Close values -------------------------------------------------------------------------------------
 
 
-def close_values(survey: Agreement, name: str) -> tuple[str, Fraction] | None:
+def close_values(
+    survey: Agreement, name: str, across: Fraction | None = None
+) -> tuple[str, Fraction] | None:
     """The values that the survey calls close, in words, and the largest epsilon between them.
 
-    None if all pairs of values have the same epsilon.
+    None if no pair of values has a larger epsilon; `across` is that of any two values.
     """
     attribute = survey.attributes[name]
-    metric, across = attribute.distances, attribute_epsilon(survey, name)
+    metric = attribute.distances
+    across = attribute_epsilon(survey, name) if across is None else across
     if metric.is_uniform:
         return None
     stated, distance = getattr(attribute, "metric", None), close_distance(attribute)
@@ -393,9 +396,13 @@ def _described(attribute: Attribute) -> str:
     return attribute.describe() + (", optional" if attribute.optional is not None else "")
 
 
-def guarantee(survey: Agreement, name: str) -> str:
-    """The guarantee of one attribute in one or two sentences."""
-    close, across = close_values(survey, name), attribute_epsilon(survey, name)
+def guarantee(survey: Agreement, name: str, across: Fraction | None = None) -> str:
+    """The guarantee of one attribute in one or two sentences.
+
+    `across` is the epsilon of any two values, by default the one that the mechanism guarantees.
+    """
+    across = attribute_epsilon(survey, name) if across is None else across
+    close = close_values(survey, name, across)
     if close is None:
         text = f"A report is {times(across)} for one {name} as for another."
     else:

@@ -379,5 +379,5 @@ _FORM = {
     "version": "another version in the first byte",
     "survey": "the fingerprint of another survey",
     "padding": "bits set after the last field",
-    "range": "a value outside of its range",
+    "range": "a value that no device could send",
 }
