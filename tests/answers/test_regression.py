@@ -140,7 +140,7 @@ def test_coefficients_can_be_combined():
         (lambda t: t.linear_regression("g", ["a"]), "values are names"),
         (lambda t: t.linear_regression("y", ["z"]), "no attribute 'z'"),
         (lambda t: t.linear_regression("y", ["g"], base={"g": "w"}), "no level 'w'"),
-        (lambda t: t.linear_regression("y", ["a"], base={"a": "1"}), "no categorical predictor"),
+        (lambda t: t.linear_regression("y", ["a"], base={"a": "1"}), "not a categorical predictor"),
         (lambda t: t.linear_regression("y", ["g"], {"g": ["s", "e"]}), "use another base"),
         (lambda t: t.linear_regression("y", ["g"], {"g": "n"}), "leave g out"),
         (lambda t: t.linear_regression("y", ["g", "same"]), "does not clearly vary beyond"),

@@ -389,15 +389,15 @@ BAD = {
     "nan row": ({"strategy": [[1, math.nan, 0, 0]]}, "row 0 of the strategy holds nan"),
     "not spanned": (
         {"strategy": [[1, 1, 0, 0], [0, 0, 1, 0]]},
-        "cannot tell how many people have the value 0; add rows, or leave strategy out",
+        "do not determine the count of 0; add rows, or leave strategy out",
     ),
     "not all told": (
         {"strategy": [[0, 1, 2, 3]]},
-        "cannot tell how many people have the value 0; add rows, or leave strategy out",
+        "do not determine the count of 0; add rows, or leave strategy out",
     ),
     "not sent": (
         {"strategy": "prefix", "epsilons": [1, 0, 1]},
-        "cannot tell how many people have the value 1; send more rows, or leave epsilons out",
+        "do not determine the count of 1; send more rows, or leave epsilons out",
     ),
     "none sent": ({"strategy": "prefix", "epsilons": 0}, "at least one row has to be sent"),
     "nothing asked": ({"workload": [[0, 0, 0, 0]]}, "the workload is empty"),

@@ -60,7 +60,7 @@ def test_everybody_is_drawn_by_their_own_row():
     [
         (
             [[HALF, HALF], [HALF, HALF - 1]],
-            "row 1 of the table is no probability: it needs 2 whole",
+            "row 1 of the table is not a distribution: it needs 2 whole",
         ),
         ([[HALF, HALF], [ONE + 5, -5]], "row 1 of"),
         ([[ONE + 5, -5], [HALF, HALF]], "row 0 of"),

@@ -206,7 +206,7 @@ def test_a_block_says_how_near_it_is():
     assert "a+b" in str(all_limits(survey))
     values = nearness(survey, "a+b", workload="values")
     assert values.limit < values.error
-    with pytest.raises(QueryError, match="give no prior"):
+    with pytest.raises(QueryError, match="leave prior out"):
         nearness(survey, "a+b", prior=[1] * 9)
     with pytest.raises(QueryError, match="ranges, prefixes, values or bars of each"):
         nearness(survey, "a+b", workload="mean")
@@ -233,7 +233,7 @@ def test_a_survey_says_how_near_it_is():
         rel=1e-6,
     )
     told = str(all_limits(survey, n=100))
-    assert "long: limits are found for up to 128 values, not 1,000" in told
+    assert "long: lower bounds are computed for up to 128 values, not 1,000" in told
     assert all_limits(survey).to_dict()["limits"][0]["mechanism"] == "extremal"
     with pytest.raises(InvalidSpecError, match="no workload is called"):
         nearness(survey, "a", workload="rangs")
@@ -279,7 +279,7 @@ def test_tables_without_a_limit_say_why():
     cells = Survey.design(
         SurveySpec(wide, joint={("x", "y"): {"name": "tight-constraints", "metric": "sum"}})
     )
-    assert "limits are found for up to 64 cells, not 81; try a coarser grid" in str(
+    assert "lower bounds are computed for up to 64 cells, not 81; use a coarser grid" in str(
         all_limits(cells)
     )
 

@@ -209,9 +209,9 @@ def test_patterns_and_shapes_that_break_the_metric_are_refused():
         patterns[0] = "".join(digits)
         if "0" not in digits:
             continue
-        with pytest.raises(InvalidSpecError, match="steps apart better than the metric allows"):
+        with pytest.raises(InvalidSpecError, match=r"exceed the metric for values .* steps apart"):
             Survey.from_dict(broken(survey, patterns=patterns))
-    with pytest.raises(InvalidSpecError, match=r"steps apart better|do not go around"):
+    with pytest.raises(InvalidSpecError, match=r"exceed the metric|do not go around"):
         Survey.from_dict(broken(survey, around=[3, 4]))
     with pytest.raises(InvalidSpecError, match="around has a whole number for each attribute"):
         Survey.from_dict(broken(survey, around=[2, 100]))
@@ -322,7 +322,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             {"east": side(3, epsilon=1, within=1), "north": side(3, epsilon=1)},
             PLANE,
-            "say within for both, or per for both",
+            "use within for both, or per for both",
         ),
         (
             {"east": side(3, epsilon=1, within=1), "north": side(3, epsilon=2, within=1)},
@@ -337,7 +337,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             {"hour": Integer(0, 4, epsilon=1, per=1, cyclic=True), "north": side(3, epsilon=1)},
             PLANE,
-            "hour is no side of a plane: that takes evenly spaced numbers along a line",
+            "hour cannot be an axis of a plane; use evenly spaced numbers, not cyclic",
         ),
         (
             {**place(3, 3, epsilon=1), "up": side(3, epsilon=1)},

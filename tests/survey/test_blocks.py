@@ -216,8 +216,8 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be in a gro
         ({("x", "w"): "hio"}, f"x, w: w is weight; {KINDS}"),
         ({("x", "hidden"): "hio"}, f"x, hidden: hidden is weight; {KINDS}"),
         ({("x", "real"): "hio"}, f"x, real: real is rounded at random; {KINDS}"),
-        ({("x", "open"): "hio"}, "x, open: say how many bins open has"),
-        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, 'threshold'; drop it"),
+        ({("x", "open"): "hio"}, "x, open: state the number of bins of open"),
+        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, 'threshold'; remove it"),
         ({("x", "said"): "planar-laplace"}, "x, said: planar Laplace noise is for distances"),
     ],
 )
@@ -457,7 +457,7 @@ def test_a_ledger_counts_a_block_once():
     alone = 1.5 + 1.5 + 1.0
     expected = 0.5 * float(share) + corner + 2 * float(age) + alone
     assert float(ledger.together) == pytest.approx(expected)
-    assert "attributes that were blurred together count together, not one by one" in str(ledger)
+    assert "attributes of a joint mechanism count together in the total" in str(ledger)
     assert Accountant.from_dict(ledger.to_dict()) == ledger
     assert all(isinstance(SURVEYS["trees"].blocks["east+north"].kept(n), Uniform) for n in BOTH)
 
@@ -617,9 +617,11 @@ def test_a_comparison_tells_both_promises_of_a_table(tmp_path, metric):
     found = compare(survey, tmp_path / "people.csv", queries=2, repetitions=2)
     groups = {row.group for row in found.rows}
     assert (APART in groups, SAME in groups) == (metric == "plane", metric == "sum")
-    both = "at most epsilon 5 for any two people. Channels of one attribute each have 3 + 3 = 6."
+    both = "at most epsilon 5 for any two respondents. Mechanisms of one attribute each have 3 + 3"
     assert (both in str(found)) == (metric == "plane")
-    assert ("at most epsilon 3 + 3 = 6 for any two people. HIO" in str(found)) == (metric == "sum")
+    assert ("at most epsilon 3 + 3 = 6 for any two respondents. HIO" in str(found)) == (
+        metric == "sum"
+    )
 
 
 def test_a_block_is_compared_with_the_same_noise_apart(tmp_path, monkeypatch):

@@ -251,7 +251,7 @@ def test_public_weights_are_named_and_nothing_else():
     assert str(certificate).splitlines() == [
         "attribute  mechanism  pairs  tightest pair  exact loss  allowed",
         "a          unary          4          0 | 1           1        1  holds",
-        "w is a public weight and sent in the clear",
+        "w is a public weight and sent without protection",
         "certified: every pair of values is within its distance",
     ]
 

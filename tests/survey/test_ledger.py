@@ -229,9 +229,10 @@ def test_it_reads_well(ledger):
         ["wave", "2", "0.5", "0.5"],
         ["together", "0.7", "2.3"],
     ]
-    assert "w was sent in the clear" in text
+    assert "w was sent without protection" in text
     assert text.endswith(
-        "3 collections; two people who differ as much as possible in everything are at epsilon 5.3"
+        "3 collections; epsilon 5.3 for two respondents who differ as much as possible in all "
+        "attributes"
     )
     assert str(Accountant()) == "nothing spent"
     unnamed = Accountant()
@@ -240,7 +241,8 @@ def test_it_reads_well(ledger):
     assert str(unnamed).splitlines() == [
         f"attribute  {'collection':15}  nearest pair  farthest pair",
         f"a          {survey}             1              1",
-        "1 collection; two people who differ as much as possible in everything are at epsilon 1",
+        "1 collection; epsilon 1 for two respondents who differ as much as possible in all "
+        "attributes",
     ]
 
 
@@ -355,7 +357,7 @@ def broken(ledger, key, value, inside=False):
 def test_a_ledger_file_holds_what_is_known_and_nothing_else(ledger, tmp_path):
     """A key that is not understood may change what the rest means, so it is not passed over."""
     assert Accountant.from_dict(ledger.to_dict()) == ledger
-    whole = "an accountant file has metricldp-ledger and a list of entries, and nothing else"
+    whole = "keys metricldp-ledger and entries, and no other"
     part = "entry 3 of the accountant needs a note and a survey, and may have names"
     for data, needle in (
         (broken(ledger, "owner", "me"), whole),

@@ -319,7 +319,7 @@ def test_a_key_that_stands_twice_is_refused():
     """Languages differ in which of the two they take."""
     text = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}).to_json()
     twice = text.replace('"low": 0,', '"low": 0, "low": 5,')
-    with pytest.raises(InvalidSpecError, match="not a JSON file: 'low' stands twice in one object"):
+    with pytest.raises(InvalidSpecError, match="not a JSON file: 'low' occurs twice in one object"):
         Survey.from_json(twice)
 
 

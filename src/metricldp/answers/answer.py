@@ -104,7 +104,7 @@ class Made(Protocol):
 class Estimate:
     """An estimate with its standard error and confidence intervals.
 
-    The estimate is unbiased, and so is its variance, except where a note says otherwise. `target`
+    The estimate is unbiased, and so is its variance, except where a note states otherwise. `target`
     is "respondents", those who reported (only randomization is uncertain), or the "population" from
     which they are a random sample. Estimates can be added, subtracted, multiplied by numbers and
     divided; their covariance is taken into account.
@@ -151,7 +151,7 @@ class Estimate:
 
     @property
     def stderr(self) -> float:
-        """The standard error: the estimated variance, kept within its bounds, as a root."""
+        """The standard error: the root of the estimated variance, limited to its bounds."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
     @property
@@ -245,13 +245,13 @@ class Estimate:
         """What the interval is, in words, and what has to be true for it to hold."""
         chosen = self.method(level, method)
         if chosen == NORMAL:
-            return "normal interval: the sum of many small errors is nearly normal"
+            return "normal interval: the sum of many errors is nearly normal"
         assert self.bracket is not None
         planned = f"planned for {self.bracket.words}, valid for all"
         if chosen == CROSSED:
             planned = "planned by each half of the reports for the other, valid for all"
         if chosen != BERNSTEIN:
-            return f"bracket, {planned}: the sum of many small errors is nearly normal"
+            return f"envelope interval, {planned}: the sum of many errors is nearly normal"
         return f"Bernstein's inequality, {planned}: no approximation"
 
     def _unscaled(self) -> Estimate:
@@ -273,7 +273,7 @@ class Estimate:
         return min(z * error + max(0.5, z**2 / 6) * self.jump, error / math.sqrt(1 - level))
 
     def scaled(self, factor: float, unit: str) -> Estimate:
-        """The same answer in another unit."""
+        """The same estimate in another unit."""
         low, high = self.bounds
         times, origin = self.origin or (1.0, self)
         sides = [one.scaled(factor, unit) for one in self.between]
@@ -336,7 +336,7 @@ class Estimate:
         return found
 
     def covariance(self, other: Estimate) -> float:
-        """With another answer; 0 where the two are from different tallies."""
+        """With another estimate; 0 where the two are from different tallies."""
         if not isinstance(other, Estimate):
             raise QueryError(f"a covariance is with another estimate, not with {shown(other)}")
         if not math.isfinite(self.variance + other.variance):
@@ -349,7 +349,7 @@ class Estimate:
         """How likely a value as far from `number` would be if that were the truth.
 
         It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
-        so at most 5% where a 95% interval does. It says nothing about how large a difference is.
+        so at most 5% where a 95% interval does. It is not a measure of the size of a difference.
         """
         if not is_number(number) or not math.isfinite(number):
             raise QueryError(f"a value is compared with a number, not with {shown(number)}")

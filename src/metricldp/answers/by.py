@@ -104,11 +104,11 @@ def cells(survey: Agreement, by: By, where: Where | None, target: str | None = N
     for name, edges in _edges(by).items():
         described = attribute_of(survey, name)
         if described.is_weight:
-            raise QueryError(f"{name} is a weight, which makes no groups")
+            raise QueryError(f"{name} is a weight and cannot define groups")
         if name == target:
             raise QueryError(f"{name} is the attribute of the query; group by another one")
         if name in attributes_in(where or {}):
-            raise QueryError(f"{name} makes the groups; remove it from the condition")
+            raise QueryError(f"{name} defines the groups; remove it from the condition")
         found.append(bars_of(described, name, edges))
     count = math.prod(len(bars.chosen) for bars in found)
     if count > MOST_GROUPS:

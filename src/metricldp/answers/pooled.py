@@ -55,7 +55,7 @@ def pool(tallies: Iterable[Tally]) -> Pool:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Pool:
-    """Tallies of surveys that share attributes, and answers from all of them."""
+    """Tallies of surveys that share attributes, and estimates from all of them."""
 
     tallies: tuple[Tally, ...]
 

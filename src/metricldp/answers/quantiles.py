@@ -51,7 +51,7 @@ class Cdf(EstimateTable):
     The rows (`points`) are unbiased estimates and not monotone, each with its own interval;
     `values` are the best monotone fit to them. For a continuous attribute `ends` are the upper
     edges of its bins, and a fraction is of those below the edge: a value at the edge is in the next
-    bin. Prints, exports and intervals are the simultaneous band unless you say otherwise.
+    bin. Prints, exports and intervals are the simultaneous band by default.
     """
 
     _simultaneous = True
@@ -281,8 +281,8 @@ class Quantile(Estimate):
 
     def __sub__(self, other: object) -> NoReturn:
         raise QueryError(
-            "quantiles have no standard error, so none is subtracted from another; compare their "
-            "intervals, or subtract means or shares of people up to a value: tally.mean(...)"
+            "quantiles have no standard error, so they cannot be subtracted; compare their "
+            "intervals, or subtract means or fractions up to a value"
         )
 
     __rsub__ = __add__ = __radd__ = __truediv__ = __rtruediv__ = __sub__
@@ -295,7 +295,7 @@ class Quantile(Estimate):
         The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
         the interval of D(x) reaches zero from below and that of D(x-1) from above. Coverage needs
         the two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
-        stays at least as often as the level says, and there is nothing to correct for the many
+        stays at least as often as the level, and there is nothing to correct for the many
         values tried. At the first position the second test is known to hold, at the last the first.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of

@@ -35,8 +35,8 @@ NOTE = "moments are estimated without bias, so noise in predictors does not atte
 class Regression:
     """A least-squares line through what people reported.
 
-    `coefficients` are answers by label: "intercept", a numeric predictor by its name, a level of a
-    categorical one as "region: south", against the level that `base` names.
+    `coefficients` are estimates by label: "intercept", a numeric predictor by its name, a level of
+    a categorical one as "region: south", against the level that `base` names.
     """
 
     outcome: str
@@ -61,14 +61,16 @@ class Regression:
         return found
 
     def predict(self, person: Mapping[str, Any]) -> Estimate:
-        """What the line says of a person with these values of all predictors."""
+        """The predicted outcome for these values of all predictors."""
         if not isinstance(person, Mapping):
             raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
         names = [name for name in dict.fromkeys(c.name for c in self._fitting.columns) if name]
         if missing := [name for name in names if name not in person]:
             raise QueryError(f"a prediction needs {listed(missing)} as well")
         if unknown := [name for name in person if name not in names]:
-            raise QueryError(f"{shown(unknown[0])} is no predictor; there are {listed(names)}")
+            raise QueryError(
+                f"{shown(unknown[0])} is not a predictor; predictors are {listed(names)}"
+            )
         row = []
         for column in self._fitting.columns:
             if not column.name:
@@ -85,7 +87,7 @@ class Regression:
         if described.named:
             places = np.flatnonzero(described.choose(value, name).inside)
             if len(places) != 1:
-                raise QueryError(f"a person has one {name}, not {shown(value)}")
+                raise QueryError(f"{name} takes a single value, not {shown(value)}")
             return value, int(places[0])
         if not is_number(value) or not math.isfinite(value):
             raise QueryError(f"{name} takes a number, not {shown(value)}")
@@ -149,7 +151,9 @@ def regression(
     if y.binned:
         notes.append(f"{outcome} is taken at the middle of its bins, and so is the regression")
     elif y.step:
-        notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
+        notes.append(
+            f"{outcome} is rounded at random; R^2 assumes that it is uniform between points"
+        )
     fitting = Fitting(people, y, tuple(columns))
     return _result(fitting, bases, tuple(dict.fromkeys(notes)))
 

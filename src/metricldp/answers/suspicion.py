@@ -77,16 +77,16 @@ class GoodnessOfFit:
         return {"n": self.n, "pvalue": self.pvalue, **rest}
 
     def __str__(self) -> str:
-        rows = [("attribute", "p-value at most", "strangest")]
+        rows = [("attribute", "p-value at most", "smallest p-value for")]
         rows += [(part.attribute, f"{part.pvalue:.2g}", part.words) for part in self.parts]
         lines = [table(rows, left=3), f"{counted(self.n, 'report')}: {self._verdict()}"]
-        lines += [f"{name} has no such test" for name in self.untested]
+        lines += [f"{name} has no goodness-of-fit test" for name in self.untested]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
         if self.alarm():
-            return "honest respondents send these with probability below 0.001; check the clients"
-        return "no evidence against reports of honest respondents"
+            return "respondents could not have produced these reports (p-value at most 0.001)"
+        return "the reports are consistent with honest respondents"
 
 
 def goodness_of_fit(store: Store) -> GoodnessOfFit:
@@ -179,11 +179,11 @@ def _strangest(counts: Floats, events: Floats, words: list[str], n: float) -> tu
     at = int(np.argmin(logs))
     limit = "at most" if share[at] > most[at] else "at least"
     expected = n * (most[at] if share[at] > most[at] else least[at])
-    said = f"{words[at]} came {counts[at]:,.0f} times"
+    said = f"{words[at]}: {counts[at]:,.0f} observed"
     if least[at] <= share[at] <= most[at]:
         said += ", as expected"
     else:
-        said += f", expected are {limit} {expected:,.0f}"
+        said += f", {limit} {expected:,.0f} expected"
     return float(logs[at]) + math.log(2 * len(counts)), said
 
 

@@ -432,7 +432,7 @@ class Tally(Asking, Statistics):
     ) -> Fit:
         """A distribution over some attributes that maximizes the likelihood of the reports.
 
-        It answers the same queries. Its estimates are often nearer to the truth where noise is
+        It has the same queries. Its estimates are often nearer to the truth where noise is
         large, but biased, and nothing is guaranteed of them; intervals are those of the unbiased
         estimates. With more than three attributes only pairs are fitted. `start` is a fit to
         continue from.

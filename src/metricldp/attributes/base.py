@@ -147,7 +147,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def usual(self) -> Metric:
-        """The metric on positions where nothing else is said."""
+        """The metric on positions that is used by default."""
 
     @cached_property
     def distances(self) -> Metric:
@@ -389,7 +389,7 @@ class Attribute(ABC):
         if step < SMALLEST_STEP:
             raise InvalidSpecError(
                 f"epsilon is {float(step):.3g} {self._where_nearest(self.distances)}, too small "
-                "to be kept with 64-bit words; use a coarser grid or a larger epsilon"
+                "for 64-bit words; use a coarser grid or a larger epsilon"
             )
         if step > LARGEST_STEP:
             raise InvalidSpecError(

@@ -44,7 +44,7 @@ class AutoBins:
     """What the best number of bins depends on: how many people, and how unevenly they lie.
 
     `smoothness` is how dense people lie where ranges end, as a multiple of an even spread; a
-    `prior`, shares of people in equal parts of the domain, says the same in more detail.
+    `prior`, shares of people in equal parts of the domain, has the same information in more detail.
     """
 
     n: int = 10_000
@@ -54,12 +54,12 @@ class AutoBins:
     def __post_init__(self) -> None:
         if not is_whole(self.n) or self.n < 1:
             raise InvalidSpecError(
-                f"the best bins are for n people, at least 1, not {shown(self.n)}"
+                f"n of the bins is a number of respondents, at least 1, not {shown(self.n)}"
             )
         positive("smoothness", self.smoothness)
         if self.prior is not None and self.smoothness != 1:
             raise InvalidSpecError(
-                "a prior says how smooth people lie; give it or smoothness, not both"
+                "a prior determines the smoothness; give prior or smoothness, not both"
             )
         if self.prior is not None:
             try:
@@ -164,7 +164,7 @@ class Continuous(Interval, OnLine):
             )
         object.__setattr__(self, "metric", said)
         if self.per not in (None, 1):
-            raise InvalidSpecError("the metric says how far values are apart; leave per out")
+            raise InvalidSpecError("the metric defines all distances; leave per out")
         if self.edges is None:
             low, high = finite("low", self.low), finite("high", self.high)
             if not is_whole(self.bins) or not 2 <= self.bins <= MOST_POSITIONS:
@@ -216,7 +216,7 @@ class Continuous(Interval, OnLine):
                 bins = AutoBins(**bins)
             except TypeError:
                 said = f"not {list(bins)}"
-                raise InvalidSpecError(f"bins may say n, smoothness and prior, {said}") from None
+                raise InvalidSpecError(f"bins take n, smoothness and prior, {said}") from None
         if isinstance(bins, AutoBins):
             object.__setattr__(self, "bins", bins)
             return
@@ -227,7 +227,7 @@ class Continuous(Interval, OnLine):
         object.__setattr__(self, "bins", int(bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.bin_edges) > 0).all():
             raise InvalidSpecError(
-                f"{self.bins:,} bins between {self.low} and {self.high} are too thin"
+                f"{self.bins:,} bins between {self.low} and {self.high} are too narrow"
             )
 
     @property

@@ -124,9 +124,7 @@ class Integer(base.Discrete, OnLine):
                     if isinstance(value, str)
                     else ""
                 )
-                raise QueryError(
-                    f"{name} has no value {shown(value)}; it goes {self._domain}{text}"
-                )
+                raise QueryError(f"{name} has no value {shown(value)}; it is {self._domain}{text}")
         return Chosen.of(np.isin(grid, wanted), ", ".join(str(value) for value in wanted))
 
     @property

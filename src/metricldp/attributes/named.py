@@ -146,9 +146,7 @@ def _names(names: object, what: str) -> tuple[str, ...]:
             raise InvalidSpecError(f"{what} must be non-empty names, not {shown(name)}{text}")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise InvalidSpecError(f"{what} repeat {shown(repeated[0])}; every name must be there once")
+        raise InvalidSpecError(f"{what} repeat {shown(repeated[0])}; write each name once")
     if len(names) < 2:
-        raise InvalidSpecError(
-            f"{what} {list(names)} leave nothing to tell apart; give at least two"
-        )
+        raise InvalidSpecError(f"{what} {list(names)} have fewer than two names; give at least two")
     return tuple(names)

@@ -58,11 +58,11 @@ class OnLine(Attribute):
             return
         if self.per is not None:
             raise InvalidSpecError(
-                f"say per={plain(self.per)}, epsilon for so many units, or "
-                f"within={shown(self.within)}, epsilon up to so many units apart, not both"
+                f"use per={plain(self.per)} (epsilon for a difference of so many units) or "
+                f"within={shown(self.within)} (epsilon for values at most so far apart), not both"
             )
         if getattr(self, "metric", None) is not None:
-            raise InvalidSpecError("the metric says how far values are apart; leave within out")
+            raise InvalidSpecError("the metric defines all distances; leave within out")
         object.__setattr__(self, "within", positive("within", self.within))
 
     _has_distance: ClassVar[bool] = False
@@ -189,7 +189,7 @@ class Interval(Attribute):
 
 def beyond_circle(length: float) -> str:
     """What to do with a value outside a circle, of which no end is nearest."""
-    return f"around a circle nothing is clipped; move it by whole turns of {plain(length)}"
+    return f"cyclic values are not clipped; reduce it modulo {plain(length)}"
 
 
 def no_line(name: str) -> QueryError:

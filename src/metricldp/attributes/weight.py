@@ -52,7 +52,7 @@ class Weight(Interval):
         plain_mechanism = isinstance(self.mechanism, str) and self.mechanism == "auto"
         if not self.private and not (no_epsilon and plain_mechanism):
             raise InvalidSpecError(
-                "a public weight is sent in the clear and has no epsilon and no mechanism; "
+                "a public weight is sent without protection and has no epsilon and no mechanism; "
                 "use private=True to randomize it"
             )
         super().__post_init__()

@@ -94,7 +94,7 @@ class Workload(ABC):
 
     @staticmethod
     def total(size: int) -> Workload:
-        """One row that counts everybody."""
+        """One row that counts all respondents."""
         _Identity(size)  # checks the size
         return _Rows(size, np.ones((1, size)))
 
@@ -122,7 +122,7 @@ class Workload(ABC):
 
     @abstractmethod
     def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        """The diagonal of W C W^T: the variance of each answer if the counts have covariance C."""
+        """The diagonal of W C W^T: the variances of estimates if the counts have covariance C."""
 
     @abstractmethod
     def rows_block(self, start: int, stop: int) -> Floats:

@@ -303,7 +303,9 @@ class _Selector:
             message = f"{comparison.name} is not optional, so no response to it is missing"
             raise self.source.error(message, comparison.name_at)
         missing = not_responded(attribute)
-        return (missing, "not answered") if comparison.symbol == "is" else (~missing, "answered")
+        return (
+            (missing, "is missing") if comparison.symbol == "is" else (~missing, "is not missing")
+        )
 
     def _members(self, attribute: Attribute, comparison: Comparison) -> tuple[Subset, str]:
         """The values of ==, !=, in and not in."""

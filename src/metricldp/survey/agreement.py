@@ -160,7 +160,7 @@ class Agreement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
-            raise InvalidSpecError(f"a survey file holds an object, not a {type(data).__name__}")
+            raise InvalidSpecError(f"a survey file is an object, not a {type(data).__name__}")
         refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if version is None and "attributes" in data:
@@ -169,8 +169,8 @@ class Agreement:
                 "metricldp design"
             )
         if type(version) is not int or version != FORMAT:
-            said = "and this one does not" if version is None else f"not {shown(version)}"
-            raise InvalidSpecError(f"a survey file says metricldp = {FORMAT}, {said}")
+            said = "and it is missing" if version is None else f"not {shown(version)}"
+            raise InvalidSpecError(f"a survey file has metricldp = {FORMAT}, {said}")
         attributes = data.get("attributes")
         if not isinstance(attributes, Mapping) or not attributes:
             raise InvalidSpecError(

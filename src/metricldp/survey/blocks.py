@@ -54,11 +54,11 @@ class Block:
                     f"{told}: {name} is optional; remove optional, or randomize {name} alone"
                 )
             if attribute.undecided:
-                raise InvalidSpecError(f"{told}: say how many bins {name} has")
+                raise InvalidSpecError(f"{told}: state the number of bins of {name}")
             if attribute.mechanism != registry.AUTO:
                 raise InvalidSpecError(
                     f"{told}: {name} has a mechanism of its own, {shown(attribute.mechanism)}; "
-                    "drop it"
+                    "remove it"
                 )
         sizes = tuple(attribute.size for attribute in attributes.values())
         metrics = tuple(attribute.distances.scaled(share) for attribute in attributes.values())

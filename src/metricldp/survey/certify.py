@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from metricldp.attributes.answered import label
 from metricldp.basics import markup, text
 from metricldp.basics.errors import CertificateError
 from metricldp.basics.exact import at_most_exp, log
@@ -143,14 +144,14 @@ class Certificate:
         for proof in self.proofs:
             numbers = f"{proof.tightest.loss:.9g}", f"{float(proof.tightest.allowed):.9g}"
             pair = f"{proof.count:,}", " | ".join(proof.labels)
-            rows.append((proof.attribute, proof.mechanism, *pair, *numbers, _verdict(proof)))
+            rows.append((label(proof.attribute), proof.mechanism, *pair, *numbers, _verdict(proof)))
         return rows
 
     def _lines(self) -> list[str]:
         """What is to be said below the table."""
         verdict = "certified: every pair of values is within its distance"
         if not self.holds:
-            verdict = "NOT certified: at least one pair of values is easier to distinguish"
+            verdict = "NOT certified: at least one pair of values exceeds its distance"
         pairs = "The listed numbers of pairs imply all others by the triangle inequality."
         together = (
             "Distances of attributes add up"
@@ -158,7 +159,9 @@ class Certificate:
             else f"Distances of attributes are combined by the {self.norm:g}-norm"
         )
         total = f"{together}; two respondents are at most {shown_epsilon(self.together)} apart."
-        open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
+        open_ones = [
+            f"{name} is a public weight and sent without protection" for name in self.public
+        ]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
         plain += [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
         weak = [f"warning: {line}" for line in self.warnings]
@@ -167,14 +170,14 @@ class Certificate:
 
 def _plain_line(name: str, pair: Pair) -> str:
     epsilon = f"{float(pair.allowed):.9g}"
-    return f"{name}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
+    return f"{label(name)}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
 
 
 def _one_line(name: str, pair: Pair) -> str:
-    told, allowed = f"{pair.loss:.9g}", f"{float(pair.allowed):.9g}"
+    loss, allowed = f"{pair.loss:.9g}", f"{float(pair.allowed):.9g}"
     return (
-        f"{name}: all reports of one value from one memory together; one report by itself tells "
-        f"the tightest pair apart by {told} of {allowed}: {_verdict(pair)}"
+        f"{name}: all reports of one value from one memory together; a single report has a loss "
+        f"of {loss}, allowed {allowed}: {_verdict(pair)}"
     )
 
 
