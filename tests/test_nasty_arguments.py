@@ -715,7 +715,6 @@ def test_a_column_whose_name_is_no_text(tmp_path):
         lambda: survey.tally(pq.read_table(people), fingerprint=survey.fingerprint),
         lambda: survey.tally(reports),
         lambda: survey.tally(reports, fingerprint=survey.fingerprint),
-        lambda: files.merge_files(survey, [reports], tmp_path / "out.parquet"),
     ):
         with pytest.raises(MetricLdpError) as caught:
             call()

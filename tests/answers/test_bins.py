@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from capital_gain import capital_gain
 
-from metricldp import Categorical, Continuous, InvalidSpecError, Survey
+from metricldp import Categorical, Continuous, Survey
 from metricldp.answers.conditions import all_of, any_of
 from metricldp.coins.stream import Randomness
-from metricldp.design.bins import heaps
-from metricldp.lab.compare import compare
 
 RNG = np.random.default_rng(7)
 DATA = {
@@ -82,48 +80,6 @@ def test_edges_by_hand_leave_less_open(name):
     )
     assert low <= values.mean() <= high
     assert high - low < 3_500  # a tenth of 5,000, and noise
-
-
-# Heaps
-
-
-def test_heaps_are_found_and_get_bins_of_their_own():
-    found = heaps(capital_gain(), 0, 99_999)
-    assert found
-    assert str(found) == "frequent values: 91.7% at 0"
-    edges = found.edges(10)
-    assert edges[:3] == [-0.5, 0.5, 9999.5]
-    assert edges[-1] >= 99_999
-    attribute = Continuous(edges=edges, epsilon=1, per=5_000)
-    assert attribute.numbers("v")[0][0] == 0  # zero is the middle of its bin
-
-
-def test_round_numbers_are_found_and_lie_in_the_middle_of_bins():
-    found = heaps(DATA["round thousands"])
-    assert str(found) == "frequent values: nearly all at multiples of 1000"
-    edges = np.array(found.edges(99))
-    assert set((edges % 1000).tolist()) == {500}
-    few = heaps([7.0] * 40 + [1.5, 2.5, 9.5] * 20)
-    assert few.values == (7.0,) or few.grid == 0.5
-    assert "values more" in str(heaps(np.repeat(np.arange(2_000.0) ** 1.5, [40] * 20 + [1] * 1980)))
-
-
-def test_values_spread_out_are_no_heaps():
-    found = heaps(RNG.normal(0, 1, 3_000))
-    assert not found
-    assert str(found) == "no value is frequent"
-    assert len(found.edges(10)) == 11
-    for nothing in ([np.nan], [], ["old", "new"]):
-        with pytest.raises(InvalidSpecError, match="at least one finite number"):
-            heaps(nothing)
-
-
-def test_a_comparison_hints_at_heaps(tmp_path):
-    path = tmp_path / "people.csv"
-    path.write_text("v\n" + "\n".join(str(v) for v in capital_gain()[::40]))
-    survey = Survey.design({"v": Continuous(0, 100_000, bins=8, epsilon=1, per=10_000)})
-    text = compare(survey, path, queries=2, repetitions=1).text()
-    assert "v: frequent values: 91.7% at 0; use edges=[...]" in text
 
 
 def test_a_mean_of_hardly_anybody_reaches_to_the_edges():

@@ -317,18 +317,10 @@ def test_merged_files_keep_what_they_are_of(here):
     table = SURVEY.randomize({"age": np.arange(60), "region": ["north"] * 60})
     for k, name in enumerate(("a.parquet", "b.parquet")):
         parquet.write(SURVEY, name, [table.slice(30 * k, 30)])
-    assert files.merge_files(SURVEY, ["a.parquet", "b.parquet"], "both.parquet") == 60
+    SURVEY.tally(["a.parquet", "b.parquet"]).save("both.parquet")
+    assert SURVEY.tally("both.parquet").n == 60
     one, other, both = (
         parquet.numbered(SURVEY.tally(f"{name}.parquet").store.counted, "")
         for name in ("a", "b", "both")
     )
     assert (len(both), both) == (2, one | other)
-    pq.write_table(table.replace_schema_metadata(None), "loose.parquet")
-    with pytest.raises(ValueError, match="have no survey fingerprint"):
-        files.merge_files(SURVEY, ["loose.parquet"], "marked.parquet")
-    assert (
-        files.merge_files(
-            SURVEY, ["loose.parquet"], "marked.parquet", fingerprint=SURVEY.fingerprint
-        )
-        == 60
-    )

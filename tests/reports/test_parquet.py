@@ -170,7 +170,7 @@ def test_a_merged_file_tells_nothing_of_its_parts(table, here, small):
         for start, end in itertools.pairwise((0, *cuts)):
             names.append(f"{cuts[0]}-{end}.parquet")
             pq.write_table(table.slice(start, end - start), names[-1])
-        files.merge_files(SURVEY, names, f"all{cuts[0]}.parquet")
+        SURVEY.tally(names).save(f"all{cuts[0]}.parquet")
     assert (here / "all100.parquet").read_bytes() == (here / "all7.parquet").read_bytes()
 
 
@@ -462,7 +462,7 @@ def two(here, table):
     shutil.copy("one.parquet", "copy.parquet")
     (here / "hard.parquet").hardlink_to("one.parquet")
     (here / "soft.parquet").symlink_to("one.parquet")
-    files.merge_files(SURVEY, ["one.parquet", "two.parquet"], "both.parquet")
+    SURVEY.tally(["one.parquet", "two.parquet"]).save("both.parquet")
     pq.write_table(pq.ParquetFile("one.parquet").read(), "rewritten.parquet")
     return here
 
@@ -478,13 +478,11 @@ def test_a_file_is_counted_once(again, how, two):
         lambda: SURVEY.tally(["one.parquet", again], **how),
         lambda: SURVEY.tally(["one.parquet"], **how).add(again),
         lambda: SURVEY.tally("one.parquet", **how) + SURVEY.tally(again, **how),
-        lambda: files.merge_files(SURVEY, ["one.parquet", again], "all.parquet"),
     ]
     for call in calls:
         with pytest.raises(InvalidReportError) as told:
             call()
         assert told.value.reason == "twice"
-    assert not (two / "all.parquet").exists()
     assert SURVEY.tally(["one.parquet", "two.parquet"], **how).n == 530
     assert SURVEY.tally("both.parquet", **how).n == 530
 
@@ -511,9 +509,6 @@ def test_copy_is_counted_once_even_with_the_fingerprint(first, again, two, table
         ) as told:
             SURVEY.tally([first, "two.parquet", again], fingerprint=SURVEY.fingerprint, **how)
         assert told.value.reason == "twice"
-    with pytest.raises(InvalidReportError) as told:
-        files.merge_files(SURVEY, [first, again], "all.parquet", fingerprint=SURVEY.fingerprint)
-    assert told.value.reason == "twice"
     assert SURVEY.tally([first, "two.parquet"], fingerprint=SURVEY.fingerprint).n == 530
 
 
@@ -768,12 +763,7 @@ def test_files_of_other_programs(table, here):
     with pytest.raises(InvalidReportError, match="fingerprint="):
         SURVEY.tally("polars.parquet")
     assert SURVEY.tally("polars.parquet", fingerprint=SURVEY.fingerprint) == SURVEY.tally(table)
-    assert (
-        files.merge_files(
-            SURVEY, ["polars.parquet"], "marked.parquet", fingerprint=SURVEY.fingerprint
-        )
-        == 500
-    )
+    SURVEY.tally("polars.parquet", fingerprint=SURVEY.fingerprint).save("marked.parquet")
     assert SURVEY.tally("marked.parquet") == SURVEY.tally(table)
 
 

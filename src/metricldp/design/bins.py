@@ -20,11 +20,9 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
-from metricldp.attributes.ordered import check_ends
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.exact import as_written
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import plain
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
 
 if TYPE_CHECKING:
@@ -130,95 +128,3 @@ def _estimation(mechanism: str, bins: int, step: Fraction) -> float:
     epsilon = min(step, LARGEST_EPSILON)
     built = (channel.for_epsilon(bins, epsilon) for channel in _CHANNELS[mechanism])
     return min(channel.mean_range_variance() for channel in built)
-
-
-# Values that many people share
-
-_MOST_SHOWN = 5
-_HEAP, _TIMES = 0.01, 5
-"""A heap is so much of all people, and so many times what a value of the sample has on average."""
-_NEARLY_ALL = 0.95
-_COARSE = 1000
-"""Multiples of a number that fit in the domain at most, for values to be heaped at them."""
-
-
-@dataclass(frozen=True)
-class Heaps:
-    """The values that many people of a sample share, and edges of bins that suit them."""
-
-    low: float
-    high: float
-    values: tuple[float, ...]
-    """Single values with many people, most of them first."""
-    shares: tuple[float, ...]
-    grid: float | None
-    """The largest round number that nearly all other values are multiples of."""
-
-    def __bool__(self) -> bool:
-        """Whether a survey should know of them."""
-        return bool(self.values) or (self.grid or 0) * _COARSE >= self.high - self.low
-
-    def edges(self, bins: int) -> list[float]:
-        """Of about so many bins, each heap in the middle of its own and no value at an edge."""
-        evenly = np.linspace(self.low, self.high, bins + 1)
-        if not self:
-            return [float(edge) for edge in evenly]
-        grid = self.grid or (self.high - self.low) * 2.0**-20
-        around = [heap + side * grid / 2 for heap in self.values for side in (-1, 1)]
-        between = (np.floor(evenly[1:-1] / grid) + 0.5) * grid
-        first = min(self.low, (np.ceil(self.low / grid) - 0.5) * grid)
-        last = max(self.high, (np.floor(self.high / grid) + 0.5) * grid)
-        found = {float(f"{edge:.12g}") for edge in (first, *around, *between, last)}
-        return sorted(edge for edge in found if first <= edge <= last)
-
-    def __str__(self) -> str:
-        if not self:
-            return "no value is frequent"
-        top = list(zip(self.values, self.shares, strict=True))[:_MOST_SHOWN]
-        told = [f"{share:.1%} at {plain(value)}" for value, share in top]
-        if len(self.values) > len(top):
-            told.append(f"{len(self.values) - len(top):,} values more")
-        if (self.grid or 0) * _COARSE >= self.high - self.low:
-            told.append(f"nearly all {'others ' if top else ''}at multiples of {plain(self.grid)}")
-        return f"frequent values: {', '.join(told)}"
-
-
-def heaps(values: npt.ArrayLike, low: float | None = None, high: float | None = None) -> Heaps:
-    """Look at a sample, for the person who designs a survey: does it need edges of its own?
-
-    Look at data that you may look at, such as a pilot: the edges stand in a survey that everybody
-    can read. A device never does this. Without low and high they are those of the sample.
-    """
-    try:
-        sample = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        sample = np.empty(0)
-    sample = sample[np.isfinite(sample)]
-    if not len(sample):
-        raise InvalidSpecError(
-            "frequent values are found in a sample of at least one finite number"
-        )
-    low = float(sample.min() if low is None else low)
-    high = float(sample.max() if high is None else high)
-    check_ends(low, high)
-    found, of, counts = np.unique(
-        np.clip(sample, low, high), return_inverse=True, return_counts=True
-    )
-    heaped = counts >= max(2, len(sample) * max(_HEAP, _TIMES / len(found)))
-    order = np.flatnonzero(heaped)[np.argsort(-counts[heaped], kind="stable")]
-    others = found[of[~heaped[of]]]
-    grid = _round_number(others if len(others) else found, high - low)
-    shares = counts[order] / len(sample)
-    return Heaps(low, high, tuple(found[order].tolist()), tuple(shares.tolist()), grid)
-
-
-def _round_number(sample: npt.NDArray[np.float64], extent: float) -> float | None:
-    """The largest of 1, 2, 5, 10, 20, ... times a power of ten that nearly all are multiples of."""
-    most = math.floor(math.log10(extent))
-    for power in range(most, most - 9, -1):
-        for first in (5, 2, 1):
-            unit = float(f"{first}e{power}")
-            parts = sample / unit
-            if 2 * unit <= extent and (np.abs(parts - np.rint(parts)) < 1e-6).mean() >= _NEARLY_ALL:
-                return unit
-    return None

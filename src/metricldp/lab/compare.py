@@ -18,15 +18,12 @@ from typing import Any
 import numpy as np
 
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.rounded import RoundedContinuous
 from metricldp.basics.errors import QueryError
 from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import counted, listed, table
 from metricldp.channels import Floats
 from metricldp.channels.mechanism import ANY_TWO, PER_STEP
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.stream import Randomness, seeded
-from metricldp.design.bins import heaps
 from metricldp.lab.contest import (
     AS_ONE,
     MOST,
@@ -200,7 +197,6 @@ def compare(
         clip=clip,
         progress=lambda done: progress(0.1 * done),
     )
-    notes += _heaped(attributes, people, clip)
     crowd = Crowd(attributes, positions)
     rng = np.random.default_rng(seed)
     chosen = rng.choice(crowd.n, min(SAMPLE, crowd.n), replace=False)
@@ -281,22 +277,6 @@ def compared(survey: Agreement) -> tuple[dict[str, Attribute], list[str]]:
     if not any(attribute.ordered for attribute in found.values()):
         notes.append("No attribute has an order, so there are no ranges.")
     return found, notes
-
-
-def _heaped(attributes: Mapping[str, Attribute], people: str | Path, clip: bool) -> Iterator[str]:
-    """Hints where many people share a value that lies in a bin with others."""
-    fine: dict[str, Any] = {}
-    for name, attribute in attributes.items():
-        if attribute.in_bins:
-            low, high = attribute.values_at(0)[0], attribute.values_at(attribute.size - 1)[1]
-            fine[name] = RoundedContinuous(low, high, points=2, epsilon=1, per=high - low)  # type: ignore
-    if not fine:
-        return
-    for name, positions in read_positions(fine, people, clip=clip).items():
-        low, high = fine[name].low, fine[name].high
-        found = heaps(low + np.round(positions / 2**FRACTION_BITS, 8) * (high - low), low, high)
-        if found:
-            yield f"{name}: {found}; use edges=[...] to give such values bins of their own."
 
 
 def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from metricldp.coins.stream import Randomness
 from metricldp.reports import arrow, parquet
 from metricldp.reports.columns import column_hint, positions_of
 from metricldp.reports.encode import encode
-from metricldp.reports.incoming import pieces
 from metricldp.reports.shuffle import scattered
 from metricldp.survey.agreement import Agreement
 
@@ -88,20 +87,6 @@ def read_positions(
     if not count:
         raise InvalidValueError(f"{people} has no responses; each row after the header is one")
     return {name: np.concatenate(found) for name, found in parts.items()}
-
-
-def merge_files(
-    survey: Agreement,
-    sources: Sequence[str | Path],
-    output: str | Path,
-    *,
-    fingerprint: str | None = None,
-) -> int:
-    """Join files of reports into one, and say how many reports it holds."""
-    numbers: set[str] = set()
-    return parquet.write(
-        survey, output, pieces(survey, sources, fingerprint=fingerprint, counted=numbers), numbers
-    )
 
 
 def _path(people: object) -> Path:
