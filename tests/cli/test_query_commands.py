@@ -227,7 +227,7 @@ ERRORS = [
         ["count", "survey.toml", "reports.parquet", *(3 * ["--by", "often"])],
         "by names 'often' twice",
     ),
-    (["count", "survey.toml", "reports.parquet", AGE, "--by", "age"], "age makes the groups"),
+    (["count", "survey.toml", "reports.parquet", AGE, "--by", "age"], "age defines the groups"),
     (["count", "survey.toml", "reports.parquet", "--confidence-level", "2"], "between 0 and 1"),
     (["count", "survey.toml", "reports.parquet", "--confidence-level", "x"], "not a number"),
     (["count", "survey.toml", "reports.parquet", "--target", "populations"], "'population'"),
