@@ -471,7 +471,7 @@ def test_any_text_is_parsed_or_rejected_without_warnings(text):
 def test_condition_of_another_type_is_rejected(value):
     with pytest.raises(QueryError, match="a condition is a text such as"):
         Source.of(value)
-    with pytest.raises(QueryError, match="a where-clause is a text such as"):
+    with pytest.raises(QueryError, match="a condition is a text such as"):
         parse_all(SURVEY, value)
 
 
