@@ -21,7 +21,7 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (189, 203, ""),
-    "src/metricldp/answers": (6_517, 7_564, ""),
+    "src/metricldp/answers": (6_802, 7_564, ""),
     "src/metricldp/attributes": (
         1_467,
         1_346,
@@ -29,7 +29,7 @@ BUDGETS = {
     ),
     "src/metricldp/basics": (505, 516, ""),
     "src/metricldp/channels": (2_215, 2_192, "fields name values that no report can have"),
-    "src/metricldp/cli": (1_157, 1_900, ""),
+    "src/metricldp/cli": (1_159, 1_900, ""),
     "src/metricldp/coins": (436, 484, ""),
     "src/metricldp/collector": (2_106, 2_206, ""),
     "src/metricldp/collector/page": (1_237, 1_450, ""),
@@ -43,7 +43,7 @@ BUDGETS = {
     "src/metricldp/lab/audit": (1_212, 1_227, ""),
     "src/metricldp/lab/peers": (1_833, 1_898, "add_up moved here from answers"),
     "src/metricldp/metrics": (1_028, 1_019, "Relative suggests the intended difference"),
-    "src/metricldp/planning": (1_249, 1_600, ""),
+    "src/metricldp/planning": (1_251, 1_600, ""),
     "src/metricldp/plot": (838, 1_130, ""),
     "src/metricldp/reports": (
         1_381,
@@ -53,16 +53,16 @@ BUDGETS = {
     "src/metricldp/store": (1_588, 2_115, ""),
     "src/metricldp/store/engines": (385, 594, ""),
     "src/metricldp/survey": (
-        1_588,
+        1_593,
         1_021,
         "explanations moved here from app; specs, and the words of format 2",
     ),
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_980, 36_843, ""),
+    "src": (33_273, 36_843, ""),
     "tests": (
-        43_060,
+        43_138,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names",
     ),

@@ -98,6 +98,41 @@ def test_counts_are_sums_of_cells_with_the_unbiased_interval(tally, fit):
     assert list(both.labels) == list(tally.counts([WHERE, None]).labels)
 
 
+def test_fractions_among_a_group_are_sums_of_cells(tally, fit):
+    group = {"income": (20_000, None)}
+    among = fit.fraction({"age": (30, 49)}, among=group)
+    cells = fit.shares[:, 8:]
+    assert among.value == pytest.approx(cells[30:50].sum() / cells.sum())
+    unbiased = tally.fraction({"age": (30, 49)}, among=group)
+    assert among.unbiased.value == pytest.approx(unbiased.value)
+    assert among.confidence_interval() == pytest.approx(unbiased.confidence_interval())
+    assert LABEL in among.notes
+
+
+def test_groups_are_sums_of_cells_with_the_unbiased_intervals(tally, fit):
+    by = {"age": [0, 20, 50, 80]}
+    counts, unbiased = (
+        fit.count({"region": "south"}, by=by),
+        tally.count({"region": "south"}, by=by),
+    )
+    south = N * fit.shares[:, :, 1].sum(axis=1)
+    assert counts.values == pytest.approx([south[:20].sum(), south[20:50].sum(), south[50:].sum()])
+    assert (counts.labels, counts.label) == (unbiased.labels, unbiased.label)
+    assert counts.stderr == pytest.approx(unbiased.stderr)
+    assert fit.fraction({"region": "south"}, by=by)[0, 20].value == pytest.approx(
+        south[:20].sum() / fit.count({"age": (0, 19)}).value
+    )
+    for ask in (
+        (lambda one, where, **by: one.sum("age", where, **by)),
+        (lambda one, where, **by: one.mean("age", where, **by)),
+        (lambda one, where, **by: one.quantile("age", 0.75, where, **by)),
+    ):
+        for region, estimate in ask(fit, None, by="region"):
+            single = ask(fit, {"region": region})
+            assert estimate.value == pytest.approx(single.value)
+            assert estimate.confidence_interval() == single.confidence_interval()
+
+
 def test_sums_and_means(tally, fit):
     profile = N * fit.shares[:, :, 1].sum(axis=1)
     total = fit.sum("age", {"region": "south"})

@@ -114,6 +114,45 @@ def test_shares_and_means_are_of_all(both):
     assert found.denominator == pytest.approx(size)
 
 
+def test_groups_of_a_pool_are_queries_with_the_group_as_condition(both):
+    together = pool(both)
+    for ask in (
+        (lambda one, where, **by: one.count(where, **by)),
+        (lambda one, where, **by: one.sum("age", where, **by)),
+        (lambda one, where, **by: one.mean("age", where, **by)),
+        (lambda one, where, **by: one.fraction("age < 30", among=where, **by)),
+    ):
+        table = ask(together, None, by="region")
+        assert (table.labels, table.label) == (
+            ["north", "south"],
+            ask(both[0], None, by="region").label,
+        )
+        for region, estimate in table:
+            single = ask(together, {"region": region})
+            assert estimate.value == pytest.approx(single.value)
+            assert estimate.stderr == pytest.approx(single.stderr)
+            assert estimate.n == 9000
+        bands = ask(together, "region == 'north'", by={"income": [0, 50, 100]})
+        assert bands.labels == [(0, 50), (50, 100)]
+        expected = ask(together, {"region": "north", "income": (50, 100)})
+        assert bands[50, 100].value == pytest.approx(expected.value)
+    counts = together.count(by="region")
+    apart = counts["north"] - counts["south"]
+    assert counts.differences()["north"].value == pytest.approx(apart.value)
+    assert counts.differences()["north"].stderr == pytest.approx(apart.stderr)
+
+
+def test_groups_that_differ_between_the_surveys_of_a_pool_are_rejected(both):
+    with pytest.raises(QueryError, match=r"bar 1 of income means .* and .* in tally 2"):
+        pool(both).count(by="income")
+    with pytest.raises(QueryError, match="region defines the groups"):
+        pool(both).fraction("region == 'north'", by="region")
+    with pytest.raises(QueryError, match="group by another one"):
+        pool(both).sum("age", by="age")
+    with pytest.raises(QueryError, match="needs a condition"):
+        pool(both).fraction(by="region")
+
+
 def test_shares_and_means_of_a_population_have_its_error(both):
     single = tallied(surveys()[0], crowd(1, 1), 1)
     share = pool(both).fraction(WHERE, target="population")

@@ -5,7 +5,8 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from metricldp import Categorical, EstimateTable, Integer, QueryError, Randomness, Survey
+from metricldp import Categorical, EstimateTable, Integer, QueryError, Randomness, Survey, pool
+from metricldp.answers.fitted import Fitted, FittedQuantile
 from metricldp.estimate.request import (
     KINDS,
     Cdf,
@@ -17,6 +18,7 @@ from metricldp.estimate.request import (
     Quantile,
     Regression,
     Request,
+    Sum,
     TopK,
     parameters,
     run,
@@ -157,7 +159,7 @@ def test_python_callers_are_checked_as_well(make):
         (Count(by="height"), "no attribute 'height'"),
         (Count(by={"age": [5, 3]}), "increase"),
         (Count(by=["age", "pay", "region"]), "an attribute or two"),
-        (Count(where="age < 5", by="age"), "makes the groups"),
+        (Count(where="age < 5", by="age"), "defines the groups"),
         (Mean(attribute="age", by="age"), "group by another one"),
         (Mean(attribute="agee"), "did you mean 'age'?"),
         (Fraction(where="age < 5", among="agee < 3"), "did you mean 'age'?"),
@@ -170,9 +172,37 @@ def test_validation_needs_no_reports(request_, error):
         request_.validate(SURVEY)
 
 
-def test_requests_answer_on_fits_as_on_tallies(tally):
-    request = Count(where="age < 5")
-    fit = tally.fit_distribution(["age"])
-    assert run(fit, request).iloc[0].value == fit.count("age < 5").value
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Count(where="age < 5"),
+        Count(where="age < 5", by="region"),
+        Fraction(where="age < 5"),
+        Fraction(where="age < 5", among="pay > 2"),
+        Fraction(where="age < 5", among="pay > 2", by="region"),
+        Sum(attribute="age", where="pay > 2", by={"region": None}),
+        Mean(attribute="age", by=["region", "pay"]),
+        Mean(attribute="pay", by={"age": [0, 5, 10]}),
+        Histogram(attribute="age", bins=2),
+        Quantile(attribute="age", q=0.25, by="region"),
+    ],
+    ids=lambda request: f"{request.kind} by {request.by}",
+)
+def test_requests_run_on_fits_and_pools_as_on_tallies(request_, tally):
+    table = run(tally, request_)
+    others = [tally.fit_distribution(["age", "pay", "region"])]
+    if request_.kind != "quantile":  # of which there is none of a pool
+        others.append(pool([tally]))
+    for other in others:
+        result = run(other, request_)
+        assert (result.labels, result.label) == (table.labels, table.label)
+        ends = zip(result.confidence_interval(), table.confidence_interval(), strict=True)
+        assert all(np.allclose(one, two) for one, two in ends)
+    assert all(isinstance(one, Fitted | FittedQuantile) for _, one in run(others[0], request_))
+    if len(others) > 1:
+        assert run(others[1], request_).values == pytest.approx(table.values)
+
+
+def test_request_of_no_kind_has_no_result(tally):
     with pytest.raises(NotImplementedError):
         Request().result(tally)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.answers.answer import Estimate
 from metricldp.answers.conditions import Where, all_of, attributes_in, none_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
@@ -18,7 +19,7 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import shown
-from metricldp.estimate.table import Grouping
+from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
@@ -97,9 +98,26 @@ class Cells:
         rest = none_of(self.clauses[row])
         return rest if where is None else all_of(where, rest)
 
+    @property
+    def names(self) -> str:
+        return " and ".join(bars.name for bars in self.bars)
+
+    def table(
+        self, where: Where | None, label: str, query: Callable[[Where], Estimate]
+    ) -> EstimateTable:
+        """The same query for each group."""
+        rows = [query(group) for group in self.within(where)]
+
+        def others(row: int) -> Estimate:
+            return query(self.outside(where, row))
+
+        return EstimateTable(self.groupings, rows, label=label, others=others)
+
 
 def cells(survey: Agreement, by: By, where: Where | None, target: str | None = None) -> Cells:
     """The groups that attributes make, which neither `where` nor the query is about."""
+    if target is not None:
+        attribute_of(survey, target)
     found = []
     for name, edges in _edges(by).items():
         described = attribute_of(survey, name)
@@ -107,12 +125,12 @@ def cells(survey: Agreement, by: By, where: Where | None, target: str | None = N
             raise QueryError(f"{name} is a weight and cannot define groups")
         if name == target:
             raise QueryError(f"{name} is the attribute of the query; group by another one")
-        if name in attributes_in(where or {}):
+        if name in attributes_in({} if where is None else where):
             raise QueryError(f"{name} defines the groups; remove it from the condition")
         found.append(bars_of(described, name, edges))
     count = math.prod(len(bars.chosen) for bars in found)
     if count > MOST_GROUPS:
-        names = " and ".join(bars.name for bars in found)
+        names = Cells(tuple(found)).names
         raise QueryError(
             f"{names} make {count:,} groups, more than {MOST_GROUPS:,}; use bands, such as "
             f"by={{{found[0].name!r}: [0, 10, 20]}}"

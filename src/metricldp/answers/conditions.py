@@ -63,11 +63,22 @@ def none_of(*wheres: Where) -> Condition:
     return Condition(NONE, wheres)
 
 
+def check_mapping(where: object) -> None:
+    """Raise an error if a condition that is neither a text nor a Condition is not a mapping."""
+    if not isinstance(where, Mapping):
+        example = "{'age': between(18, 29), 'region': 'north'}"
+        raise QueryError(
+            f"a condition is a text such as \"18 <= age <= 29 and region == 'north'\", or maps "
+            f"attributes to ranges or values, such as {example}, not {shown(where)}"
+        )
+
+
 def entries_in(where: Where) -> list[tuple[str, Any]]:
     """Every attribute that is named in a where-clause, with what is asked of it there."""
     if isinstance(where, str):
         return expression.entries(where)
     if not isinstance(where, Condition):
+        check_mapping(where)
         return list(where.items())
     return [entry for part in where.parts for entry in entries_in(part)]
 

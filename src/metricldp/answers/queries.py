@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.answers.conditions import ALL, ANY, Condition, Where, attributes_in
+from metricldp.answers.conditions import ALL, ANY, Condition, Where, attributes_in, check_mapping
 from metricldp.attributes.answered import YES, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import (
@@ -135,12 +135,7 @@ def _conjunction(
     survey: Agreement, where: Any, target: str | None
 ) -> tuple[Product, list[str], tuple[str, ...]]:
     """The product of a plain where-clause, words for each entry, and notes."""
-    if not isinstance(where, Mapping):
-        example = "{'age': between(18, 29), 'region': 'north'}"
-        raise QueryError(
-            f"a condition is a text such as \"18 <= age <= 29 and region == 'north'\", or maps "
-            f"attributes to ranges or values, such as {example}, not {shown(where)}"
-        )
+    check_mapping(where)
     product: Product = {}
     words, notes = [], []
     for name, meant in where.items():

@@ -132,8 +132,7 @@ class Tally(Asking, Statistics):
         def others(row: int) -> Estimate:
             return self.count(groups.outside(where, row), target=target)
 
-        names = " and ".join(bars.name for bars in groups.bars)
-        label = f"respondents by {names}{self._among(where)}"
+        label = f"respondents by {groups.names}{self._among(where)}"
         return EstimateTable(groups.groupings, found, label=label, others=others)
 
     def _among(self, where: Where | None) -> str:
@@ -145,14 +144,7 @@ class Tally(Asking, Statistics):
     ) -> EstimateTable:
         """The same query for each group; layouts are planned once for all of them."""
         with self._planned_for_many(len(groups.clauses)):
-            found = [query(group) for group in groups.within(where)]
-        names = " and ".join(bars.name for bars in groups.bars)
-        return EstimateTable(
-            groups.groupings,
-            found,
-            label=f"{label} by {names}{self._among(where)}",
-            others=lambda row: query(groups.outside(where, row)),
-        )
+            return groups.table(where, f"{label} by {groups.names}{self._among(where)}", query)
 
     def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
         """The counts of many conditions, planned together."""
@@ -211,9 +203,9 @@ class Tally(Asking, Statistics):
         if not self.n:
             raise QueryError("there are no reports, so there is no fraction")
         if by is not None:
-            if not where:
+            if where is None:
                 raise QueryError("fraction(by=...) needs a condition")
-            groups = cells(self.survey, by, all_of(where, among or {}))
+            groups = cells(self.survey, by, all_of(where, {} if among is None else among))
             words = f"fraction of {self._parts(where)[0].words}"
             return self._by(
                 groups, among, words, lambda g: self.fraction(where, among=g, target=target)
@@ -380,6 +372,7 @@ class Tally(Asking, Statistics):
         """
         if by is not None:
             groups = cells(self.survey, by, where, attribute)
+            (q,) = checked_all([q], method)
             label = f"{q:g}-quantile of {attribute}"
             return self._by(
                 groups,

@@ -187,6 +187,9 @@ class Together:
     def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
         return added(self._each(lambda tally: tally.count(where, target=target)))
 
+    def fraction(self, where: Where | None, *, among: Where, target: str = RESPONDENTS) -> Estimate:
+        return added(self._each(lambda tally: tally.fraction(where, among=among, target=target)))
+
     def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
         asked = list(wheres)
         found = self._each(lambda tally: tally.counts(asked, target=target))
@@ -201,7 +204,8 @@ class Together:
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Ratio | CircularMean:
         if is_circular(self.tallies, attribute):
-            return circular_mean_of_all(self.tallies, attribute, where, target)
+            wheres = [where] * len(self.tallies)
+            return circular_mean_of_all(self.tallies, attribute, wheres, target)
         return added(self._each(lambda tally: tally.mean(attribute, where, target=target)))
 
     def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> EstimateTable:
@@ -228,10 +232,11 @@ def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
 
 
 def circular_mean_of_all(
-    tallies: Sequence[Tally], attribute: str, where: Where | None, target: str
+    tallies: Sequence[Tally], attribute: str, wheres: Sequence[Where | None], target: str
 ) -> CircularMean:
-    """The circular mean over the people of all tallies: their sums are added."""
-    each = [tally._circular_sums(attribute, where, target) for tally in tallies]
+    """The circular mean over the respondents of all tallies, each with its own condition."""
+    pairs = zip(tallies, wheres, strict=True)
+    each = [tally._circular_sums(attribute, where, target) for tally, where in pairs]
     circles = {
         (one.is_cyclic, *one.circle(attribute)[:2])
         for one in (attribute_of(tally.survey, attribute) for tally in tallies)
