@@ -19,7 +19,6 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import typer
 
 from metricldp import Randomness, SeededRandomnessWarning
 from metricldp.attributes.kinds import KINDS
@@ -165,48 +164,6 @@ def test_blocks_need_nothing_but_the_package(path):
             assert name in installed | sys.stdlib_module_names, f"{path.name} imports {name}"
 
 
-def commands(group, before=""):
-    """Every command by its name, those of groups such as `token new` as well."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{before}{name} ")
-        else:
-            yield before + name, command
-
-
-COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.DOTALL)
-
-
-def table_of_commands():
-    """A row for every command with its arguments and options, as the help has them."""
-    rows = ["| command | does | options |", "| --- | --- | --- |"]
-    for name, command in commands(typer.main.get_command(cli.app)):
-        arguments = [
-            p
-            for p in command.params
-            if p.param_type_name == "argument" and not getattr(p, "hidden", False)
-        ]
-        given = " ".join((p.metavar or p.name).strip("[]{}").upper() for p in arguments)
-        options = [
-            f"`{'`, `'.join((*p.opts, *p.secondary_opts))}`"
-            for p in command.params
-            if p.param_type_name == "option" and not getattr(p, "hidden", False)
-        ]
-        does = (command.help or "").partition("\n")[0].rstrip(".")
-        rows.append(f"| `{name}{' ' if given else ''}{given}` | {does} | {', '.join(options)} |")
-    return "\n".join(rows) + "\n"
-
-
-def test_the_reference_lists_every_command_and_option():
-    text = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    assert {"query count", "collector token new"} <= dict(
-        commands(typer.main.get_command(cli.app))
-    ).keys()
-    assert (
-        COMMANDS.search(text)[0].split("\n", 1)[1].rpartition("<!--")[0] == table_of_commands()
-    ), "run python tests/test_docs.py --write"
-
-
 def test_the_reference_names_every_key_of_every_attribute():
     text = (ROOT / "docs" / "survey-file.md").read_text("utf-8")
     for kind, attribute in KINDS.items():
@@ -235,7 +192,4 @@ if __name__ == "__main__" and "--write" in sys.argv:
     for document in RUN:
         if named and document.name not in named:
             continue
-        before = document.read_text("utf-8")
-        if document.name == "reference.md":
-            before = COMMANDS.sub(lambda m: f"{m[1]}{table_of_commands()}{m[2]}", before)
-        document.write_text(replay(before, document.name), "utf-8")
+        document.write_text(replay(document.read_text("utf-8"), document.name), "utf-8")

@@ -86,8 +86,8 @@ DRAWN = {
     "table2-within.png": partial(of_a_script, "table2", "table2-within.png"),
     "table2-within-two.png": partial(of_a_script, "table2", "table2-within-two.png"),
     **{
-        f"pictures-{name}.png": partial(of_a_document, "pictures.md", f"{name}.png")
-        for name in ("histogram", "cdf", "groups", "heatmap", "trend", "tradeoff")
+        f"analyse-{name}.png": partial(of_a_document, "analyse.md", f"{name}.png")
+        for name in ("histogram", "groups")
     },
 }
 
