@@ -91,7 +91,7 @@ class Trace:
 
 
 class Fit:
-    """How people are spread over some attributes, as far as reports tell; biased."""
+    """A distribution over some attributes, fitted to the reports by maximum likelihood; biased."""
 
     def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares, trace: Trace) -> None:
         self._tally, self._axes = tally, tuple(axes)
@@ -108,7 +108,7 @@ class Fit:
 
     @property
     def n(self) -> int:
-        """How many people reported."""
+        """Number of reports."""
         return int(self._tally.n)
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class Fit:
     # Questions -----------------------------------------------------------------------------------
 
     def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Fitted:
-        """How many people are in all the ranges and categories of the where-clause."""
+        """The number of respondents who meet a condition."""
         found = self._sum(self._parsed(where))
         return Fitted.of(found, self._tally.count(where, target=target))
 
@@ -131,13 +131,13 @@ class Fit:
         return EstimateTable(unbiased.groupings, _fitted(values, unbiased), label=unbiased.label)
 
     def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
-        """The same as a share of all who reported."""
+        """The fraction of respondents who meet a condition."""
         return self.count(where, target=target).scaled(1 / self.n, "of respondents")
 
     def sum(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Fitted:
-        """The sum of an attribute over the people of the where-clause."""
+        """The sum of a numeric attribute."""
         values, group = self._valued(attribute, where)
         found = float(self._profile(attribute, group) @ values)
         return Fitted.of(found, self._tally.sum(attribute, where, target=target))
@@ -145,7 +145,7 @@ class Fit:
     def mean(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Fitted:
-        """The mean of an attribute over the people of the where-clause; circular if cyclic."""
+        """The mean of a numeric attribute; the circular mean of a cyclic one."""
         described = self._held(attribute)
         if described.is_cyclic and not described.named:
             return self._circular_mean(attribute, where, target)
@@ -180,7 +180,7 @@ class Fit:
     def cdf(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> FittedCdf:
-        """The share of the people at or below every value, with the unbiased band."""
+        """The distribution function, with the band of the unbiased estimate."""
         self._held(attribute)
         group = self._parsed(where, attribute)
         unbiased = self._tally.cdf(attribute, where, target=target)
@@ -220,7 +220,7 @@ class Fit:
         *,
         target: str = RESPONDENTS,
     ) -> EstimateTable:
-        """A whole workload of linear queries: for each row, its sum over the group."""
+        """Estimates of a workload: for each row, the sum of its entries over the respondents."""
         self._held(attribute)
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute))

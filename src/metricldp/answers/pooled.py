@@ -49,19 +49,19 @@ class Part(NamedTuple):
 
 
 def pool(tallies: Iterable[Tally]) -> Pool:
-    """Tallies of different people, to be asked as one; their surveys need not be the same."""
+    """Combine tallies of different respondents; their surveys may differ."""
     return Pool(tuple(checked_tallies(tallies, "pool")))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Pool:
-    """Tallies of surveys that share attributes, and answers from all of them."""
+    """Tallies of surveys that share attributes, and estimates from all of them."""
 
     tallies: tuple[Tally, ...]
 
     @property
     def n(self) -> int:
-        """How many people reported to any of the surveys."""
+        """Number of reports to any of the surveys."""
         return sum(tally.n for tally in self.tallies)
 
     def __repr__(self) -> str:
@@ -69,20 +69,20 @@ class Pool:
         return f"<Pool of {many} with {counted(self.n, 'report')}>"
 
     def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
-        """How many of all who reported to any survey are in the where-clause."""
+        """The number of respondents of all surveys who meet a condition."""
         parts = self._parts()
         _check_same(parts, where)
         return added(_each(parts, lambda tally: tally.count(where, target=target)))
 
     def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
-        """The same as a share of all who reported to any survey."""
+        """The fraction of respondents of all surveys who meet a condition."""
         self._parts(1)
         return self.count(where, target=target).scaled(1 / self.n, "of respondents")
 
     def sum(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Estimate:
-        """The sum of an attribute or of a weight over the people of the where-clause, all surveys.
+        """The sum of an attribute or a weight over the respondents of all surveys.
 
         Bins may differ: the interval reaches from every value at its lower edge to the upper one.
         """
@@ -93,9 +93,9 @@ class Pool:
     def mean(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Ratio | CircularMean:
-        """The mean of an attribute over the people of the where-clause, all surveys together.
+        """The mean of an attribute over the respondents of all surveys.
 
-        Of a cyclic attribute, the circular mean.
+        For a cyclic attribute it is the circular mean.
         """
         parts = self._parts(1)
         _check_same(parts, where, attribute)
@@ -114,7 +114,7 @@ class Pool:
         bins: int | Sequence[float] | None = None,
         target: str = RESPONDENTS,
     ) -> EstimateTable:
-        """A count for every value or bin, where all surveys have the same ones."""
+        """A count for every value or bin, if all surveys have the same ones."""
         parts = self._parts()
         _check_bars(parts, attribute, where, bins)
         tables = _each(parts, lambda t: t.histogram(attribute, where, bins=bins, target=target))

@@ -26,7 +26,7 @@ from metricldp.metrics import Value
 class Integer(base.Discrete, OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 
-    From 0 to 1, and only then, its values and questions may also say True and False.
+    For Integer(0, 1), values and conditions may also be True and False.
     """
 
     low: int = field(kw_only=False)

@@ -96,6 +96,7 @@ class Agreement:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
         self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
+        """The attributes by name, each with its mechanism fixed."""
         self.channels: Mapping[str, Channel] = MappingProxyType(channels)
         """What blurs each attribute that is blurred alone."""
         self.blocks: Mapping[str, Block] = MappingProxyType(

@@ -1,0 +1,347 @@
+"""Prepare the pages of the site in build/docs, before the site generator runs.
+
+Pages are the Markdown files of docs/, and CONTRIBUTING.md, SECURITY.md and CHANGELOG.md. Templates
+such as `{{ result("errors", "age", "se") }}` are filled, and links that leave docs/ become text.
+`--words` prints the length and the readability of each page. `--watch` prepares changed pages until
+it is interrupted.
+"""
+
+import argparse
+import ast
+import inspect
+import json
+import re
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import Any
+
+import typer
+
+import metricldp
+from metricldp.cli import main as cli
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+RESULTS = DOCS / "results"
+OUTPUT = ROOT / "build" / "docs"
+PROJECT_FILES = {
+    f"{name.lower()}.md": f"{name}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")
+}
+TEMPLATE = re.compile(r"\{\{ (?P<name>\w+)(?P<arguments>\(.*?\)) \}\}")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+SHARED = 3
+"""Arguments of so many commands are described once, before all commands."""
+Scope = ast.ClassDef | ast.FunctionDef
+WIDEST = 88
+"""Characters of a signature on one line."""
+
+# Results -----------------------------------------------------------------------------------------
+
+
+def result(name: str, *keys: str | int) -> str:
+    """A value of docs/results/NAME.json, found by its keys."""
+    value = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    for key in keys:
+        value = value[key]
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+    if isinstance(value, str | int):
+        return f"{value:,}" if isinstance(value, int) else value
+    raise TypeError(f"{name} {keys} is {type(value).__name__}, not a number or a text")
+
+
+# Python reference --------------------------------------------------------------------------------
+
+
+def api(name: str, *members: str) -> str:
+    """The reference of a public name and its members; "NAME(...)" adds the signature."""
+    name, _, with_signature = name.partition("(")
+    value = getattr(metricldp, name)
+    function = value.__init__ if isinstance(value, type) else value
+    code = signature(name, function) if with_signature else ""
+    parts = [_entry("##", name, code, inspect.getdoc(value))]
+    for member in members:
+        parts.append(_entry("###", f"{name}.{member}", *_member(value, member)))
+    return "\n\n".join(parts)
+
+
+def _entry(level: str, name: str, code: str, text: str | None) -> str:
+    """A heading, a signature and a docstring."""
+    if not text:
+        raise ValueError(f"{name} has no docstring")
+    shown = f"```python\n{code}\n```\n\n" if code else ""
+    return f"{level} `{name}` {{ #{name} }}\n\n{shown}{markdown(text)}"
+
+
+def _member(owner: type, name: str) -> tuple[str, str | None]:
+    """The signature or the type of a member, and its docstring."""
+    value = inspect.getattr_static(owner, name, None)
+    function = getattr(value, "__func__", value)
+    if inspect.isfunction(function):
+        before = f"{owner.__name__}." if function is not value else ""
+        return signature(f"{before}{name}", function), inspect.getdoc(function)
+    getter = getattr(value, "fget", None) or getattr(value, "func", None)
+    if getter is None:
+        return _field(owner, name)
+    return f"{name}: {inspect.signature(getter).return_annotation}", inspect.getdoc(getter)
+
+
+def _field(owner: type, name: str) -> tuple[str, str | None]:
+    """The type of a field and its docstring, which only the source of the class has."""
+    for one in owner.__mro__[:-1]:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+        bodies = (node.body for node in ast.walk(tree) if isinstance(node, Scope))
+        for node, after in (pair for body in bodies for pair in pairwise([*body, ast.Pass()])):
+            if isinstance(node, ast.AnnAssign) and _name(node) == name:
+                documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                text = inspect.cleandoc(str(after.value.value)) if documented else None
+                return f"{name}: {ast.unparse(node.annotation)}", text
+    raise ValueError(f"{owner.__name__} has no member {name}")
+
+
+def _name(node: ast.AnnAssign) -> str:
+    return ast.unparse(node.target).removeprefix("self.")
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """A call with its arguments, on one line or with a line for each argument."""
+    stated = inspect.signature(function)
+    words, keyword_only = [], False
+    for one in list(stated.parameters.values()):
+        if one.name in ("self", "cls") or one.name.startswith("_"):
+            continue
+        if one.kind is one.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            words.append("*")
+        keyword_only |= one.kind is one.VAR_POSITIONAL
+        words.append(_argument(one))
+    gives = stated.return_annotation
+    arrow = "" if gives in (stated.empty, None, "None") else f" -> {gives}"
+    line = f"{name}({', '.join(words)}){arrow}"
+    if len(line) <= WIDEST:
+        return line
+    lines = "".join(f"    {word},\n" for word in words)
+    return f"{name}(\n{lines}){arrow}"
+
+
+def _argument(one: inspect.Parameter) -> str:
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    word = stars + one.name
+    if one.annotation is not one.empty:
+        word += f": {getattr(one.annotation, 'type', one.annotation)}"  # of an InitVar
+    if one.default is one.empty:
+        return word
+    plain = isinstance(one.default, str | int | float | tuple | None)
+    return f"{word} = {one.default!r}" if plain else f"{word} = ..."
+
+
+def markdown(docstring: str) -> str:
+    """A docstring with its examples in fences."""
+    lines, inside = [], False
+    for line in (*docstring.splitlines(), ""):
+        if line.startswith(">>> ") and not inside:
+            lines.append("```pycon")
+            inside = True
+        if inside and not line.strip():
+            lines.append("```")
+            inside = False
+        lines.append(line)
+    return "\n".join(lines).rstrip()
+
+
+# Command line ------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """Every command with its arguments and options; those of several commands come once, first."""
+    every = list(_commands(typer.main.get_command(cli.app)))
+    uses = Counter(row for _, _, command in every for row in _rows(command))
+    shared = {name: (name, text) for (name, text), number in reversed(uses.most_common()) if number >= SHARED}
+    shared = sorted(row for row in shared.values())
+    parts = ["## Arguments and options of several commands", _table(shared)]
+    heading = ""
+    for panel, name, command in every:
+        if panel != heading:
+            parts.append(f"## {panel}")
+            heading = panel
+        usage = " ".join(("metricldp", name, *_usage(command)))
+        anchor = name.replace(" ", "-")
+        parts += [f"### `{name}` {{ #{anchor} }}", command.help, f"```text\n{usage}\n```"]
+        rows = _rows(command)
+        parts += [_table(own)] if (own := [row for row in rows if row not in shared]) else []
+        if also := [f"`{row[0]}`" for row in rows if row in shared and row[0].startswith("-")]:
+            parts.append(f"Also {', '.join(also)}.")
+    return "\n\n".join(parts)
+
+
+def _commands(group: Any, before: str = "", panel: str = "") -> Iterator[tuple[str, str, Any]]:
+    """The heading, the name and the object of every command."""
+    for name, command in group.commands.items():
+        words = f"{before}{name}"
+        title = panel or command.rich_help_panel or name
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{words} ", panel or words.capitalize())
+        else:
+            yield title, words, command
+
+
+def _usage(command: Any) -> list[str]:
+    """Required arguments, optional ones in brackets, and [OPTIONS], in the order of a command."""
+    words = []
+    for one in command.params:
+        if one.param_type_name == "argument" and not one.hidden:
+            name = (one.metavar or one.name).upper()
+            words.append(name if one.required else f"[{name}]")
+    return [*words, "[OPTIONS]"]
+
+
+def _rows(command: Any) -> list[tuple[str, str]]:
+    """The arguments and options of a command, each with its help and its default."""
+    rows = []
+    for one in command.params:
+        if one.hidden:
+            continue
+        name = (one.metavar or one.name).upper()
+        if one.param_type_name == "option":
+            value = "" if one.is_flag else f" {one.metavar or 'VALUE'}"
+            name = ", ".join((*one.opts, *one.secondary_opts)) + value
+        text = one.help
+        if one.param_type_name == "option" and one.default not in (None, False, ""):
+            text += f"; default {one.default}"
+        rows.append((name, text))
+    return rows
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    lines = [f"| `{name}` | {text.replace('|', chr(92) + '|')} |" for name, text in rows]
+    return "\n".join(["| argument | meaning |", "| --- | --- |", *lines])
+
+
+# Pages -------------------------------------------------------------------------------------------
+
+TEMPLATES = {"result": result, "api": api, "commands": commands}
+
+
+def pages() -> dict[str, Path]:
+    """The source of every page, by the name of the page on the site."""
+    found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
+    return found | {page: ROOT / name for page, name in PROJECT_FILES.items()}
+
+
+def prepared(page: str) -> str:
+    """The text of a page as the site generator reads it."""
+    source = pages()[page]
+    folder = PurePosixPath(source.relative_to(ROOT).as_posix()).parent
+    text = TEMPLATE.sub(_filled, source.read_text("utf-8"))
+    return LINK.sub(lambda link: _within_the_site(link, folder), text)
+
+
+def _filled(template: re.Match[str]) -> str:
+    arguments = ast.literal_eval(template["arguments"].replace(")", ",)").replace("(,)", "()"))
+    return TEMPLATES[template["name"]](*arguments)
+
+
+def _within_the_site(link: re.Match[str], folder: PurePosixPath) -> str:
+    """A link to a page as it is, and a link to another file of the project as its name."""
+    target = PurePosixPath(normpath(folder / link["path"]))
+    anchor = link["anchor"] or ""
+    if target.parts[0] == "docs":
+        above = "" if folder.parts else "docs/"
+        return f"[{link['text']}]({link['path'].removeprefix(above)}{anchor})"
+    if str(target) in PROJECT_FILES.values():
+        up = "../" * (len(folder.parts) - 1)
+        return f"[{link['text']}]({up}{str(target).lower()}{anchor})"
+    words = link["text"].strip("`")
+    return f"`{target}`" if words == str(target) else f"{link['text']} (`{target}`)"
+
+
+def build() -> None:
+    """Write all pages and pictures into the folder for the site generator."""
+    contents = {OUTPUT / page: prepared(page).encode() for page in pages()}
+    for path in DOCS.rglob("*"):
+        if path.suffix in (".png", ".svg", ".css", ".js"):
+            contents[OUTPUT / path.relative_to(DOCS)] = path.read_bytes()
+    for path in OUTPUT.rglob("*"):
+        if path.is_file() and path not in contents:
+            path.unlink()
+    for path, content in contents.items():
+        if not path.exists() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+# Length and readability --------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """The sentences of a page: no code, tables, headings, pictures or targets of links."""
+    text = re.sub(r"^```.*?^```$", "\n", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(?:\||#|:::|\{\{|<).*$", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *(?:[-*]|\d+\.) ", "\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"[*_]{1,2}(\S.*?)[*_]{1,2}", r"\1", text)
+
+
+def sentences(text: str) -> list[list[str]]:
+    """The words of each sentence; code between backticks is one word."""
+    text = re.sub(r"`[^`]+`", "code", prose(text))
+    parts = re.split(r"\n\s*\n|(?<=[.!?:;])\s+(?=[A-Z\"(]|code\b)", text)
+    words = [re.findall(r"[^\W_](?:[\w'’.,/^-]*\w)?%?", part) for part in parts]
+    return [one for one in words if one]
+
+
+def reading_ease(text: str) -> float:
+    """The Flesch reading ease: 60 to 70 is plain English, below 30 is hard to read."""
+    parts = sentences(text)
+    words = [word for part in parts for word in part]
+    if not words:
+        return float("nan")
+    return 206.835 - 1.015 * len(words) / len(parts) - 84.6 * sum(map(syllables, words)) / len(words)
+
+
+def syllables(word: str) -> int:
+    """Groups of vowels; a last e is silent."""
+    groups = re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeioulyd])e$|(?<=[^aeioutd])ed$", "", word.lower()))
+    return max(1, len(groups))
+
+
+def words_of(text: str) -> int:
+    """Words of a page with its headings and tables, without code blocks."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)|^\{\{.*$", "", text, flags=re.MULTILINE)
+    return len(re.findall(r"[^\W_][\w'’.,=^/-]*", text))
+
+
+def print_words() -> None:
+    """A line for each page, and the sum."""
+    print(f"{'page':28}{'words':>7}{'longest sentence':>18}{'reading ease':>14}")
+    total = 0
+    for page, path in pages().items():
+        text = path.read_text("utf-8")
+        total += words_of(text)
+        longest = max(map(len, sentences(text)), default=0)
+        print(f"{page:28}{words_of(text):>7,}{longest:>18}{reading_ease(text):>14.0f}")
+    print(f"{'all pages':28}{total:>7,}")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("--words", action="store_true", help="print length and readability")
+    options.add_argument("--watch", action="store_true", help="prepare pages again and again")
+    chosen = options.parse_args()
+    if chosen.words:
+        print_words()
+        return
+    build()
+    while chosen.watch:
+        time.sleep(1)
+        build()
+
+
+if __name__ == "__main__":
+    main()
