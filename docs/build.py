@@ -1,9 +1,8 @@
 """Prepare the pages of the site in build/docs, before the site generator runs.
 
 Pages are the Markdown files of docs/, and CONTRIBUTING.md, SECURITY.md and CHANGELOG.md. Templates
-such as `{{ result("errors", "age", "se") }}` are filled, and links that leave docs/ become text.
-`--words` prints the length and the readability of each page. `--watch` prepares changed pages until
-it is interrupted.
+such as `{{ result("errors", "age", "se") }}` are filled, formulas become MathML, and links that
+leave docs/ become text. `--watch` prepares changed pages until it is interrupted.
 """
 
 import argparse
@@ -13,6 +12,7 @@ import json
 import re
 import textwrap
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -32,7 +32,11 @@ OUTPUT = ROOT / "build" / "docs"
 PROJECT_FILES = {
     f"{name.lower()}.md": f"{name}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")
 }
-TEMPLATE = re.compile(r"\{\{ (?P<name>\w+)(?P<arguments>\(.*?\)) \}\}")
+TEMPLATE = re.compile(r"\{\{ (?P<call>\w+\(.*?\)) \}\}")
+FORMULA = re.compile(
+    r"^\$\$\n(?P<block>.*?)\n\$\$$|\$`(?P<line>[^`]+)`\$", re.MULTILINE | re.DOTALL
+)
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s:]+)\)")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 SHARED = 3
 """Arguments of so many commands are described once, before all commands."""
@@ -49,7 +53,7 @@ def result(name: str, *keys: str | int) -> str:
     for key in keys:
         value = value[key]
     if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, str | int):
         return f"{value:,}" if isinstance(value, int) else value
     raise TypeError(f"{name} {keys} is {type(value).__name__}, not a number or a text")
@@ -160,9 +164,9 @@ def markdown(docstring: str) -> str:
 def commands() -> str:
     """Every command with its arguments and options; those of several commands come once, first."""
     every = list(_commands(typer.main.get_command(cli.app)))
-    uses = Counter(row for _, _, command in every for row in _rows(command))
-    shared = {name: (name, text) for (name, text), number in reversed(uses.most_common()) if number >= SHARED}
-    shared = sorted(row for row in shared.values())
+    uses = Counter(row for _, _, command in every for row in _rows(command)).most_common()
+    meanings = {name: text for (name, text), number in reversed(uses) if number >= SHARED}
+    shared = sorted(meanings.items())
     parts = ["## Arguments and options of several commands", _table(shared)]
     heading = ""
     for panel, name, command in every:
@@ -242,8 +246,9 @@ def prepared(page: str) -> str:
 
 
 def _filled(template: re.Match[str]) -> str:
-    arguments = ast.literal_eval(template["arguments"].replace(")", ",)").replace("(,)", "()"))
-    return TEMPLATES[template["name"]](*arguments)
+    call = ast.parse(template["call"], mode="eval").body
+    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+    return TEMPLATES[call.func.id](*map(ast.literal_eval, call.args))
 
 
 def _within_the_site(link: re.Match[str], folder: PurePosixPath) -> str:
@@ -260,9 +265,49 @@ def _within_the_site(link: re.Match[str], folder: PurePosixPath) -> str:
     return f"`{target}`" if words == str(target) else f"{link['text']} (`{target}`)"
 
 
+def with_formulas(text: str) -> str:
+    """Formulas as MathML, which browsers show without a script: $`x`$, or lines between $$."""
+    from latex2mathml.converter import convert
+
+    def written(formula: re.Match[str]) -> str:
+        if formula["line"]:
+            return str(convert(formula["line"]))
+        return f"<div>{convert(formula['block'], display='block')}</div>"
+
+    return FORMULA.sub(written, text)
+
+
+def navigation() -> list[str]:
+    """The pages in the menu of the site, in order."""
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
+    return list(_pages_below(settings["project"]["nav"]))
+
+
+def _pages_below(menu: Any) -> Iterator[str]:
+    if isinstance(menu, str):
+        yield menu
+    else:
+        for below in menu.values() if isinstance(menu, dict) else menu:
+            yield from _pages_below(below)
+
+
+def mistakes() -> list[str]:
+    """What the site generator does not check: the menu, and whether pictures exist."""
+    menu, names = Counter(navigation()), set(pages())
+    found = [
+        f"zensical.toml has {page}, which does not exist" for page in menu if page not in names
+    ]
+    found += [f"zensical.toml needs {page} once in nav" for page in names if menu[page] != 1]
+    for page, source in pages().items():
+        for picture in PICTURE.findall(source.read_text("utf-8")):
+            if not (source.parent / picture).exists():
+                found.append(f"{page} shows {picture}, which does not exist")
+    return sorted(found)
+
+
 def build() -> None:
     """Write all pages and pictures into the folder for the site generator."""
-    contents = {OUTPUT / page: prepared(page).encode() for page in pages()}
+    contents = {OUTPUT / page: with_formulas(prepared(page)).encode() for page in pages()}
     for path in DOCS.rglob("*"):
         if path.suffix in (".png", ".svg", ".css", ".js"):
             contents[OUTPUT / path.relative_to(DOCS)] = path.read_bytes()
@@ -275,70 +320,14 @@ def build() -> None:
             path.write_bytes(content)
 
 
-# Length and readability --------------------------------------------------------------------------
-
-
-def prose(text: str) -> str:
-    """The sentences of a page: no code, tables, headings, pictures or targets of links."""
-    text = re.sub(r"^```.*?^```$", "\n", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^(?:\||#|:::|\{\{|<).*$", "\n", text, flags=re.MULTILINE)
-    text = re.sub(r"^ *(?:[-*]|\d+\.) ", "\n\n", text, flags=re.MULTILINE)
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return re.sub(r"[*_]{1,2}(\S.*?)[*_]{1,2}", r"\1", text)
-
-
-def sentences(text: str) -> list[list[str]]:
-    """The words of each sentence; code between backticks is one word."""
-    text = re.sub(r"`[^`]+`", "code", prose(text))
-    parts = re.split(r"\n\s*\n|(?<=[.!?:;])\s+(?=[A-Z\"(]|code\b)", text)
-    words = [re.findall(r"[^\W_](?:[\w'’.,/^-]*\w)?%?", part) for part in parts]
-    return [one for one in words if one]
-
-
-def reading_ease(text: str) -> float:
-    """The Flesch reading ease: 60 to 70 is plain English, below 30 is hard to read."""
-    parts = sentences(text)
-    words = [word for part in parts for word in part]
-    if not words:
-        return float("nan")
-    return 206.835 - 1.015 * len(words) / len(parts) - 84.6 * sum(map(syllables, words)) / len(words)
-
-
-def syllables(word: str) -> int:
-    """Groups of vowels; a last e is silent."""
-    groups = re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeioulyd])e$|(?<=[^aeioutd])ed$", "", word.lower()))
-    return max(1, len(groups))
-
-
-def words_of(text: str) -> int:
-    """Words of a page with its headings and tables, without code blocks."""
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"\]\([^)]*\)|^\{\{.*$", "", text, flags=re.MULTILINE)
-    return len(re.findall(r"[^\W_][\w'’.,=^/-]*", text))
-
-
-def print_words() -> None:
-    """A line for each page, and the sum."""
-    print(f"{'page':28}{'words':>7}{'longest sentence':>18}{'reading ease':>14}")
-    total = 0
-    for page, path in pages().items():
-        text = path.read_text("utf-8")
-        total += words_of(text)
-        longest = max(map(len, sentences(text)), default=0)
-        print(f"{page:28}{words_of(text):>7,}{longest:>18}{reading_ease(text):>14.0f}")
-    print(f"{'all pages':28}{total:>7,}")
-
-
 def main() -> None:
-    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("--words", action="store_true", help="print length and readability")
-    options.add_argument("--watch", action="store_true", help="prepare pages again and again")
-    chosen = options.parse_args()
-    if chosen.words:
-        print_words()
-        return
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--watch", action="store_true", help="prepare changed pages again")
+    options = parser.parse_args()
+    if found := mistakes():
+        raise SystemExit("\n".join(found))
     build()
-    while chosen.watch:
+    while options.watch:
         time.sleep(1)
         build()
 
