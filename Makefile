@@ -48,12 +48,12 @@ bench: .venv-bench/.runs
 
 # The site, to be opened at build/site/index.html. A broken link or anchor fails.
 docs: .venv-docs/.runs
-	.venv-docs/bin/python docs/build.py
+	.venv-docs/bin/python docs/prepare.py
 	.venv-docs/bin/zensical build --clean --strict
 
 # The site while you write: pages are prepared and built again when they change.
 docs-live: .venv-docs/.runs
-	.venv-docs/bin/python docs/build.py --watch & trap "kill $$!" EXIT; .venv-docs/bin/zensical serve
+	.venv-docs/bin/python docs/prepare.py --watch & trap "kill $$!" EXIT; .venv-docs/bin/zensical serve
 
 # The notebooks of examples/notebooks anew, with their outputs. About a minute.
 notebooks: .venv-notebooks/.runs

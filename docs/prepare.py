@@ -241,17 +241,17 @@ def prepared(page: str) -> str:
     """The text of a page as the site generator reads it."""
     source = pages()[page]
     folder = PurePosixPath(source.relative_to(ROOT).as_posix()).parent
-    text = TEMPLATE.sub(_filled, source.read_text("utf-8"))
-    return LINK.sub(lambda link: _within_the_site(link, folder), text)
+    text = TEMPLATE.sub(fill, source.read_text("utf-8"))
+    return LINK.sub(lambda link: within_the_site(link, folder), text)
 
 
-def _filled(template: re.Match[str]) -> str:
+def fill(template: re.Match[str]) -> str:
     call = ast.parse(template["call"], mode="eval").body
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     return TEMPLATES[call.func.id](*map(ast.literal_eval, call.args))
 
 
-def _within_the_site(link: re.Match[str], folder: PurePosixPath) -> str:
+def within_the_site(link: re.Match[str], folder: PurePosixPath) -> str:
     """A link to a page as it is, and a link to another file of the project as its name."""
     target = PurePosixPath(normpath(folder / link["path"]))
     anchor = link["anchor"] or ""
