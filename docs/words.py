@@ -31,7 +31,7 @@ def sentences(text: str) -> list[list[str]]:
 
 def syllables(word: str) -> int:
     """Groups of vowels, without a silent e."""
-    stem = re.sub(r"(?<=[^aeiouy])e$|(?<=[^aeioutd])ed$", "", word.lower())
+    stem = re.sub(r"(?<=[^aeiouy])(?<![bcdfgkpt]l)e$|(?<=[^aeioutd])ed$", "", word.lower())
     return max(1, len(re.findall(r"[aeiouy]+", stem)))
 
 

@@ -219,8 +219,8 @@ class Agreement:
     def load(cls, path: str | Path, *, fingerprint: str | None = None) -> Self:
         """Read a .toml or .json file; with a fingerprint, only the survey that has it.
 
-        A device should always name the published fingerprint: whoever hands out surveys could
-        otherwise give everybody one of their own, and know them by it again.
+        On a device, always state the published fingerprint. Otherwise a distributor could give
+        each device its own survey and recognize its reports.
         """
         data = files.read(path, "survey")
         try:
